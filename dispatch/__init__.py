@@ -1,0 +1,1 @@
+"""Plan and tables: who runs where, now."""

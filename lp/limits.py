@@ -1,0 +1,113 @@
+"""What a solve may spend, where it starts, and who watches it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lp.result import Basis, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class SolveLimits:
+    """Time, work and precision of one solve.
+
+    Attributes
+    ----------
+    time_s
+        Wall-clock limit. In deterministic mode it is only the watchdog's, because an answer that
+        depends on the clock does not repeat.
+    gap_rel, gap_abs
+        A model with integers ends as optimal once the proven gap is this small.
+    nodes, iterations
+        Work limits: branch-and-bound nodes (models with integers), and simplex, interior-point or
+        first-order iterations (continuous models).
+    threads
+        0 lets the solver choose.
+    deterministic
+        One thread, fixed seed, work limits in place of the clock: equal calls give equal answers.
+    watchdog
+        Solve in a child process that is killed `watchdog_grace_s` after `time_s`; the best answer
+        that it had reported is kept.
+    options
+        Handed to the solver under its own names, after ours.
+    """
+
+    time_s: float = math.inf
+    gap_rel: float = 1e-6
+    gap_abs: float = 1e-9
+    nodes: int | None = None
+    iterations: int | None = None
+    threads: int = 0
+    seed: int = 0
+    deterministic: bool = False
+    watchdog: bool = False
+    watchdog_grace_s: float = 2.0
+    options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_limits(self)
+
+    @property
+    def solver_time_s(self) -> float:
+        """Wall-clock limit that the solver itself is told."""
+        return math.inf if self.deterministic else self.time_s
+
+    @property
+    def solver_threads(self) -> int:
+        """Thread count that the solver itself is told."""
+        return 1 if self.deterministic else self.threads
+
+
+def _check_limits(limits: SolveLimits) -> None:
+    """Refuse limits that no solver could honour, naming the field."""
+    for name in ("time_s", "gap_rel", "gap_abs", "watchdog_grace_s"):
+        value = getattr(limits, name)
+        if math.isnan(value) or value < 0:
+            raise ValueError(f"{name} is {value}: expected a number >= 0")
+    for name in ("nodes", "iterations", "threads", "seed"):
+        value = getattr(limits, name)
+        if value is not None and value < 0:
+            raise ValueError(f"{name} is {value}: expected an integer >= 0")
+    if limits.deterministic and math.isfinite(limits.time_s) and not limits.watchdog:
+        raise ValueError(
+            "deterministic=True with time_s: a clock makes answers differ between runs; "
+            "limit nodes or iterations, or set watchdog=True to keep time_s as a kill deadline"
+        )
+    if limits.watchdog and not math.isfinite(limits.time_s):
+        raise ValueError("watchdog=True needs a finite time_s: it is the deadline watched over")
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """Where to start: values for a model with integers, a basis for a continuous one."""
+
+    values: FloatArray | None = None
+    basis: Basis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One report of a running solve; `values` only when a better answer was found."""
+
+    elapsed_s: float
+    objective: float
+    bound: float
+    values: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """Watches a running solve.
+
+    Attributes
+    ----------
+    on_progress
+        Called with every better answer (solvers with callbacks: HiGHS).
+    should_stop
+        Polled by the solver; True ends the solve with the best answer so far.
+    """
+
+    on_progress: Callable[[Progress], None] | None = None
+    should_stop: Callable[[], bool] | None = None

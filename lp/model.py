@@ -1,0 +1,326 @@
+"""LinearModel: named blocks of variables and sparse rows, added in bulk as NumPy arrays.
+
+Nothing here loops over variables or rows in Python; a solver receives the assembled arrays whole.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lp.result import FloatArray
+
+IntArray = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+
+
+class Sense(enum.Enum):
+    """Direction of the objective."""
+
+    MINIMISE = "min"
+    MAXIMISE = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A contiguous range of columns or rows under one name."""
+
+    name: str
+    start: int
+    count: int
+
+    @property
+    def stop(self) -> int:
+        """First index after the block."""
+        return self.start + self.count
+
+    @property
+    def span(self) -> slice:
+        """The block as a slice of the model's columns or rows."""
+        return slice(self.start, self.stop)
+
+    @property
+    def indices(self) -> IntArray:
+        """Indices of the block in the model, shape (count,)."""
+        return np.arange(self.start, self.stop, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Coefficients in coordinate form; repeated positions add up.
+
+    Attributes
+    ----------
+    rows
+        Row of each coefficient, counted from the first row of its own block.
+    columns
+        Column of each coefficient, in the model's numbering.
+    values
+        The coefficients; the three arrays have the same shape (n,).
+    """
+
+    rows: ArrayLike
+    columns: ArrayLike
+    values: ArrayLike
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArrays:
+    """A whole model as read-only arrays: rows in compressed sparse row form.
+
+    Attributes
+    ----------
+    cost, lower, upper, integer
+        Shape (columns,).
+    row_lower, row_upper
+        Shape (rows,); infinite where a row has no such side.
+    starts, indices, values
+        Row r holds entries starts[r] to starts[r + 1]; columns ascend, none repeats.
+    """
+
+    name: str
+    sense: Sense
+    offset: float
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    integer: BoolArray
+    row_lower: FloatArray
+    row_upper: FloatArray
+    starts: IntArray
+    indices: IntArray
+    values: FloatArray
+    blocks: Mapping[str, slice]
+    row_blocks: Mapping[str, slice]
+
+    @property
+    def columns(self) -> int:
+        """Number of variables."""
+        return int(self.cost.size)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.row_lower.size)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether any variable must be whole."""
+        return bool(self.integer.any())
+
+    def objective(self, values: FloatArray) -> float:
+        """Objective of `values`, shape (columns,)."""
+        return float(self.offset + self.cost @ values)
+
+    def violation(self, values: FloatArray) -> float:
+        """Largest breach of a bound, row or whole number by `values`; 0 when feasible."""
+        activity = np.zeros(self.rows)
+        owner = np.repeat(np.arange(self.rows), np.diff(self.starts))
+        np.add.at(activity, owner, self.values * values[self.indices])
+        worst = [0.0]
+        for low, high, value in (
+            (self.lower, self.upper, values),
+            (self.row_lower, self.row_upper, activity),
+        ):
+            if value.size:
+                worst += [float(np.max(low - value)), float(np.max(value - high))]
+        if self.is_integer:
+            whole = values[self.integer]
+            worst.append(float(np.max(np.abs(whole - np.round(whole)))))
+        return max(worst)
+
+
+class LinearModel:
+    """A linear model under construction.
+
+    Examples
+    --------
+    >>> model = LinearModel("two machines", Sense.MAXIMISE)
+    >>> jobs = model.add_block("jobs", 2, cost=1.0)
+    >>> row = model.add_rows("cores", 1, Entries([0, 0], jobs.indices, [3.0, 3.0]), upper=10.0)
+    """
+
+    def __init__(self, name: str = "model", sense: Sense = Sense.MINIMISE) -> None:
+        self.name = name
+        self.sense = sense
+        self.offset = 0.0
+        self._blocks: dict[str, Block] = {}
+        self._row_blocks: dict[str, Block] = {}
+        self._columns: list[tuple[FloatArray, FloatArray, FloatArray, BoolArray]] = []
+        self._rows: list[tuple[FloatArray, FloatArray]] = []
+        self._entries: list[tuple[NDArray[np.int64], IntArray, FloatArray]] = []
+        self._assembled: ModelArrays | None = None
+
+    @property
+    def column_count(self) -> int:
+        """Number of variables so far."""
+        return sum(block.count for block in self._blocks.values())
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows so far."""
+        return sum(block.count for block in self._row_blocks.values())
+
+    def add_block(
+        self,
+        name: str,
+        count: int,
+        *,
+        cost: ArrayLike = 0.0,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = np.inf,
+        integer: ArrayLike = False,
+    ) -> Block:
+        """Add `count` variables under one name; scalars hold for the whole block.
+
+        Raises
+        ------
+        ValueError
+            If the name is taken, a shape is not (count,), a cost is not finite, or a lower bound
+            exceeds its upper bound.
+        """
+        block = _new_block(self._blocks, name, self.column_count, count, "variable")
+        costs = _filled(cost, count, f"{name}.cost")
+        low, high = _bounds(lower, upper, count, name)
+        if not np.isfinite(costs).all():
+            raise ValueError(f"{name}.cost[{_first(~np.isfinite(costs))}] is not a finite number")
+        whole = np.broadcast_to(np.asarray(integer, dtype=np.bool_), (count,)).copy()
+        self._blocks[name] = block
+        self._columns.append((costs, low, high, whole))
+        self._assembled = None
+        return block
+
+    def add_rows(
+        self,
+        name: str,
+        count: int,
+        entries: Entries,
+        *,
+        lower: ArrayLike = -np.inf,
+        upper: ArrayLike = np.inf,
+    ) -> Block:
+        """Add `count` rows lower <= entries @ x <= upper under one name.
+
+        Raises
+        ------
+        ValueError
+            If the name is taken, the arrays disagree in shape, an index is out of range, or a
+            coefficient is not finite.
+        """
+        block = _new_block(self._row_blocks, name, self.row_count, count, "row")
+        low, high = _bounds(lower, upper, count, name)
+        rows = np.asarray(entries.rows, dtype=np.int64).ravel()
+        columns = np.asarray(entries.columns, dtype=np.int32).ravel()
+        values = np.asarray(entries.values, dtype=np.float64).ravel()
+        if not rows.size == columns.size == values.size:
+            raise ValueError(
+                f"{name}: {rows.size} row indices, {columns.size} column indices and "
+                f"{values.size} coefficients; expected as many of each"
+            )
+        _check_range(rows, count, f"{name}: row index")
+        _check_range(columns, self.column_count, f"{name}: column index")
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"{name}: coefficient {_first(~np.isfinite(values))} is not a finite number"
+            )
+        self._row_blocks[name] = block
+        self._rows.append((low, high))
+        self._entries.append((rows + block.start, columns, values))
+        self._assembled = None
+        return block
+
+    def assemble(self) -> ModelArrays:
+        """The model as arrays; kept until the next change."""
+        if self._assembled is None:
+            self._assembled = self._assemble()
+        return self._assembled
+
+    def _assemble(self) -> ModelArrays:
+        cost, lower, upper = (
+            _joined([column[part] for column in self._columns]) for part in range(3)
+        )
+        integer = np.concatenate([np.empty(0, np.bool_), *(part[3] for part in self._columns)])
+        row_lower, row_upper = (_joined([row[part] for row in self._rows]) for part in range(2))
+        starts, indices, values = self._compressed()
+        for array in (cost, lower, upper, integer, row_lower, row_upper, starts, indices, values):
+            array.flags.writeable = False
+        return ModelArrays(
+            name=self.name,
+            sense=self.sense,
+            offset=self.offset,
+            cost=cost,
+            lower=lower,
+            upper=upper,
+            integer=integer,
+            row_lower=row_lower,
+            row_upper=row_upper,
+            starts=starts,
+            indices=indices,
+            values=values,
+            blocks=_spans(self._blocks),
+            row_blocks=_spans(self._row_blocks),
+        )
+
+    def _compressed(self) -> tuple[IntArray, IntArray, FloatArray]:
+        from scipy.sparse import coo_array
+
+        rows = np.concatenate([np.empty(0, np.int64), *(part[0] for part in self._entries)])
+        columns = np.concatenate([np.empty(0, np.int32), *(part[1] for part in self._entries)])
+        values = _joined([part[2] for part in self._entries])
+        shape = (self.row_count, self.column_count)
+        matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
+        matrix.sum_duplicates()
+        return (
+            matrix.indptr.astype(np.int32, copy=False),
+            matrix.indices.astype(np.int32, copy=False),
+            matrix.data,
+        )
+
+
+def _new_block(taken: Mapping[str, Block], name: str, start: int, count: int, kind: str) -> Block:
+    if name in taken:
+        raise ValueError(f"the model already has a {kind} block {name!r}")
+    if count < 0:
+        raise ValueError(f"{kind} block {name!r} has count {count}: expected >= 0")
+    return Block(name, start, count)
+
+
+def _filled(values: ArrayLike, count: int, what: str) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"{what} has shape {array.shape}: expected a number or ({count},)")
+    return np.broadcast_to(array, (count,)).copy()
+
+
+def _bounds(
+    lower: ArrayLike, upper: ArrayLike, count: int, name: str
+) -> tuple[FloatArray, FloatArray]:
+    low, high = _filled(lower, count, f"{name}.lower"), _filled(upper, count, f"{name}.upper")
+    crossed = ~(low <= high)
+    if crossed.any():
+        at = _first(crossed)
+        raise ValueError(f"{name}[{at}]: lower bound {low[at]} and upper bound {high[at]} cross")
+    return low, high
+
+
+def _check_range(indices: NDArray[np.signedinteger], count: int, what: str) -> None:
+    outside = (indices < 0) | (indices >= count)
+    if outside.any():
+        raise ValueError(f"{what} {int(indices[_first(outside)])}: expected 0 to {count - 1}")
+
+
+def _first(mask: BoolArray) -> int:
+    return int(np.argmax(mask))
+
+
+def _joined(parts: list[FloatArray]) -> FloatArray:
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _spans(blocks: Mapping[str, Block]) -> Mapping[str, slice]:
+    return MappingProxyType({name: block.span for name, block in blocks.items()})

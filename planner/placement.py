@@ -1,0 +1,119 @@
+"""The answer of an agent to one request: rows per atom, or a code with what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdl.work_graph import WorkGraph
+
+
+class Code(StrEnum):
+    """Why a request is refused: the one list of codes (planning.md, docs/api.md)."""
+
+    MALFORMED = "malformed"
+    UNSATISFIABLE = "unsatisfiable"
+    BEYOND_HORIZON = "beyond_horizon"
+    CAPACITY = "capacity"
+    CAPACITY_OVER_TIME = "capacity_over_time"
+    QUOTA = "quota"
+    WINDOW_LIMIT = "window_limit"
+    LEAD_TIME = "lead_time"
+    COUNT_LIMIT = "count_limit"
+    CONFLICT = "conflict"
+    DUPLICATE_ID = "duplicate_id"
+    PAST_CHANGED = "past_changed"
+    TIME_LIMIT = "time_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What stood in the way of a refused request.
+
+    Attributes
+    ----------
+    path
+        Source path of the atom that found no place.
+    kind
+        ``capacity``, ``fit``, ``gap``, ``window`` or ``policy``.
+    at
+        Step at which least was free in the atom's window, or None where no step is to blame.
+    resource
+        The resource that was short there, or None.
+    needed, free
+        Amounts of that resource (millicores, MiB, units): what the least allocation of the atom
+        takes at one step, and what was left at `at`.
+    policy
+        Name of the policy that refused, or None.
+    """
+
+    path: str
+    kind: str
+    at: int | None = None
+    resource: str | None = None
+    needed: int | None = None
+    free: int | None = None
+    policy: str | None = None
+
+
+def _no_rows() -> NDArray[np.int64]:
+    return np.empty((0, 3), dtype=np.int64)
+
+
+def _no_indices() -> NDArray[np.int64]:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementResult:
+    """Placed with allocations, or refused with a code.
+
+    Attributes
+    ----------
+    code
+        None when placed.
+    detail
+        One sentence for a person, empty when placed.
+    vertices
+        int64[a]: indices into `WorkGraph.vertices` of the atoms that hold an allocation
+        (atoms of options not taken are absent), ascending.
+    first
+        int64[a + 1]: atom i holds `rows[first[i] : first[i + 1]]`.
+    rows
+        int64[m, 3]: start step, end step, bundles; sorted and merged within an atom. For an atom
+        inside `every` they are occurrence 0; the others are the same rows moved by its shifts.
+    choices
+        (vertex of the `any`, index of the option taken), for every `any` that was reached.
+    binding
+        What stood in the way, when refused.
+    """
+
+    code: Code | None = None
+    detail: str = ""
+    vertices: NDArray[np.int64] = field(default_factory=_no_indices)
+    first: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    rows: NDArray[np.int64] = field(default_factory=_no_rows)
+    choices: tuple[tuple[int, int], ...] = ()
+    binding: Binding | None = None
+
+    @property
+    def placed(self) -> bool:
+        """Whether the request holds its allocations."""
+        return self.code is None
+
+    def atoms(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yield (vertex, rows[k, 3]) for every atom that holds an allocation."""
+        for index, vertex in enumerate(self.vertices.tolist()):
+            yield vertex, self.rows[self.first[index] : self.first[index + 1]]
+
+
+def shifts_of(graph: WorkGraph, vertex: int) -> NDArray[np.int64]:
+    """Return the occurrences of an atom as offsets in steps (``[0]`` outside `every`)."""
+    from rdl.work_graph import SHIFT_COUNT, SHIFT_FIRST
+
+    first = int(graph.vertices[vertex, SHIFT_FIRST])
+    return graph.shifts[first : first + int(graph.vertices[vertex, SHIFT_COUNT])]

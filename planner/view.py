@@ -1,0 +1,86 @@
+"""PlanView: all an agent may read of a Plan, frozen at one version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.policy_view import AverageLimits
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one bundle of an atom takes from the profile, and what machines can hold of it.
+
+    One `Demand` serves all atoms with the same bundle, label, tenant and queue.
+
+    Attributes
+    ----------
+    rows
+        Rows of `PlanView.free` that the bundle takes from: the pool's, its label's, and one for
+        each policy that limits an instant.
+    amounts
+        What it takes from each of those rows; same length, all positive.
+    fit
+        Most bundles that the machines (with the label) hold, in each segment of
+        `PlanView.segments`.
+    averages
+        Rows of `PlanView.averages` that limit its scope over a sliding window.
+    average_amounts
+        What one bundle-step counts against each of them.
+    """
+
+    rows: tuple[int, ...]
+    amounts: tuple[int, ...]
+    fit: tuple[int, ...]
+    averages: tuple[int, ...] = ()
+    average_amounts: tuple[int, ...] = ()
+
+
+class PlanView(Protocol):
+    """Free capacity over [first, grid.horizon) at one version of the Plan."""
+
+    @property
+    def version(self) -> int:
+        """Version of the Plan this view shows."""
+        ...
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The Plan's grid; requests are compiled on it."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """Step of column 0 of `free`."""
+        ...
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """int64[row, step - first], read-only: what is left; may be negative after a loss."""
+        ...
+
+    @property
+    def row_names(self) -> tuple[tuple[str, str], ...]:
+        """(what, resource) of each row: ``("pool", "cpu")``, ``("label:ssd", "cpu")``,
+        ``("policy:ads-quota", "memory")``."""
+        ...
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """int64[s + 1]: steps at which machines come or go; segment i is [i], [i + 1])."""
+        ...
+
+    @property
+    def averages(self) -> AverageLimits:
+        """What window-average policies leave, one row a scope, policy and resource."""
+        ...
+
+    def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        """Return what `bundle` takes; the same arguments give the same (cached) object."""
+        ...

@@ -1,0 +1,101 @@
+"""What is wrong with a request, where, and what would be right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Codes of problems that need no Plan to be found (docs/api.md lists all codes).
+MALFORMED = "malformed"
+UNSATISFIABLE = "unsatisfiable"
+BEYOND_HORIZON = "beyond_horizon"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes
+    ----------
+    code
+        ``malformed``, ``unsatisfiable`` or ``beyond_horizon``.
+    message
+        What is wrong, one sentence without a full stop.
+    span
+        ``(start, end)`` character offsets in the source text, or None for JSON.
+    pointer
+        JSON pointer into a JSON source, or None for text.
+    fix
+        What would be right, or None when nothing short would say it.
+    """
+
+    code: str
+    message: str
+    span: tuple[int, int] | None = None
+    pointer: str | None = None
+    fix: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the shape of one entry of ``errors`` in a problem document."""
+        return {
+            "pointer": self.pointer,
+            "span": None if self.span is None else list(self.span),
+            "code": self.code,
+            "message": self.message,
+            "fix": self.fix,
+        }
+
+
+class RdlError(ValueError):
+    """A source that cannot become a WorkGraph; carries every problem at once.
+
+    Attributes
+    ----------
+    problems
+        At least one, in source order.
+    source
+        The text the spans point into, or None for JSON.
+    """
+
+    def __init__(self, problems: tuple[Problem, ...], source: str | None = None) -> None:
+        self.problems = problems
+        self.source = source
+        super().__init__(render(problems, source))
+
+    @property
+    def code(self) -> str:
+        """The code of the whole: ``malformed`` if any problem is, else that of the first."""
+        codes = [problem.code for problem in self.problems]
+        return MALFORMED if MALFORMED in codes else codes[0]
+
+
+def render(problems: tuple[Problem, ...], source: str | None) -> str:
+    """Return all problems as text, each with its line and a caret where the source is text."""
+    return "\n".join(_render_one(problem, source) for problem in problems)
+
+
+def _render_one(problem: Problem, source: str | None) -> str:
+    fix = f"; {problem.fix}" if problem.fix else ""
+    head = f"{problem.message}{fix}"
+    if problem.span is None or source is None:
+        return f"{problem.pointer}: {head}" if problem.pointer else head
+    start, end = problem.span
+    line_start = source.rfind("\n", 0, start) + 1
+    line_end = source.find("\n", start)
+    line_end = len(source) if line_end < 0 else line_end
+    line_number = source.count("\n", 0, start) + 1
+    shown, column = _clip(source[line_start:line_end], start - line_start)
+    width = max(1, min(end, line_end) - start)
+    carets = "^" * max(1, min(width, len(shown) - column))
+    where = f"line {line_number}, column {start - line_start + 1}"
+    return f"{where}: {head}\n    {shown}\n    {' ' * column}{carets}"
+
+
+def _clip(line: str, column: int, reach: int = 60) -> tuple[str, int]:
+    """Return a piece of a long line around `column`, and the column inside it."""
+    if len(line) <= 2 * reach:
+        return line.replace("\t", " "), column
+    first = max(0, column - reach)
+    head = "..." if first else ""
+    tail = "..." if first + 2 * reach < len(line) else ""
+    piece = line[first : first + 2 * reach].replace("\t", " ")
+    return f"{head}{piece}{tail}", column - first + len(head)

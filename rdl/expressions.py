@@ -1,0 +1,183 @@
+"""RDL expressions as frozen trees: what the client wrote, in the client's own numbers.
+
+Times and work are kept in milliseconds (work in bundle-milliseconds), exactly as written; only
+`TimeGrid` turns them into steps. `span` is where the expression stands in its source text and
+takes no part in equality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from rdl.resources import Resources
+
+Span: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """An instant in ms from the origin; inside `Every`, from the start of the period."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AfterSubmission:
+    """An instant in ms from the request's own submission (``+2h``)."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    """An RFC 3339 instant; the datetime is aware."""
+
+    at: datetime
+
+
+Instant: TypeAlias = Offset | AfterSubmission | Absolute
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Time from the end of one expression to the start of the next, in ms; no maximum is None."""
+
+    minimum_ms: int = 0
+    maximum_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """``atom(b, g, h, l, w)`` (Rayon 3.1).
+
+    Attributes
+    ----------
+    minimum, maximum
+        g and h: bundles held at once are 0 or between them.
+    lease_ms
+        l: every bundle taken is kept at least so long.
+    work_ms
+        w: the sum of all allocations, in bundle-ms.
+    multiple
+        k: every allocation is divisible by it.
+    on
+        Only machines that carry this label.
+    """
+
+    bundle: Resources
+    minimum: int
+    maximum: int
+    lease_ms: int
+    work_ms: int
+    multiple: int = 1
+    on: str | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """A best-effort session (Rayon 3.1, w = 0): trivially satisfied, nothing guaranteed."""
+
+    bundle: Resources
+    maximum: int
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Exactly one option is allocated and satisfied; `prefer` is the worth of each in (0, 1]."""
+
+    options: tuple[Expression, ...]
+    prefer: tuple[float, ...] | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every child is satisfied."""
+
+    children: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Every child is satisfied, each wholly before the next; `gap` is between neighbours."""
+
+    children: tuple[Expression, ...]
+    gap: Gap | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An arrow of a graph: child `before` ends before child `after` starts (child indices)."""
+
+    before: int
+    after: int
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Every child is satisfied and each arrow is an order; names are unique, order as written."""
+
+    names: tuple[str, ...]
+    children: tuple[Expression, ...]
+    edges: tuple[Edge, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`of` is satisfied with all its steps in [start, end)."""
+
+    start: Instant
+    end: Instant
+    of: Expression
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """`of` once in each period.
+
+    Attributes
+    ----------
+    times, until
+        How often, or until when; neither is endless. Not both.
+    anchor
+        Start of period 0; None is the start of the enclosing window, else the submission.
+    zone
+        IANA name; the period is then whole days and period k a civil day there.
+    same_offset
+        True: occurrence k is occurrence 0 shifted by the distance between the starts of their
+        periods. False: each occurrence is free in its period.
+    """
+
+    period_ms: int
+    of: Expression
+    times: int | None = None
+    until: Instant | None = None
+    anchor: Instant | None = None
+    zone: str | None = None
+    same_offset: bool = True
+    span: Span | None = field(default=None, compare=False)
+
+
+Expression: TypeAlias = Atom | Void | AnyOf | AllOf | Order | Graph | Window | Every
+
+
+def children_of(expression: Expression) -> tuple[Expression, ...]:
+    """Return the children in the order that paths count them (`window` and `every` have one)."""
+    match expression:
+        case AnyOf(options=options):
+            return options
+        case AllOf(children=children) | Order(children=children) | Graph(children=children):
+            return children
+        case Window(of=of) | Every(of=of):
+            return (of,)
+        case _:
+            return ()

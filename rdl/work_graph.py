@@ -1,0 +1,112 @@
+"""WorkGraph: a checked, normalised request as the flat arrays that agents read.
+
+The normalised tree is stored as vertices in post-order (children before parents, the root last).
+Windows are folded into the vertices and tightened along precedence with the shortest lengths, so
+a window of an atom is never wider than anything around it allows. `any` stays a choice.
+
+Invariants: `parent[v] > v` for all but the root; the children of a group stand in
+`children[child_first : child_first + child_count]` in written order; every precedence edge joins
+two children of one parent; windows are in steps on `grid`, half-open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdl.expressions import Expression
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+# Kinds of a vertex.
+ATOM: Final = 0
+ANY: Final = 1
+ALL: Final = 2  # `all`, and `order` and `graph` too: the edges say what precedes what
+EVERY: Final = 3  # one child; occurrences are shifts of it
+
+# Columns of `vertices`.
+KIND: Final = 0
+PARENT: Final = 1  # -1 for the root
+START: Final = 2  # tightened window, first step
+END: Final = 3  # tightened window, first step past it
+SHORTEST: Final = 4  # least number of steps from its first to past its last (critical path)
+BUNDLE: Final = 5  # index into `bundles`; atoms only
+MIN_HEIGHT: Final = 6  # g
+MAX_HEIGHT: Final = 7  # h
+MULTIPLE: Final = 8  # k
+LEASE: Final = 9  # l', steps
+WORK: Final = 10  # w'', bundle-steps, reachable
+LABEL: Final = 11  # index into `labels`, -1 = any machine
+SHIFT_FIRST: Final = 12  # atoms: occurrences at start + shifts[SHIFT_FIRST + i]
+SHIFT_COUNT: Final = 13  # 1 (a single shift of 0) outside `every`
+CHILD_FIRST: Final = 14
+CHILD_COUNT: Final = 15
+LAST_SHIFT: Final = 16  # EVERY: steps from the child's end to the end of its last occurrence
+SATISFIABLE: Final = 17  # 0 = an option that no plan can satisfy; never 0 outside `any`
+COLUMNS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class WorkGraph:
+    """One request, ready to be placed.
+
+    Attributes
+    ----------
+    expression
+        As submitted, never normalised, so that paths stay true.
+    grid
+        The grid all steps below are on.
+    submitted
+        Step of the submission, rounded up; nothing is placed before it.
+    vertices
+        int64[n, COLUMNS], post-order.
+    paths
+        Source path of each vertex in `expression` (files.md: children counted, ``@k`` after the
+        child of occurrence k). For a group that several expressions were folded into, the
+        outermost one; an option of `any` keeps the path of the `any`'s child.
+    children
+        int64[sum of child counts]: vertex indices.
+    edges
+        int64[m, 4]: before, after, least gap, largest gap (-1 = none), in steps, from the end of
+        `before` to the start of `after`.
+    shifts
+        int64[s]: offsets of occurrences in steps, ascending from 0 within an atom's slice. Atoms
+        inside `every(..., same_offset=true)` carry one entry an occurrence.
+    bundles, labels
+        Distinct bundles and machine labels the atoms index.
+    prefer
+        float64[n]: worth of a vertex as an option of its `any`, 1 elsewhere.
+    root_effort
+        float64[n]: mu of greedy.md 2.1 (atom sqrt(w), order sum, all root of the sum of squares,
+        any that of its first satisfiable option): intervals are shared in proportion to it.
+    endless
+        Step period of an endless recurrence, or 0. Its shifts reach to the grid's horizon.
+    void
+        True for a whole request that is best effort; `vertices` is then empty.
+    notes
+        What the grid made of the client's numbers, one sentence each.
+    """
+
+    expression: Expression
+    grid: TimeGrid
+    submitted: int
+    vertices: NDArray[np.int64]
+    paths: tuple[str, ...]
+    children: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    shifts: NDArray[np.int64]
+    bundles: tuple[Resources, ...]
+    labels: tuple[str, ...]
+    prefer: NDArray[np.float64]
+    root_effort: NDArray[np.float64]
+    endless: int = 0
+    void: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def atoms(self) -> NDArray[np.int64]:
+        """Indices of the atoms, in post-order (= written order)."""
+        return np.flatnonzero(self.vertices[:, KIND] == ATOM)
