@@ -1,0 +1,1 @@
+"""Benchmarks: one self-registering file a case, `python -m bench CASE --json`."""
