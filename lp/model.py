@@ -241,9 +241,9 @@ class LinearModel:
         return self._assembled
 
     def _assemble(self) -> ModelArrays:
-        cost, lower, upper = (
-            _joined([column[part] for column in self._columns]) for part in range(3)
-        )
+        cost = _joined([column[0] for column in self._columns])
+        lower = _joined([column[1] for column in self._columns])
+        upper = _joined([column[2] for column in self._columns])
         integer = np.concatenate([np.empty(0, np.bool_), *(part[3] for part in self._columns)])
         row_lower, row_upper = (_joined([row[part] for row in self._rows]) for part in range(2))
         starts, indices, values = self._compressed()

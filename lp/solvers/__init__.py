@@ -1,0 +1,1 @@
+"""One back-end a file: `ModelArrays` in, `Solution` out. Only here are solvers imported."""

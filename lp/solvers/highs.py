@@ -1,0 +1,248 @@
+"""HiGHS through highspy: the whole matrix in one call, callbacks for progress and stops."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import highspy
+import numpy as np
+
+from lp.limits import Monitor, Progress, SolveLimits, WarmStart
+from lp.model import ModelArrays, Sense
+from lp.result import Basis, Solution, SolveStatus, StopReason
+
+_STATUS = highspy.HighsModelStatus
+_PROVEN = {
+    _STATUS.kOptimal: SolveStatus.OPTIMAL,
+    _STATUS.kInfeasible: SolveStatus.INFEASIBLE,
+    _STATUS.kUnbounded: SolveStatus.UNBOUNDED,
+    _STATUS.kUnboundedOrInfeasible: SolveStatus.INFEASIBLE_OR_UNBOUNDED,
+}
+_STOPPED = {
+    _STATUS.kTimeLimit: StopReason.TIME,
+    _STATUS.kIterationLimit: StopReason.WORK,
+    _STATUS.kSolutionLimit: StopReason.WORK,
+    _STATUS.kMemoryLimit: StopReason.WORK,
+    _STATUS.kInterrupt: StopReason.STOPPED,
+}
+_BASIS_CODES = (
+    highspy.HighsBasisStatus.kLower,
+    highspy.HighsBasisStatus.kBasic,
+    highspy.HighsBasisStatus.kUpper,
+    highspy.HighsBasisStatus.kZero,
+    highspy.HighsBasisStatus.kNonbasic,
+)
+_scheduler = threading.local()
+
+
+class HighsBackend:
+    """The default solver: continuous models and models with integers."""
+
+    name = "highs"
+
+    def solve(
+        self,
+        model: ModelArrays,
+        limits: SolveLimits,
+        start: WarmStart,
+        monitor: Monitor,
+        clock: Callable[[], float],
+    ) -> Solution:
+        """Solve `model`; see `lp.solver.solve`."""
+        began = clock()
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        _set_options(highs, model, limits)
+        _pass_model(highs, model)
+        _pass_start(highs, start)
+        _subscribe(highs, monitor, clock, began)
+        _match_scheduler(limits.solver_threads)
+        built = clock()
+        outcome = highs.run()
+        solved = clock()
+        if outcome == highspy.HighsStatus.kError:
+            status = highs.modelStatusToString(highs.getModelStatus())
+            return Solution(
+                SolveStatus.FAILED,
+                StopReason.CRASHED,
+                self.name,
+                build_s=built - began,
+                solve_s=solved - built,
+                message=f"HiGHS returned an error; model status {status}",
+            )
+        return _read(highs, model, built - began, solved - built)
+
+
+def write_model(model: ModelArrays, path: Path) -> None:
+    """Write `model` as `.lp` or `.mps`, by the ending of `path`, with block names.
+
+    Raises
+    ------
+    ValueError
+        If the ending is neither, or HiGHS cannot write the file.
+    """
+    if path.suffix not in (".lp", ".mps"):
+        raise ValueError(f"{path.name}: expected a name that ends in .lp or .mps")
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    _pass_model(highs, model)
+    for name, span in model.blocks.items():
+        for index in range(span.start, span.stop):
+            highs.passColName(index, _label(name, index - span.start))
+    for name, span in model.row_blocks.items():
+        for index in range(span.start, span.stop):
+            highs.passRowName(index, _label(name, index - span.start))
+    if highs.writeModel(str(path)) == highspy.HighsStatus.kError:
+        raise ValueError(f"{path}: HiGHS could not write the model there")
+
+
+def _label(block: str, index: int) -> str:
+    return f"{block.replace(' ', '_')}({index})"
+
+
+def _set_options(highs: highspy.Highs, model: ModelArrays, limits: SolveLimits) -> None:
+    options: dict[str, bool | int | float | str] = {
+        "time_limit": limits.solver_time_s,
+        "random_seed": limits.seed,
+        "mip_rel_gap": limits.gap_rel,
+        "mip_abs_gap": limits.gap_abs,
+        "threads": limits.solver_threads,
+    }
+    if limits.deterministic:
+        options["parallel"] = "off"
+    if limits.nodes is not None:
+        options["mip_max_nodes"] = limits.nodes
+    if limits.iterations is not None and not model.is_integer:
+        for name in ("simplex", "ipm", "pdlp"):
+            options[f"{name}_iteration_limit"] = limits.iterations
+    for name, value in {**options, **limits.options}.items():
+        if highs.setOptionValue(name, value) == highspy.HighsStatus.kError:
+            raise ValueError(f"HiGHS refuses option {name!r} = {value!r}")
+
+
+def _pass_model(highs: highspy.Highs, model: ModelArrays) -> None:
+    sense = (
+        highspy.ObjSense.kMaximize if model.sense is Sense.MAXIMISE else highspy.ObjSense.kMinimize
+    )
+    outcome = highs.passModel(
+        model.columns,
+        model.rows,
+        int(model.values.size),
+        int(highspy.MatrixFormat.kRowwise),
+        int(sense),
+        model.offset,
+        model.cost,
+        model.lower,
+        model.upper,
+        model.row_lower,
+        model.row_upper,
+        model.starts,
+        model.indices,
+        model.values,
+        model.integer.astype(np.int32),
+    )
+    if outcome == highspy.HighsStatus.kError:
+        raise ValueError(f"HiGHS refuses model {model.name!r}")
+
+
+def _pass_start(highs: highspy.Highs, start: WarmStart) -> None:
+    if start.values is not None:
+        known = np.flatnonzero(np.isfinite(start.values)).astype(np.int32)
+        highs.setSolution(int(known.size), known, start.values[known].astype(np.float64))
+    if start.basis is not None:
+        basis = highspy.HighsBasis()
+        basis.col_status = [_BASIS_CODES[code] for code in start.basis.columns]
+        basis.row_status = [_BASIS_CODES[code] for code in start.basis.rows]
+        basis.valid = True
+        # HiGHS repairs a basis of the right size; a wrong size was refused before.
+        highs.setBasis(basis)
+
+
+def _subscribe(
+    highs: highspy.Highs, monitor: Monitor, clock: Callable[[], float], began: float
+) -> None:
+    report, should_stop = monitor.on_progress, monitor.should_stop
+    if report is not None:
+
+        def improved(event: highspy.HighsCallbackEvent) -> None:
+            found = event.data_out
+            report(
+                Progress(
+                    elapsed_s=clock() - began,
+                    objective=float(found.objective_function_value),
+                    bound=float(found.mip_dual_bound),
+                    values=np.array(found.mip_solution, dtype=np.float64),
+                )
+            )
+
+        highs.cbMipImprovingSolution.subscribe(improved)
+    if should_stop is not None:
+
+        def interrupt(event: highspy.HighsCallbackEvent) -> None:
+            if should_stop():
+                event.interrupt()
+
+        for events in (highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt):
+            events.subscribe(interrupt)
+
+
+def _match_scheduler(threads: int) -> None:
+    # HiGHS keeps one pool of workers per calling thread and refuses a changed thread count.
+    if getattr(_scheduler, "threads", 0) != threads:
+        highspy.Highs.resetGlobalScheduler(True)
+        _scheduler.threads = threads
+
+
+def _read(highs: highspy.Highs, model: ModelArrays, build_s: float, solve_s: float) -> Solution:
+    found = highs.getModelStatus()
+    info = highs.getInfo()
+    stop = _STOPPED.get(found, StopReason.FINISHED)
+    status = _PROVEN.get(found)
+    message = ""
+    if status is None:
+        feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        status = SolveStatus.FEASIBLE if feasible else SolveStatus.NO_ANSWER
+        message = highs.modelStatusToString(found)
+        if found not in _STOPPED:
+            status, stop = SolveStatus.FAILED, StopReason.CRASHED
+    iterations = info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count
+    answer = highs.getSolution()
+    values = np.array(answer.col_value) if status.has_values else np.empty(0)
+    dual = status is SolveStatus.OPTIMAL and not model.is_integer
+    return Solution(
+        status=status,
+        stop=stop,
+        solver=HighsBackend.name,
+        objective=model.objective(values) if status.has_values else math.nan,
+        bound=_bound(info, model, status),
+        values=values,
+        row_duals=np.array(answer.row_dual) if dual else np.empty(0),
+        reduced_costs=np.array(answer.col_dual) if dual else np.empty(0),
+        basis=_read_basis(highs) if dual else None,
+        iterations=int(iterations),
+        nodes=max(int(info.mip_node_count), 0),
+        build_s=build_s,
+        solve_s=solve_s,
+        message=message,
+    )
+
+
+def _bound(info: highspy.HighsInfo, model: ModelArrays, status: SolveStatus) -> float:
+    if model.is_integer:
+        return float(info.mip_dual_bound)
+    if status is SolveStatus.OPTIMAL:
+        return float(info.objective_function_value)
+    return math.inf if model.sense is Sense.MAXIMISE else -math.inf
+
+
+def _read_basis(highs: highspy.Highs) -> Basis | None:
+    basis = highs.getBasis()
+    if not basis.valid:
+        return None
+    return Basis(
+        columns=np.array([int(status) for status in basis.col_status], dtype=np.int8),
+        rows=np.array([int(status) for status in basis.row_status], dtype=np.int8),
+    )

@@ -1,0 +1,183 @@
+"""Any solver that PuLP knows, by name. PuLP builds row by row: for checks, not for speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pulp
+
+from lp.limits import Monitor, SolveLimits, WarmStart
+from lp.model import ModelArrays, Sense
+from lp.result import FloatArray, Solution, SolveStatus, StopReason
+
+_SHORT_NAMES = {"CBC": "PULP_CBC_CMD", "GLPK": "GLPK_CMD", "SCIP": "SCIP_CMD"}
+# The signs of duals differ between PuLP's solvers; these were checked.
+_DUALS_KNOWN = ("PULP_CBC_CMD", "COIN_CMD")
+
+
+class PulpBackend:
+    """A PuLP solver: `pulp:CBC`, or `pulp:` and any name of `pulp.listSolvers()`."""
+
+    def __init__(self, solver: str) -> None:
+        self.name = f"pulp:{solver}"
+        self._solver = _SHORT_NAMES.get(solver, solver)
+        if self._solver not in pulp.listSolvers():
+            known = ", ".join(sorted(set(pulp.listSolvers())))
+            raise ValueError(f"PuLP knows no solver {solver!r}; it knows {known}")
+        if self._solver not in pulp.listSolvers(onlyAvailable=True):
+            raise ValueError(f"PuLP knows {solver!r}, but it is not installed on this machine")
+
+    def solve(
+        self,
+        model: ModelArrays,
+        limits: SolveLimits,
+        start: WarmStart,
+        monitor: Monitor,
+        clock: Callable[[], float],
+    ) -> Solution:
+        """Solve `model`; see `lp.solver.solve`. Monitors are not supported."""
+        began = clock()
+        problem, variables, sides = _build(model)
+        warm = start.values is not None
+        if start.values is not None:
+            for variable, value in zip(variables, start.values, strict=True):
+                if math.isfinite(value):
+                    variable.setInitialValue(value)
+        solver = self._configured(model, limits, warm)
+        built = clock()
+        try:
+            problem.solve(solver)
+        except pulp.PulpSolverError as error:
+            return Solution(
+                SolveStatus.FAILED, StopReason.CRASHED, self.name, message=f"PuLP: {error}"
+            )
+        solved = clock()
+        seconds = built - began, solved - built
+        return self._read(model, problem, (variables, sides), seconds)
+
+    def _configured(self, model: ModelArrays, limits: SolveLimits, warm: bool) -> pulp.LpSolver:
+        arguments: dict[str, object] = {"msg": False}
+        if math.isfinite(limits.solver_time_s):
+            arguments["timeLimit"] = limits.solver_time_s
+        if model.is_integer:
+            arguments |= {"gapRel": limits.gap_rel, "gapAbs": limits.gap_abs}
+        if limits.solver_threads:
+            arguments["threads"] = limits.solver_threads
+        if self._solver in ("PULP_CBC_CMD", "COIN_CMD"):
+            arguments["warmStart"] = warm
+            arguments["options"] = [f"randomSeed {limits.seed}"] if limits.seed else []
+            if limits.nodes is not None:
+                arguments["maxNodes"] = limits.nodes
+        return pulp.getSolver(self._solver, **arguments, **limits.options)
+
+    def _read(
+        self,
+        model: ModelArrays,
+        problem: pulp.LpProblem,
+        parts: tuple[list[pulp.LpVariable], list[_Side]],
+        seconds: tuple[float, float],
+    ) -> Solution:
+        status, stop = _status(problem)
+        variables, sides = parts
+        values = np.empty(0)
+        if status.has_values:
+            # A solver leaves out columns that appear in no row.
+            values = np.array([variable.varValue or 0.0 for variable in variables])
+        objective = model.objective(values) if status.has_values else math.nan
+        optimal = status is SolveStatus.OPTIMAL
+        unproven = math.inf if model.sense is Sense.MAXIMISE else -math.inf
+        dual = optimal and not model.is_integer and self._solver in _DUALS_KNOWN
+        return Solution(
+            status=status,
+            stop=stop,
+            solver=self.name,
+            objective=objective,
+            bound=objective if optimal else unproven,
+            values=values,
+            row_duals=_duals(model, sides) if dual else np.empty(0),
+            build_s=seconds[0],
+            solve_s=seconds[1],
+            message="" if optimal else pulp.LpStatus[problem.status],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a row: PuLP has no rows with two."""
+
+    row: int
+    constraint: pulp.LpConstraint
+
+
+def _build(model: ModelArrays) -> tuple[pulp.LpProblem, list[pulp.LpVariable], list[_Side]]:
+    sense = pulp.LpMaximize if model.sense is Sense.MAXIMISE else pulp.LpMinimize
+    problem = pulp.LpProblem("model", sense)
+    variables = [
+        pulp.LpVariable(
+            f"x{column}", _finite(low), _finite(high), "Integer" if whole else "Continuous"
+        )
+        for column, (low, high, whole) in enumerate(
+            zip(model.lower, model.upper, model.integer, strict=True)
+        )
+    ]
+    pairs = zip(variables, model.cost.tolist(), strict=True)
+    problem.setObjective(pulp.LpAffineExpression(list(pairs), constant=model.offset))
+    sides = [side for row in range(model.rows) for side in _sides(model, variables, row)]
+    for side in sides:
+        problem.addConstraint(side.constraint)
+    return problem, variables, sides
+
+
+def _finite(bound: float) -> float | None:
+    return float(bound) if math.isfinite(bound) else None
+
+
+def _sides(model: ModelArrays, variables: list[pulp.LpVariable], row: int) -> list[_Side]:
+    span = slice(model.starts[row], model.starts[row + 1])
+    terms = [
+        (variables[column], float(value))
+        for column, value in zip(model.indices[span], model.values[span], strict=True)
+    ]
+    low, high = float(model.row_lower[row]), float(model.row_upper[row])
+    if low == high:
+        wanted = [("e", pulp.LpConstraintEQ, low)]
+    else:
+        wanted = [("l", pulp.LpConstraintGE, low), ("u", pulp.LpConstraintLE, high)]
+    return [
+        _Side(
+            row,
+            pulp.LpConstraint(
+                pulp.LpAffineExpression(terms), sense=sense, rhs=bound, name=f"r{row}{suffix}"
+            ),
+        )
+        for suffix, sense, bound in wanted
+        if math.isfinite(bound)
+    ]
+
+
+def _status(problem: pulp.LpProblem) -> tuple[SolveStatus, StopReason]:
+    """Our words for PuLP's two status codes; PuLP calls a limited run optimal, `sol_status` not."""
+    if problem.status == pulp.LpStatusInfeasible:
+        return SolveStatus.INFEASIBLE, StopReason.FINISHED
+    if problem.status == pulp.LpStatusUnbounded:
+        return SolveStatus.UNBOUNDED, StopReason.FINISHED
+    if problem.sol_status == pulp.LpSolutionOptimal and problem.status == pulp.LpStatusOptimal:
+        return SolveStatus.OPTIMAL, StopReason.FINISHED
+    if problem.sol_status == pulp.LpSolutionIntegerFeasible:
+        return SolveStatus.FEASIBLE, StopReason.TIME
+    if problem.status == pulp.LpStatusNotSolved:
+        return SolveStatus.NO_ANSWER, StopReason.TIME
+    return SolveStatus.FAILED, StopReason.CRASHED
+
+
+def _duals(model: ModelArrays, sides: list[_Side]) -> FloatArray:
+    """Row duals, shape (rows,); of two sides at most one binds. Empty if the solver gives none."""
+    duals = np.zeros(model.rows)
+    for side in sides:
+        if side.constraint.pi is None:
+            return np.empty(0)
+        duals[side.row] += side.constraint.pi
+    return duals

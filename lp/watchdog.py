@@ -1,0 +1,201 @@
+"""Solve in a child process that is killed when the solver overruns its limit.
+
+Solvers check their time limit at points of their own choosing; a long factorisation or a
+presolve loop can pass it by minutes, and a crash inside one takes its process along. The child
+reports every better answer, so that what had been found survives both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import pickle
+import selectors
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import IO
+
+from lp.limits import Monitor, Progress, SolveLimits, WarmStart
+from lp.model import ModelArrays, Sense
+from lp.result import Solution, SolveStatus, StopReason
+
+_POLL_S = 0.05
+_START_ALLOWANCE_S = 5.0
+_HEADER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the child is asked."""
+
+    model: ModelArrays
+    limits: SolveLimits
+    solver: str
+    start: WarmStart
+
+
+def solve_watched(
+    model: ModelArrays, limits: SolveLimits, solver: str, start: WarmStart, monitor: Monitor
+) -> Solution:
+    """Solve in a child process; see `lp.solver.solve`.
+
+    Returns
+    -------
+    Solution
+        The child's; or, if the child was killed, was stopped by the monitor or died, the best
+        reported answer as FEASIBLE (NO_ANSWER or FAILED without one) with that stop reason.
+    """
+    plain = dataclasses.replace(model, blocks=dict(model.blocks), row_blocks=dict(model.row_blocks))
+    watch = _Watch(model, limits, solver, monitor)
+    read_end, write_end = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lp.watchdog", str(write_end)],
+        stdin=subprocess.PIPE,
+        pass_fds=[write_end],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    os.close(write_end)
+    try:
+        # Unbuffered: a message that a buffer had swallowed would not wake the selector.
+        with os.fdopen(read_end, "rb", buffering=0) as replies:
+            watch.send(child, _Task(plain, limits, solver, start))
+            return watch.follow(replies)
+    finally:
+        child.kill()
+        child.wait()
+
+
+class _Watch:
+    """The parent's side: reads reports until the answer, the deadline, a stop or a death."""
+
+    def __init__(
+        self, model: ModelArrays, limits: SolveLimits, solver: str, monitor: Monitor
+    ) -> None:
+        self._model = model
+        self._limits = limits
+        self._solver = solver
+        self._monitor = monitor
+        self._best: Progress | None = None
+
+    def send(self, child: subprocess.Popen[bytes], task: _Task) -> None:
+        if child.stdin is None:
+            raise RuntimeError("the child process has no standard input")
+        # A child that died at its start is noticed when its reports end.
+        with contextlib.suppress(BrokenPipeError), child.stdin:
+            pickle.dump(task, child.stdin)
+
+    def follow(self, replies: IO[bytes]) -> Solution:
+        began = time.monotonic()
+        allowance = _START_ALLOWANCE_S + self._limits.time_s + self._limits.watchdog_grace_s
+        deadline = began + allowance
+        with selectors.DefaultSelector() as selector:
+            selector.register(replies, selectors.EVENT_READ)
+            while True:
+                if selector.select(timeout=_POLL_S):
+                    message = _receive(replies)
+                    if isinstance(message, Solution):
+                        return message
+                    if message is None:
+                        return self._cut(StopReason.CRASHED, time.monotonic() - began)
+                    deadline = self._note(message, deadline)
+                if time.monotonic() > deadline:
+                    return self._cut(StopReason.KILLED, time.monotonic() - began)
+                if self._monitor.should_stop is not None and self._monitor.should_stop():
+                    return self._cut(StopReason.STOPPED, time.monotonic() - began)
+
+    def _note(self, message: object, deadline: float) -> float:
+        """Keep a report; the first one says that the solver has started, and starts the clock."""
+        if isinstance(message, ValueError):
+            raise message
+        if isinstance(message, Progress):
+            self._best = message
+            if self._monitor.on_progress is not None:
+                self._monitor.on_progress(message)
+            return deadline
+        return time.monotonic() + self._limits.time_s + self._limits.watchdog_grace_s
+
+    def _cut(self, stop: StopReason, elapsed_s: float) -> Solution:
+        texts = {
+            StopReason.KILLED: "killed past its time limit",
+            StopReason.STOPPED: "stopped by the caller",
+            StopReason.CRASHED: "the solver's process died",
+        }
+        status = SolveStatus.FAILED if stop is StopReason.CRASHED else SolveStatus.NO_ANSWER
+        unproven = math.inf if self._model.sense is Sense.MAXIMISE else -math.inf
+        solution = Solution(
+            status, stop, self._solver, bound=unproven, solve_s=elapsed_s, message=texts[stop]
+        )
+        if self._best is None or self._best.values is None:
+            return solution
+        return dataclasses.replace(
+            solution,
+            status=SolveStatus.FEASIBLE,
+            objective=self._model.objective(self._best.values),
+            bound=self._best.bound,
+            values=self._best.values,
+        )
+
+
+def _send(stream: IO[bytes], message: object) -> None:
+    body = pickle.dumps(message)
+    stream.write(len(body).to_bytes(_HEADER, "big") + body)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> object | None:
+    """Next message; None at the end of the stream, also inside a message."""
+    header = _read_exactly(stream, _HEADER)
+    if header is None:
+        return None
+    body = _read_exactly(stream, int.from_bytes(header, "big"))
+    return None if body is None else pickle.loads(body)
+
+
+def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        part = stream.read(size - len(parts))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+def _child(descriptor: int) -> None:
+    from lp.solver import backend_named, solve
+
+    task: _Task = pickle.load(sys.stdin.buffer)
+    with os.fdopen(descriptor, "wb") as replies:
+        try:
+            backend_named(task.solver)
+            _send(replies, "started")
+            _send(
+                replies,
+                solve(
+                    task.model,
+                    _inner(task.limits),
+                    solver=task.solver,
+                    start=task.start,
+                    monitor=Monitor(on_progress=lambda progress: _send(replies, progress)),
+                ),
+            )
+        except ValueError as error:
+            _send(replies, error)
+
+
+def _inner(limits: SolveLimits) -> SolveLimits:
+    """The child's limits: in deterministic mode the clock belongs to the parent alone."""
+    time_s = math.inf if limits.deterministic else limits.time_s
+    return dataclasses.replace(limits, watchdog=False, time_s=time_s)
+
+
+if __name__ == "__main__":
+    # Pickle names this module's classes `lp.watchdog`, not `__main__`: run that copy.
+    from lp.watchdog import _child as run
+
+    run(int(sys.argv[1]))
