@@ -1,1 +1,1 @@
-"""The edge: HTTP, command line, storage and pages; the only place where parts are wired together."""
+"""The edge: HTTP, command line, storage, pages; the one place where parts are wired together."""

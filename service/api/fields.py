@@ -1,0 +1,272 @@
+"""What a body or a query string may hold, told once: read from it, and described in OpenAPI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.placement import Code
+from rdl.durations import TimeTextError, parse_duration, parse_instant
+from rdl.expressions import Instant
+from service.problems import ApiError, ApiProblemError, ProblemDocument, detail_of, nearest
+
+#: Default of a field that must be given.
+REQUIRED: Final = object()
+
+
+class FieldError(ValueError):
+    """A value that a field does not take; the message says what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One member of a JSON object, or one query parameter.
+
+    Attributes
+    ----------
+    name, description
+        For people and OpenAPI.
+    schema
+        JSON Schema of the value.
+    read
+        Turns the JSON value (the string, in a query) into what the use case takes, or raises
+        FieldError.
+    default
+        Value when absent; `REQUIRED` where it must be there.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    read: Callable[[Any], Any]
+    default: Any = REQUIRED
+
+    @property
+    def required(self) -> bool:
+        """Whether the field must be given."""
+        return self.default is REQUIRED
+
+
+def read_fields(
+    fields: Sequence[Field], given: Mapping[str, Any], place: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return every field's value.
+
+    Parameters
+    ----------
+    given
+        What was sent.
+    place
+        Makes the pointer of a name for error entries.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``, with one entry for each unknown, missing or wrong field.
+    """
+    errors: list[ApiError] = []
+    known = {field.name for field in fields}
+    for name in given:
+        if name not in known:
+            fix = nearest(str(name), known) if known else "nothing is read here"
+            errors.append(ApiError(f"unknown field {name!r}", pointer=place(str(name)), fix=fix))
+    values: dict[str, Any] = {}
+    for field in fields:
+        if field.name not in given:
+            if field.required:
+                errors.append(ApiError(f"{field.name!r} is missing", pointer=place(field.name)))
+            values[field.name] = field.default
+            continue
+        try:
+            values[field.name] = field.read(given[field.name])
+        except FieldError as error:
+            errors.append(ApiError(f"{field.name}: {error}", pointer=place(field.name)))
+    if errors:
+        raise malformed(errors)
+    return values
+
+
+def read_object(fields: Sequence[Field], value: object, pointer: str) -> dict[str, Any]:
+    """Return the fields of the JSON object `value`, which stands at `pointer` of the body.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``.
+    """
+    if not isinstance(value, dict):
+        message = f"an object is expected here, not {_kind(value)}"
+        raise malformed([ApiError(message, pointer=pointer)])
+    return read_fields(fields, value, lambda name: f"{pointer}/{_escaped(name)}")
+
+
+def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the query parameters of a call.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``; a parameter given twice is wrong too.
+    """
+    twice = [name for name, values in given.items() if len(values) > 1]
+    if twice:
+        raise malformed(
+            [ApiError(f"{name!r} is given twice", pointer=f"?{name}") for name in twice]
+        )
+    return read_fields(fields, {k: v[0] for k, v in given.items()}, lambda name: f"?{name}")
+
+
+def malformed(errors: Sequence[ApiError]) -> ApiProblemError:
+    """Return the problem that `errors` make together."""
+    return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), tuple(errors)))
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
+    if value is None:
+        return "null"
+    return names.get(type(value), "an array" if isinstance(value, list) else "an object")
+
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}\Z")
+
+
+def identifier(name: str, description: str, default: Any = REQUIRED) -> Field:
+    """Return a field for an id: up to 128 letters, digits and ``_ . : @ + ~ -``."""
+    schema = {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}$"}
+    return Field(name, description, schema, read_identifier, default)
+
+
+def read_identifier(value: object) -> str:
+    """Return an id.
+
+    Raises
+    ------
+    FieldError
+        If it holds other characters, or too many.
+    """
+    if not isinstance(value, str) or not _ID.match(value):
+        raise FieldError(
+            "write 1 to 128 letters, digits or _ . : @ + ~ -, the first a letter, digit or _"
+        )
+    return value
+
+
+def text(name: str, description: str, default: Any = REQUIRED, longest: int = 128) -> Field:
+    """Return a field for a word: not empty, not longer than `longest`, no control characters."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not 1 <= len(value) <= longest or not value.isprintable():
+            raise FieldError(f"write a string of 1 to {longest} printable characters")
+        return value
+
+    schema = {"type": "string", "minLength": 1, "maxLength": longest}
+    return Field(name, description, schema, read, default)
+
+
+def number(name: str, description: str, low: float, high: float, default: Any = REQUIRED) -> Field:
+    """Return a field for a finite number in [low, high]."""
+
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FieldError(f"write a number, not {_kind(value)}")
+        if not low <= value <= high:
+            raise FieldError(f"must be between {low:g} and {high:g}, not {value}")
+        return float(value)
+
+    schema = {"type": "number", "minimum": low, "maximum": high}
+    return Field(name, description, schema, read, default)
+
+
+def integer(name: str, description: str, low: int, high: int, default: Any = REQUIRED) -> Field:
+    """Return a field for a whole number in [low, high], written as a number or, in a query, text."""
+
+    def read(value: object) -> int:
+        if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise FieldError("write a whole number")
+        if not low <= value <= high:
+            raise FieldError(f"must be between {low} and {high}, not {value}")
+        return value
+
+    schema = {"type": "integer", "minimum": low, "maximum": high}
+    return Field(name, description, schema, read, default)
+
+
+def flag(name: str, description: str) -> Field:
+    """Return a field for true or false; absent is false."""
+
+    def read(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        if value in ("true", "false"):
+            return value == "true"
+        raise FieldError("write true or false")
+
+    return Field(name, description, {"type": "boolean", "default": False}, read, False)
+
+
+def choice(name: str, description: str, options: Sequence[str], default: Any = REQUIRED) -> Field:
+    """Return a field for one of `options`."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or value not in options:
+            raise FieldError(f"{value!r} is not one of {', '.join(options)}")
+        return value
+
+    return Field(name, description, {"type": "string", "enum": list(options)}, read, default)
+
+
+def moment(name: str, description: str, default: Any = None) -> Field:
+    """Return a query field for a time, read as an `Instant` of rdl.
+
+    Seconds from the origin, a duration from the origin, ``+2h`` from now, or RFC 3339.
+    """
+
+    def read(value: str) -> Instant:
+        try:
+            # The '+' of a zone or of +2h arrives as a space where a client did not encode it.
+            return parse_instant(value.replace(" ", "+"))
+        except TimeTextError as error:
+            raise FieldError(str(error)) from error
+
+    schema = {"type": "string", "examples": ["3600", "+2h", "2026-01-05T09:00:00Z"]}
+    return Field(name, description, schema, read, default)
+
+
+def span_of_time(name: str, description: str, default: Any = None) -> Field:
+    """Return a query field for a length of time: seconds or a duration; read as ms, positive."""
+
+    def read(value: str) -> int:
+        try:
+            length = parse_duration(value)
+        except TimeTextError as error:
+            raise FieldError(str(error)) from error
+        if length <= 0:
+            raise FieldError("must be longer than 0")
+        return length
+
+    schema = {"type": "string", "examples": ["60", "5m"]}
+    return Field(name, description, schema, read, default)
+
+
+def anything(name: str, description: str, schema: Mapping[str, Any]) -> Field:
+    """Return a required field whose value is handed on as it is."""
+    return Field(name, description, schema, lambda value: value)
+
+
+def schema_of(fields: Sequence[Field]) -> dict[str, Any]:
+    """Return the JSON Schema of an object of these fields."""
+    return {
+        "type": "object",
+        "properties": {f.name: {**f.schema, "description": f.description} for f in fields},
+        "required": [f.name for f in fields if f.required],
+        "additionalProperties": False,
+    }

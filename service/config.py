@@ -1,0 +1,103 @@
+"""ServiceConfig: everything `agenda serve` may be told, checked before anything starts."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_DATABASE = "sqlite:///agenda.db"
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work; the message says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceConfig:
+    """Settings of one server.
+
+    Attributes
+    ----------
+    database
+        URL of SQLAlchemy: ``sqlite:///agenda.db`` (a file) or ``postgresql+psycopg://...``.
+    cluster
+        The cluster file. Needed at the first start; later the stored cluster is used and a file
+        given again replaces it where it differs.
+    host, port
+        Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
+    workers, threads
+        Server processes, and threads in each.
+    agent
+        Who places requests that name no agent.
+    max_body
+        Largest request body in bytes.
+    max_batch
+        Most requests in one batch.
+    group
+        Most requests placed and appended in one commit.
+    snapshot_every
+        Records between two snapshots of the Plan.
+    refused_days
+        How long refusals and remembered answers (Idempotency-Key) are kept.
+    plan_timeout_s
+        How long a change may wait to be planned before it is answered 503.
+    """
+
+    database: str = DEFAULT_DATABASE
+    cluster: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 2
+    threads: int = 16
+    agent: str = "gree-l"
+    max_body: int = 32 * 1024 * 1024
+    max_batch: int = 20_000
+    group: int = 1_000
+    snapshot_every: int = 10_000
+    refused_days: int = 7
+    plan_timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises
+        ------
+        ConfigError
+            Naming the setting and what it may be.
+        """
+        for name in ("workers", "threads", "max_body", "max_batch", "group", "snapshot_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 <= self.port <= 65_535:
+            raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
+        if "://" not in self.database and not self.database.startswith("sqlite:"):
+            raise ConfigError(f"{self.database!r} is not a database URL; write sqlite:///agenda.db")
+        if self.database in ("sqlite://", "sqlite:///:memory:"):
+            raise ConfigError("the Plan must be on disk; write sqlite:///agenda.db")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def require_loopback(config: ServiceConfig) -> None:
+    """Refuse an address that others can reach.
+
+    Raises
+    ------
+    ConfigError
+        Unless the host is loopback: this server knows no tokens, so whoever reaches it may change
+        the Plan.
+    """
+    if not is_loopback(config.host):
+        raise ConfigError(
+            f"refusing to listen on {config.host!r}: this server has no tokens, so anyone who "
+            "reaches it could change the Plan; use 127.0.0.1, ::1 or localhost"
+        )

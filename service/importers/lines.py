@@ -1,0 +1,147 @@
+"""What every importer makes: workload lines, a cluster to plan them on, and what was left out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+#: The container of the models of MapReduce jobs: one core and 2 GiB.
+CONTAINER: Mapping[str, object] = {"cpu": 1, "memory": "2 GiB"}
+CONTAINER_MEMORY_GIB = 2
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read; the message names file, line and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The machines a trace is modelled for, all alike.
+
+    Attributes
+    ----------
+    machines, cores, memory_gib
+        Number of machines, and cores and memory of each.
+    """
+
+    machines: int
+    cores: int
+    memory_gib: int
+
+    @property
+    def containers(self) -> int:
+        """How many containers of `CONTAINER` the machines hold at once."""
+        return self.machines * min(self.cores, self.memory_gib // CONTAINER_MEMORY_GIB)
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """Deadline slack, uniform in [low, high) times the time a job needs alone.
+
+    No trace records deadlines, so this is our model and is named so wherever it is used.
+    """
+
+    low: float = 0.1
+    high: float = 3.0
+
+    def draw(self, generator: np.random.Generator) -> float:
+        """Return one slack; one call draws exactly one number."""
+        return self.low + (self.high - self.low) * float(generator.random())
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that became no request, and why."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The requests of a trace.
+
+    Attributes
+    ----------
+    lines
+        Workload lines in order of the trace, as files.md writes them.
+    step_s
+        The step the deadlines were computed on, in seconds.
+    end_s
+        The last deadline, in seconds from the origin; a horizon must reach it.
+    skipped
+        Records left out.
+    """
+
+    lines: tuple[dict[str, object], ...]
+    step_s: int
+    end_s: int
+    skipped: tuple[Skipped, ...] = field(default=())
+
+
+def open_trace(path: str) -> Iterator[str]:
+    """Yield the lines of a text file, gzipped or not; ``-`` is standard input.
+
+    Raises
+    ------
+    TraceError
+        If the file is not there, or is not text.
+    """
+    try:
+        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+        text = raw.decode("utf-8")
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from error
+    except (UnicodeDecodeError, EOFError) as error:
+        raise TraceError(f"{path}: not text in UTF-8, plain or gzipped ({error})") from error
+    yield from io.StringIO(text)
+
+
+def to_json_lines(lines: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Yield each workload line as one line of JSON, compact and newline-terminated."""
+    for line in lines:
+        yield json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def cluster_toml(pool: Pool, *, step_s: int, horizon_s: int, comment: str = "") -> str:
+    """Return the text of a cluster file with one group of machines.
+
+    The horizon is rounded up to a whole number of steps.
+    """
+    horizon = -(-horizon_s // step_s) * step_s
+    head = f"# {comment}\n" if comment else ""
+    return (
+        f'{head}step = "{step_s}s"\nhorizon = "{horizon}s"\n\n'
+        f'[[machines]]\nname = "standard"\ncount = {pool.machines}\n'
+        f'resources = {{ cpu = {pool.cores}, memory = "{pool.memory_gib} GiB" }}\n'
+    )
+
+
+def task_atom(tasks: int, lease_s: int, most: int) -> dict[str, object]:
+    """Return the RDL of `tasks` equal tasks of `lease_s` seconds, at most `most` at once.
+
+    Work is a whole number of leases, so it stays reachable on any grid (joint rounding).
+    """
+    return {
+        "atom": {
+            "bundle": dict(CONTAINER),
+            "min": 1,
+            "max": min(tasks, most),
+            "lease": lease_s,
+            "work": tasks * lease_s,
+        }
+    }
+
+
+def windowed(start_s: int, end_s: int, of: object) -> dict[str, object]:
+    """Return the RDL of `of` within [start_s, end_s), seconds from the origin."""
+    return {"window": {"start": start_s, "end": end_s, "of": of}}

@@ -1,0 +1,184 @@
+"""The one error shape of the API (RFC 9457) and the one table from code to status and title."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.placement import Code
+from rdl.errors import Problem as Fault
+from rdl.errors import RdlError
+
+CONTENT_TYPE: Final = "application/problem+json"
+#: `type` of a problem is this and the code: a reference to its entry on the page /docs.
+TYPE_PREFIX: Final = "/docs#problem-"
+
+#: code -> (HTTP status, title). docs/api.md lists exactly these (tested).
+CODES: Final[dict[str, tuple[int, str]]] = {
+    Code.MALFORMED: (400, "The request cannot be read"),
+    "not_found": (404, "There is no such thing here"),
+    "method_not_allowed": (405, "This path does not know that method"),
+    Code.CAPACITY: (409, "The cluster has no room"),
+    Code.CAPACITY_OVER_TIME: (409, "A share of the cluster over time is used up"),
+    Code.QUOTA: (409, "A quota leaves no room"),
+    Code.WINDOW_LIMIT: (409, "The window is longer than a policy allows"),
+    Code.LEAD_TIME: (409, "The request comes too early or too late for a policy"),
+    Code.COUNT_LIMIT: (409, "A policy allows no more reservations"),
+    Code.CONFLICT: (409, "The Plan changed under this request again and again"),
+    Code.DUPLICATE_ID: (409, "The id is taken"),
+    Code.TIME_LIMIT: (409, "The agent found no place in its time"),
+    "wrong_state": (409, "The reservation is in a state that does not allow this"),
+    "stale_revision": (412, "The reservation has changed since that revision"),
+    "too_large": (413, "The body is larger than this server reads"),
+    "unsupported_media_type": (415, "The body is of a type this call does not read"),
+    Code.UNSATISFIABLE: (422, "No plan can satisfy this request"),
+    Code.BEYOND_HORIZON: (422, "The request lies beyond the planned horizon"),
+    Code.PAST_CHANGED: (422, "What has already run cannot be changed"),
+    "idempotency_mismatch": (422, "The idempotency key was used for another request"),
+    "revision_required": (428, "If-Match is missing"),
+    "internal": (500, "The server failed"),
+    "unavailable": (503, "The server cannot answer now"),
+}
+
+#: Statuses that the web framework raises by itself, and the code each becomes.
+CODE_OF_STATUS: Final[dict[int, str]] = {
+    400: Code.MALFORMED,
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """One entry of ``errors``.
+
+    Attributes
+    ----------
+    message
+        What is wrong, one sentence.
+    code
+        One of `CODES`.
+    pointer
+        JSON pointer into the body, or ``?name`` of a query parameter, or a header's name.
+    span
+        Offsets in RDL text at `pointer`.
+    fix
+        What would be right.
+    """
+
+    message: str
+    code: str = Code.MALFORMED
+    pointer: str | None = None
+    span: tuple[int, int] | None = None
+    fix: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the entry as it is sent."""
+        return {
+            "pointer": self.pointer,
+            "span": None if self.span is None else list(self.span),
+            "code": str(self.code),
+            "message": self.message,
+            "fix": self.fix,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemDocument:
+    """What a failed call answers.
+
+    Attributes
+    ----------
+    code
+        One of `CODES`; fixes status, type and title.
+    detail
+        One sentence on this very failure.
+    errors
+        Every single fault, where faults have a place.
+    refusal
+        For a request that planning refused: the refusal as the Plan keeps it (files.md).
+    headers
+        Extra response headers.
+    """
+
+    code: str
+    detail: str
+    errors: tuple[ApiError, ...] = ()
+    refusal: Mapping[str, object] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a code that the documentation does not list."""
+        if self.code not in CODES:
+            raise KeyError(f"{self.code!r} is not a documented problem code")
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return CODES[self.code][0]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the document as it is sent."""
+        body: dict[str, object] = {
+            "type": f"{TYPE_PREFIX}{self.code}",
+            "code": str(self.code),
+            "title": CODES[self.code][1],
+            "detail": self.detail,
+            "errors": [error.to_json() for error in self.errors],
+        }
+        if self.refusal is not None:
+            body["refusal"] = dict(self.refusal)
+        return body
+
+
+class ApiProblemError(Exception):
+    """A call that ends in a problem document; views and use cases raise it, the app renders it."""
+
+    def __init__(self, document: ProblemDocument) -> None:
+        self.document = document
+        super().__init__(f"{document.code}: {document.detail}")
+
+
+def problem(
+    code: str,
+    detail: str,
+    errors: Iterable[ApiError] = (),
+    headers: Mapping[str, str] | None = None,
+) -> ApiProblemError:
+    """Return a problem to raise."""
+    return ApiProblemError(ProblemDocument(code, detail, tuple(errors), headers=headers or {}))
+
+
+def problem_of_rdl(error: RdlError, pointer: str) -> ApiProblemError:
+    """Return what is wrong with the RDL found at `pointer` of the body, all faults at once."""
+    errors = tuple(_error_of_fault(fault, pointer) for fault in error.problems)
+    return ApiProblemError(ProblemDocument(error.code, detail_of(errors), errors))
+
+
+def detail_of(errors: Sequence[ApiError]) -> str:
+    """Return one sentence for all of `errors`."""
+    first = errors[0].message
+    return first if len(errors) == 1 else f"{len(errors)} problems; the first: {first}"
+
+
+def _error_of_fault(fault: Fault, pointer: str) -> ApiError:
+    return ApiError(
+        message=fault.message,
+        code=fault.code,
+        pointer=pointer + (fault.pointer or ""),
+        span=fault.span,
+        fix=fault.fix,
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return advice for an unknown name: the nearest known one, else all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(names)}"

@@ -1,0 +1,1 @@
+"""Alembic's scripts, run by `service.store.migrate` when a store opens."""

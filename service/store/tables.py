@@ -1,0 +1,49 @@
+"""The tables, as SQLAlchemy sees them; migrations/versions makes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+metadata: Final = sa.MetaData()
+
+#: The log: one row a commit. The primary key is the optimistic lock: of two processes that append
+#: the same version one fails, catches up and tries again.
+commits: Final = sa.Table(
+    "commits",
+    metadata,
+    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("record", sa.LargeBinary, nullable=False),
+)
+
+#: The Plan at one version; the newest row is where a start begins.
+snapshots: Final = sa.Table(
+    "snapshots",
+    metadata,
+    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+#: Answers given under an Idempotency-Key, written in the transaction of their commit.
+answers: Final = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("key", sa.String(255), primary_key=True),
+    sa.Column("request_hash", sa.LargeBinary, nullable=False),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("headers", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+#: What is fixed at the first start: origin and step.
+settings: Final = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)

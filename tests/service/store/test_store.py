@@ -1,0 +1,143 @@
+"""The store: append-only, one version once, durable, pruned behind its snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
+from service.store.engine import open_engine
+from service.store.tables import metadata
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Return the URL of an empty database file."""
+    return f"sqlite:///{tmp_path / 'agenda.db'}"
+
+
+def entry(version: int, text: str = "{}") -> LogEntry:
+    """Return a log entry."""
+    return LogEntry(version, 1000 + version, "commit", text.encode())
+
+
+def remembered(key: str, at_ms: int = 0) -> RememberedAnswer:
+    """Return an answer."""
+    return RememberedAnswer(key, b"hash", at_ms, 201, b'{"a":1}', {"ETag": '"1"'})
+
+
+class TestLog:
+    def test_keeps_entries_in_order(self, url: str) -> None:
+        """The tail after a version is every later entry, in order, as written."""
+        store = Store(url)
+        store.append([entry(1), entry(2, "two")])
+        store.append([entry(3)])
+
+        assert store.tail(1) == [entry(2, "two"), entry(3)]
+        assert store.version() == 3
+
+    def test_survives_reopening(self, url: str) -> None:
+        """Another store on the same database reads what the first one appended."""
+        Store(url).append([entry(1)], [remembered("k")])
+
+        again = Store(url)
+
+        assert again.tail(0) == [entry(1)]
+        assert again.answer("k") == remembered("k")
+
+    def test_takes_a_version_once(self, url: str) -> None:
+        """Of two appends of one version the second fails and leaves nothing behind."""
+        one, other = Store(url), Store(url)
+        one.append([entry(1)])
+
+        with pytest.raises(VersionTakenError):
+            other.append([entry(1, "late"), entry(2)], [remembered("k")])
+
+        assert other.tail(0) == [entry(1)]
+        assert other.answer("k") is None
+
+    def test_takes_a_key_once(self, url: str) -> None:
+        """An append with a key that is taken fails with its commits."""
+        store = Store(url)
+        store.append([entry(1)], [remembered("k")])
+
+        with pytest.raises(VersionTakenError):
+            store.append([entry(2)], [remembered("k")])
+
+        assert store.version() == 1
+
+    def test_leaves_no_hole(self, url: str) -> None:
+        """A version that does not follow the newest is refused."""
+        store = Store(url)
+        store.append([entry(1)])
+
+        with pytest.raises(VersionTakenError):
+            store.append([entry(3)])
+
+
+class TestSnapshot:
+    def test_prunes_what_it_replaces(self, url: str) -> None:
+        """Behind a snapshot the log, older snapshots and old answers are gone, newer ones stay."""
+        store = Store(url)
+        store.append([entry(v) for v in range(1, 6)], [remembered("old", 5), remembered("new", 50)])
+        store.save_snapshot(Snapshot(2, 0, b"two"), 0)
+        store.save_snapshot(Snapshot(4, 0, b"four"), 10)
+
+        assert store.snapshot() == Snapshot(4, 0, b"four")
+        assert store.tail(4) == [entry(5)]
+        assert store.answer("old") is None
+        assert store.answer("new") is not None
+
+    def test_reports_a_pruned_tail(self, url: str) -> None:
+        """Whoever is behind the pruned log is told to start from the snapshot."""
+        store = Store(url)
+        store.append([entry(v) for v in range(1, 6)])
+        store.save_snapshot(Snapshot(5, 0, b"five"), 0)
+
+        assert store.tail(2) is None
+        assert store.tail(5) == []
+
+    def test_keeps_the_lock_behind_the_pruning(self, url: str) -> None:
+        """A process that lags behind the pruned log cannot append a version already made."""
+        store = Store(url)
+        store.append([entry(v) for v in range(1, 6)])
+        store.save_snapshot(Snapshot(5, 0, b"five"), 0)
+
+        with pytest.raises(VersionTakenError):
+            store.append([entry(3)])
+
+    def test_never_goes_back(self, url: str) -> None:
+        """An older snapshot than the one there is not kept."""
+        store = Store(url)
+        store.append([entry(v) for v in range(1, 6)])
+
+        assert store.save_snapshot(Snapshot(4, 0, b"four"), 0)
+        assert not store.save_snapshot(Snapshot(3, 0, b"three"), 0)
+        assert store.snapshot() == Snapshot(4, 0, b"four")
+
+
+class TestDatabase:
+    def test_first_setting_wins(self, url: str) -> None:
+        """The first value of a setting is what every process reads."""
+        assert Store(url).setting("origin", "a") == "a"
+        assert Store(url).setting("origin", "b") == "a"
+
+    def test_is_written_ahead_and_fully_synchronised(self, url: str) -> None:
+        """SQLite runs in WAL with full synchronisation on every connection."""
+        Store(url)
+        with open_engine(url).connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+    def test_migrations_make_the_declared_tables(self, url: str) -> None:
+        """The migrated database has exactly the columns that the code declares."""
+        Store(url)
+        engine = open_engine(url)
+        found = sa.inspect(engine)
+
+        for name, table in metadata.tables.items():
+            columns = {c["name"]: c["nullable"] for c in found.get_columns(name)}
+            assert columns == {c.name: c.nullable for c in table.columns}
+        assert set(found.get_table_names()) == {*metadata.tables, "alembic_version"}
