@@ -61,6 +61,11 @@ class PlanView(Protocol):
         ...
 
     @property
+    def nominal(self) -> Resources:
+        """All machines without outages: what sizes and shares are measured against."""
+        ...
+
+    @property
     def free(self) -> NDArray[np.int64]:
         """int64[row, step - first], read-only: what is left; may be negative after a loss."""
         ...

@@ -1,0 +1,79 @@
+"""Size and value of a request: what agents maximise and metrics report (planning.md, Metrics)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planner.request import Request
+from rdl.resources import Resources
+from rdl.work_graph import (
+    ANY,
+    ATOM,
+    BUNDLE,
+    CHILD_COUNT,
+    CHILD_FIRST,
+    KIND,
+    SATISFIABLE,
+    SHIFT_COUNT,
+    WORK,
+    WorkGraph,
+)
+
+
+def size_of(graph: WorkGraph, nominal: Resources) -> float:
+    """Return the size: work times dominant share, in bundle-seconds of the whole cluster.
+
+    Sums over the atoms of the first option of each `any`, every occurrence counted. Work is what
+    the grid made of it, so the size is what an allocation really holds.
+    """
+    seconds = graph.grid.step_ms / 1000
+    shares = [bundle.dominant_share(nominal) for bundle in graph.bundles]
+    total = 0.0
+    for vertex in _first_option_atoms(graph):
+        row = graph.vertices[vertex]
+        total += int(row[WORK]) * int(row[SHIFT_COUNT]) * shares[int(row[BUNDLE])]
+    return total * seconds
+
+
+def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
+    pending = [len(graph.vertices) - 1] if len(graph.vertices) else []
+    while pending:
+        vertex = pending.pop()
+        row = graph.vertices[vertex]
+        if row[KIND] == ATOM:
+            yield vertex
+            continue
+        first, count = int(row[CHILD_FIRST]), int(row[CHILD_COUNT])
+        if row[KIND] == ANY:
+            count = 1
+        pending.extend(int(child) for child in graph.children[first : first + count])
+
+
+def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]]) -> float:
+    """Return the product of `prefer` of the options chosen: (vertex of the `any`, option)."""
+    worth = 1.0
+    for vertex, option in choices:
+        worth *= float(graph.prefer[options_of(graph, vertex)[option]])
+    return worth
+
+
+def options_of(graph: WorkGraph, vertex: int) -> list[int]:
+    """Return the vertices of the children of a group, in written order."""
+    first = int(graph.vertices[vertex, CHILD_FIRST])
+    count = int(graph.vertices[vertex, CHILD_COUNT])
+    return [int(child) for child in graph.children[first : first + count]]
+
+
+def satisfiable_options(graph: WorkGraph, vertex: int) -> list[int]:
+    """Return those children that some plan can satisfy."""
+    return [v for v in options_of(graph, vertex) if graph.vertices[v, SATISFIABLE]]
+
+
+def value_of(request: Request, choices: Iterable[tuple[int, int]], nominal: Resources) -> float:
+    """Return weight times size times the worth of the options chosen."""
+    return request.weight * size_of(request.graph, nominal) * worth_of(request.graph, choices)
+
+
+def value_asked(request: Request, nominal: Resources) -> float:
+    """Return the value at a preference of 1: the most the request can be worth."""
+    return request.weight * size_of(request.graph, nominal)
