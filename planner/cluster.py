@@ -1,0 +1,216 @@
+"""The one description of a cluster: machines, outages, queues, prices and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.policy import Policy, Quota
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid, duration_text
+
+if TYPE_CHECKING:
+    from rdl.compiler import MachineShape
+
+DEFAULT_QUEUE = "default"
+DAY_MS = 86_400_000
+
+
+class ClusterError(ValueError):
+    """A cluster that cannot be; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGroup:
+    """`count` machines alike; machine i is called ``name-i``, i from 0."""
+
+    name: str
+    count: int
+    resources: Resources
+    labels: frozenset[str] = frozenset()
+
+    def machine_names(self) -> list[str]:
+        """Return the names of its machines."""
+        return [f"{self.name}-{index}" for index in range(self.count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Machines of one group that are away in [start_ms, end_ms) from the origin.
+
+    `indices` are machine numbers within the group; a file that gives a count means the highest.
+    """
+
+    machines: str
+    indices: tuple[int, ...]
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue; one that is not reservable serves best-effort work only."""
+
+    name: str
+    reservable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Cost factor of the steps in [start_ms, end_ms); 1 where no price is given."""
+
+    start_ms: int
+    end_ms: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the Plan plans on; see `planner.files` for its TOML form.
+
+    Attributes
+    ----------
+    step_ms, horizon_ms
+        Length of a step; how far ahead is planned (from the origin in files, from now in a
+        service).
+    origin
+        Aware UTC instant of step 0, or None.
+    max_period_ms
+        Period of endless recurring requests.
+    """
+
+    step_ms: int
+    horizon_ms: int
+    machines: tuple[MachineGroup, ...]
+    origin: datetime | None = None
+    max_period_ms: int = DAY_MS
+    outages: tuple[Outage, ...] = ()
+    queues: tuple[Queue, ...] = field(default=(Queue(DEFAULT_QUEUE),))
+    prices: tuple[Price, ...] = ()
+    policies: tuple[Policy, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that names are unique and known.
+
+        Raises
+        ------
+        ClusterError
+            With the first thing that is wrong.
+        """
+        names = [group.name for group in self.machines]
+        _must_be_unique("machine group", names)
+        _must_be_unique("queue", [queue.name for queue in self.queues])
+        _must_be_unique("policy", [policy.name for policy in self.policies])
+        if self.horizon_ms < self.step_ms:
+            raise ClusterError(
+                f"the horizon {duration_text(self.horizon_ms)} is shorter than a step of "
+                f"{duration_text(self.step_ms)}"
+            )
+        sizes = {group.name: group.count for group in self.machines}
+        for outage in self.outages:
+            count = sizes.get(outage.machines)
+            if count is None:
+                raise ClusterError(f"an outage names unknown machines {outage.machines!r}")
+            if any(not 0 <= index < count for index in outage.indices):
+                raise ClusterError(f"an outage names machines outside {outage.machines}-0..{count}")
+
+    def grid(self) -> TimeGrid:
+        """Return the grid from the origin to the horizon.
+
+        Raises
+        ------
+        ClusterError
+            If a quota holds at times of day and there is no origin to say when a day starts.
+        """
+        timed = [p.name for p in self.policies if isinstance(p, Quota) and p.timed]
+        if timed and self.origin is None:
+            raise ClusterError(
+                f"policy {timed[0]!r} holds at times of day; give the cluster an origin"
+            )
+        return TimeGrid(self.step_ms, self.horizon_ms // self.step_ms, self.origin)
+
+    @cached_property
+    def nominal(self) -> Resources:
+        """All machines together, no outages."""
+        total: dict[str, int] = {}
+        for group in self.machines:
+            for name, amount in group.resources.items():
+                total[name] = total.get(name, 0) + amount * group.count
+        return Resources.of(total)
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Names of all resources that machines offer, sorted."""
+        return tuple(self.nominal)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that some machines carry, sorted."""
+        return tuple(sorted(frozenset().union(*(group.labels for group in self.machines))))
+
+    def shapes(self) -> tuple[MachineShape, ...]:
+        """Return what the checker needs to know: each group's machine and labels."""
+        from rdl.compiler import MachineShape
+
+        return tuple(MachineShape(g.name, g.resources, g.labels) for g in self.machines)
+
+    def queue(self, name: str) -> Queue | None:
+        """Return a queue by name, or None."""
+        return next((queue for queue in self.queues if queue.name == name), None)
+
+    def capacity(
+        self, resource: str, label: str | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return capacity over [0, horizon) as a step function.
+
+        Parameters
+        ----------
+        resource
+            Canonical name.
+        label
+            Only machines that carry it, or None for all.
+
+        Returns
+        -------
+        breaks, values
+            int64[s + 1] steps and int64[s] amounts: values[i] holds on [breaks[i], breaks[i+1]).
+        """
+        from planner.calendar import calendar_of
+
+        calendar = calendar_of(self, 0, self.horizon_ms // self.step_ms)
+        return calendar.breaks, calendar.capacity(resource, label)
+
+    def price_factors(self, grid: TimeGrid) -> NDArray[np.float64]:
+        """Return float64[horizon]: the cost factor of every step; later prices win."""
+        factors = np.ones(grid.horizon)
+        for price in self.prices:
+            factors[grid.floor(price.start_ms) : grid.ceil(price.end_ms)] = price.factor
+        return factors
+
+
+def _must_be_unique(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ClusterError(f"{what} {name!r} is given twice")
+        seen.add(name)
+
+
+def groups_with(cluster: Cluster, label: str | None) -> list[int]:
+    """Return the indices of the machine groups that carry `label` (all for None)."""
+    return [
+        index
+        for index, group in enumerate(cluster.machines)
+        if label is None or label in group.labels
+    ]
+
+
+def bundles_per_machine(machine: Resources, bundle: Mapping[str, int]) -> int:
+    """Return how many bundles one machine holds at once."""
+    return min((machine.get(name, 0) // amount for name, amount in bundle.items()), default=0)

@@ -1,0 +1,178 @@
+"""Sharing policies: what a tenant or a queue may take of the cluster.
+
+Three kinds (Rayon 5.1 and 5.2, made exact): `CapacityOverTime` limits the instant and the average
+over every sliding window, `Quota` limits the instant at times of day, `RequestLimits` limits what
+may be asked. A policy counts the use of its scope: `tenant` and `queue` are a name, ``"*"`` for
+each one separately, or None for all together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
+
+from rdl.resources import Resources
+
+#: Scope word for "each one separately".
+EACH: Final = "*"
+
+#: Days as written in files, in the order of `datetime.weekday`.
+DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_DAY = timedelta(days=1)
+_MS = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose use a policy counts together: a name, ``"*"`` (each one separately) or None (all)."""
+
+    tenant: str | None = None
+    queue: str | None = None
+
+    def key(self, tenant: str, queue: str) -> tuple[str | None, str | None] | None:
+        """Return the account that use by (tenant, queue) counts in, or None outside the scope."""
+        if self.tenant not in (None, EACH, tenant) or self.queue not in (None, EACH, queue):
+            return None
+        return (
+            None if self.tenant is None else tenant,
+            None if self.queue is None else queue,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityOverTime:
+    """Shares of nominal capacity: at any instant, and on average over any window.
+
+    Attributes
+    ----------
+    instant
+        Largest share of each resource held at once, or None.
+    average, window_ms
+        The integral of the use over any window of exactly `window_ms` is at most
+        `average` x `window_ms` x nominal capacity. Both or neither.
+    """
+
+    name: str
+    scope: Scope
+    instant: Decimal | None = None
+    average: Decimal | None = None
+    window_ms: int | None = None
+
+    def instant_limit(self, nominal: int) -> int | None:
+        """Return the largest use of a resource at once, rounded down, or None."""
+        return None if self.instant is None else int(Fraction(self.instant) * nominal)
+
+    def average_limit(self, nominal: int, window_steps: int) -> int | None:
+        """Return the largest integral over a window, in amount-steps rounded down, or None."""
+        if self.average is None:
+            return None
+        return int(Fraction(self.average) * nominal * window_steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Amounts held at once, at all times or at times of day.
+
+    Attributes
+    ----------
+    limit
+        Largest amount of each resource named; others are not limited.
+    start, end
+        Local times of day between which it holds; `end` at or before `start` runs past midnight.
+        Both None is all day.
+    days
+        Days (0 = Monday) on which the interval starts; empty is every day.
+    zone
+        IANA zone of the times.
+    """
+
+    name: str
+    scope: Scope
+    limit: Resources
+    start: time | None = None
+    end: time | None = None
+    days: frozenset[int] = frozenset()
+    zone: str = "UTC"
+
+    @property
+    def timed(self) -> bool:
+        """Whether it holds only at some times, so that the plan needs an origin."""
+        return self.start is not None or bool(self.days)
+
+    def intervals(self, origin: datetime, first_ms: int, end_ms: int) -> list[tuple[int, int]]:
+        """Return when it holds inside [first_ms, end_ms), in ms from `origin`, sorted, merged.
+
+        Civil time: an interval across a change of the clock is an hour shorter or longer.
+        """
+        zone = ZoneInfo(self.zone)
+        day = (origin + first_ms * _MS).astimezone(zone).date() - _DAY
+        found: list[tuple[int, int]] = []
+        while True:
+            start = _instant_ms(day, self.start or time(0), zone, origin)
+            if start >= end_ms:
+                return found
+            stop = _instant_ms(*self._end_of(day), zone, origin)
+            low, high = max(start, first_ms), min(stop, end_ms)
+            if low < high and (not self.days or day.weekday() in self.days):
+                if found and low <= found[-1][1]:
+                    found[-1] = (found[-1][0], max(high, found[-1][1]))
+                else:
+                    found.append((low, high))
+            day += _DAY
+
+    def _end_of(self, day: date) -> tuple[date, time]:
+        if self.start is None or self.end is None:
+            return day + _DAY, time(0)
+        return (day if self.end > self.start else day + _DAY), self.end
+
+
+def _instant_ms(day: date, at: time, zone: ZoneInfo, origin: datetime) -> int:
+    """Return a local time as ms from `origin`: the first of two, or the end of a gap it is in."""
+    local = datetime.combine(day, at, tzinfo=zone)
+    instant = local.astimezone(UTC)
+    if instant.astimezone(zone).replace(tzinfo=None) != local.replace(tzinfo=None):
+        instant = _jump_between(local.replace(fold=1).astimezone(UTC), instant, zone)
+    return (instant - origin) // _MS
+
+
+def _jump_between(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant in (before, after] at which the clock shows the later offset."""
+    low, high = 0, int((after - before).total_seconds())
+    offset = after.astimezone(zone).utcoffset()
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (before + timedelta(seconds=middle)).astimezone(zone).utcoffset() == offset:
+            high = middle
+        else:
+            low = middle
+    return before + timedelta(seconds=high)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What one request may ask, and how many reservations may stand.
+
+    Attributes
+    ----------
+    max_window_ms
+        Longest window of a request.
+    min_lead_ms, max_lead_ms
+        Least and largest time from submission to the start of the window.
+    max_count
+        Most reservations of the scope that are accepted, active or degraded at once.
+    """
+
+    name: str
+    scope: Scope
+    max_window_ms: int | None = None
+    min_lead_ms: int | None = None
+    max_lead_ms: int | None = None
+    max_count: int | None = None
+
+
+Policy: TypeAlias = CapacityOverTime | Quota | RequestLimits
