@@ -15,8 +15,6 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
-from rdl.resources import Resources
-
 #: Scope word for "each one separately".
 EACH: Final = "*"
 
@@ -81,7 +79,7 @@ class Quota:
     Attributes
     ----------
     limit
-        Largest amount of each resource named; others are not limited.
+        (resource, largest amount), sorted; a zero forbids it, a resource not named is not limited.
     start, end
         Local times of day between which it holds; `end` at or before `start` runs past midnight.
         Both None is all day.
@@ -93,7 +91,7 @@ class Quota:
 
     name: str
     scope: Scope
-    limit: Resources
+    limit: tuple[tuple[str, int], ...]
     start: time | None = None
     end: time | None = None
     days: frozenset[int] = frozenset()

@@ -1,0 +1,70 @@
+"""What is wrong with a file, where, and what would be right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """One thing that is wrong.
+
+    Attributes
+    ----------
+    message
+        What is wrong, one sentence without a full stop.
+    pointer
+        JSON pointer into the document (of the line, in a workload), or None.
+    line
+        Line number from 1, or None where only the pointer says where.
+    fix
+        What would be right, or None.
+    """
+
+    message: str
+    pointer: str | None = None
+    line: int | None = None
+    fix: str | None = None
+
+    def __str__(self) -> str:
+        """One line: where, what, what would be right."""
+        line = "" if self.line is None else f"line {self.line}: "
+        pointer = f"{self.pointer}: " if self.pointer else ""
+        return f"{line}{pointer}{self.message}{f'; {self.fix}' if self.fix else ''}"
+
+
+class FileError(ValueError):
+    """A file that cannot be read; carries every problem at once.
+
+    Attributes
+    ----------
+    path
+        The file, or a word for where the document came from.
+    problems
+        At least one, in document order.
+    """
+
+    def __init__(self, path: str, problems: tuple[FileProblem, ...]) -> None:
+        self.path = path
+        self.problems = problems
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+
+    @property
+    def line(self) -> int | None:
+        """Line of the first problem."""
+        return self.problems[0].line
+
+    @property
+    def pointer(self) -> str | None:
+        """Pointer of the first problem."""
+        return self.problems[0].pointer
+
+    @property
+    def message(self) -> str:
+        """What is wrong first."""
+        return self.problems[0].message
+
+    @property
+    def fix(self) -> str | None:
+        """What would be right for the first problem."""
+        return self.problems[0].fix
