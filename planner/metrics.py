@@ -1,0 +1,217 @@
+"""The metrics of a plan (Rayon 6.3), made exact.
+
+Value counts accepted work; preemption counts falls; uniformity compares the spread of utilisation
+with its mean. Everything but the runtime is the same for the same plan, in any order of its
+reservations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.placement import PlacementResult, shifts_of
+from planner.request import Request
+from planner.value import size_of, worth_of
+from rdl.resources import Resources
+from rdl.work_graph import BUNDLE
+
+#: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
+Rows: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One request and what became of it, as the metrics see it.
+
+    Attributes
+    ----------
+    weight
+        Factor of the value, 0 or more.
+    size
+        Work x dominant share over the atoms of the first options (`planner.value.size_of`).
+    accepted
+        Whether it holds, held, or gave back of its own will what it asked for: reservations that
+        are accepted, active, completed or cancelled; not degraded or failed ones, not refusals.
+    worth
+        Product of the preferences of the options taken; 1 without any.
+    held
+        (bundle, rows) of every atom, one entry an occurrence.
+    """
+
+    weight: float
+    size: float
+    accepted: bool
+    worth: float = 1.0
+    held: tuple[tuple[Resources, Rows], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The figures of a plan, as files.md writes them.
+
+    Attributes
+    ----------
+    runtime_ms
+        Milliseconds of planning; the only figure that differs between two runs.
+    acceptance
+        Value accepted / value asked with every preference 1; None when nothing of value is asked.
+    accepted, requests
+        Counts.
+    preemption
+        Sum over atoms and steps of max(0, x(t-1) - x(t)), each last fall included (bundles).
+    preemption_inner
+        The same without the last fall of each atom.
+    uniformity
+        Standard deviation / mean, over [0, horizon), of the utilisation of the resource that is
+        used most; None when the mean is 0.
+    value
+        Sum over the accepted of weight x size x worth.
+    bound
+        Upper bound on the value of any plan, where an agent proves one.
+    gap
+        (bound - value) / bound, 0 when all are accepted, None without a bound.
+    status
+        What the agent says of its answer.
+    """
+
+    runtime_ms: float
+    acceptance: float | None
+    accepted: int
+    requests: int
+    preemption: int
+    preemption_inner: int
+    uniformity: float | None
+    value: float
+    bound: float | None = None
+    gap: float | None = None
+    status: str = "placed"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the ``metrics`` of a plan file; rounded so that the text is stable and short."""
+        return {
+            "runtime_ms": round(self.runtime_ms, 1),
+            "acceptance": _short(self.acceptance),
+            "accepted": self.accepted,
+            "requests": self.requests,
+            "preemption": self.preemption,
+            "preemption_inner": self.preemption_inner,
+            "uniformity": None if self.uniformity is None else round(self.uniformity, 3),
+            "value": _short(self.value),
+            "bound": _short(self.bound),
+            "gap": _short(self.gap),
+            "status": self.status,
+        }
+
+
+def measure(
+    outcomes: Iterable[Outcome],
+    nominal: Resources,
+    horizon: int,
+    *,
+    runtime_ms: float = 0.0,
+    bound: float | None = None,
+    status: str = "placed",
+) -> Metrics:
+    """Return the metrics of a plan.
+
+    Parameters
+    ----------
+    outcomes
+        One for each request, reservations and refusals alike.
+    nominal
+        Capacity of all machines without outages.
+    horizon
+        Steps over which uniformity is taken.
+    runtime_ms, bound, status
+        What the agent reports of its run.
+    """
+    every = list(outcomes)
+    taken = [outcome for outcome in every if outcome.accepted]
+    asked = math.fsum(outcome.weight * outcome.size for outcome in every)
+    value = math.fsum(outcome.weight * outcome.size * outcome.worth for outcome in taken)
+    held = [atom for outcome in every for atom in outcome.held if len(atom[1])]
+    falls, inner = preemption(rows for _, rows in held)
+    return Metrics(
+        runtime_ms=runtime_ms,
+        acceptance=value / asked if asked > 0 else None,
+        accepted=len(taken),
+        requests=len(every),
+        preemption=falls,
+        preemption_inner=inner,
+        uniformity=uniformity(held, nominal, horizon),
+        value=value,
+        bound=bound,
+        gap=_gap(value, bound, everything=len(taken) == len(every)),
+        status=status,
+    )
+
+
+def preemption(atoms: Iterable[Rows]) -> tuple[int, int]:
+    """Return the sum of all falls, and of all but the last of each atom, in bundles.
+
+    What rises to some height in pieces falls by as much: the falls of an atom are its rises.
+    """
+    falls = last = 0
+    for rows in atoms:
+        heights = rows[:, 2]
+        # Height just before each row: that of the row before it where the two touch, else 0.
+        before = np.where(rows[1:, 0] == rows[:-1, 1], heights[:-1], 0)
+        falls += int(heights[0]) + int(np.maximum(heights[1:] - before, 0).sum())
+        last += int(heights[-1])
+    return falls, falls - last
+
+
+def uniformity(
+    held: Sequence[tuple[Resources, Rows]], nominal: Resources, horizon: int
+) -> float | None:
+    """Return standard deviation / mean of the utilisation of the most used resource.
+
+    Utilisation is of nominal capacity; the resource is the one with the greatest mean (the first
+    by name of equals). None when nothing is used.
+    """
+    best: tuple[float, NDArray[np.float64]] | None = None
+    for resource, capacity in nominal.items():
+        change = np.zeros(horizon + 1, dtype=np.int64)
+        for bundle, rows in held:
+            amount = bundle.get(resource, 0)
+            if amount:
+                np.add.at(change, np.clip(rows[:, 0], 0, horizon), rows[:, 2] * amount)
+                np.add.at(change, np.clip(rows[:, 1], 0, horizon), -rows[:, 2] * amount)
+        used = np.cumsum(change[:-1]) / capacity
+        mean = float(used.mean())
+        if mean > 0 and (best is None or mean > best[0]):
+            best = mean, used
+    return None if best is None else float(best[1].std()) / best[0]
+
+
+def outcome_of(request: Request, result: PlacementResult, nominal: Resources) -> Outcome:
+    """Return the outcome of a request that an agent has answered."""
+    graph = request.graph
+    size = size_of(graph, nominal)
+    if not result.placed:
+        return Outcome(request.weight, size, accepted=False)
+    held: list[tuple[Resources, Rows]] = []
+    for vertex, rows in result.atoms():
+        bundle = graph.bundles[int(graph.vertices[vertex, BUNDLE])]
+        for shift in shifts_of(graph, vertex).tolist():
+            held.append((bundle, rows + np.array([shift, shift, 0])))
+    worth = worth_of(graph, result.choices)
+    return Outcome(request.weight, size, accepted=True, worth=worth, held=tuple(held))
+
+
+def _gap(value: float, bound: float | None, *, everything: bool) -> float | None:
+    if bound is None:
+        return None
+    if everything or bound <= 0:
+        return 0.0
+    return (bound - value) / bound
+
+
+def _short(number: float | None) -> float | None:
+    return None if number is None else float(f"{number:.12g}")

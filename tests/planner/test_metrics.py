@@ -1,0 +1,143 @@
+"""The metrics against figures derived by hand and against plain loops over steps."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.metrics import Metrics, Outcome, Rows, measure, preemption, uniformity
+from rdl.resources import Resources
+
+CORE = Resources.of({"cpu": 1000})
+HUNDRED = Resources.of({"cpu": 100_000})
+
+
+def rows(*given_rows: tuple[int, int, int]) -> Rows:
+    return np.array(given_rows, dtype=np.int64).reshape(-1, 3)
+
+
+def heights_to_rows(heights: Sequence[int]) -> Rows:
+    found: list[tuple[int, int, int]] = []
+    for at, height in enumerate(heights):
+        if height and found and found[-1][1:] == (at, height):
+            found[-1] = (found[-1][0], at + 1, height)
+        elif height:
+            found.append((at, at + 1, height))
+    return rows(*found)
+
+
+EXAMPLE = Outcome(
+    weight=1.0,
+    size=48.0,
+    accepted=True,
+    held=((CORE, rows((440, 680, 10))), (CORE, rows((680, 800, 20)))),
+)
+
+
+def test_worked_example() -> None:
+    """The example of the plan format: falls 10 + 20, none inside, 0.0735 / 0.06 = 1.2247."""
+    found = measure([EXAMPLE], HUNDRED, 800, runtime_ms=0.1234)
+    assert found.uniformity == pytest.approx(math.sqrt(0.009 - 0.06**2) / 0.06)
+    assert found.to_json() == {
+        "runtime_ms": 0.1,
+        "acceptance": 1.0,
+        "accepted": 1,
+        "requests": 1,
+        "preemption": 30,
+        "preemption_inner": 0,
+        "uniformity": 1.225,
+        "value": 48.0,
+        "bound": None,
+        "gap": None,
+        "status": "placed",
+    }
+
+
+def test_acceptance_is_by_value_and_accepted_by_count() -> None:
+    """Weight 2, size 3 taken at worth 0.5 of 2 x 3 + 1 x 4 asked: 3 / 10, one of two."""
+    taken = Outcome(2.0, 3.0, accepted=True, worth=0.5, held=((CORE, rows((0, 1, 1))),))
+    found = measure([taken, Outcome(1.0, 4.0, accepted=False)], HUNDRED, 10)
+    assert (found.value, found.acceptance) == (3.0, 0.3)
+    assert (found.accepted, found.requests) == (1, 2)
+
+
+def test_nothing_asked_and_nothing_of_value() -> None:
+    """No request, or weights of 0 alone: no acceptance to speak of, no uniformity without use."""
+    empty = measure([], HUNDRED, 10)
+    assert (empty.acceptance, empty.uniformity, empty.value) == (None, None, 0.0)
+    worthless = measure([Outcome(0.0, 5.0, accepted=True)], HUNDRED, 10)
+    assert (worthless.acceptance, worthless.accepted) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("bound", "accepted", "gap"),
+    [(None, False, None), (10.0, False, 0.4), (10.0, True, 0.0), (0.0, False, 0.0)],
+)
+def test_gap(bound: float | None, accepted: bool, gap: float | None) -> None:
+    """(bound - value) / bound; 0 when all are accepted; none without a bound."""
+    taken = Outcome(1.0, 6.0, accepted=True)
+    other = Outcome(1.0, 4.0, accepted=accepted, worth=0.5)
+    found: Metrics = measure([taken, other], HUNDRED, 10, bound=bound)
+    assert found.gap == (None if gap is None else pytest.approx(gap))
+
+
+def test_what_a_lost_reservation_keeps_still_counts_as_use() -> None:
+    """A degraded reservation is worth nothing, but the rows of its past fall and are used."""
+    lost = Outcome(1.0, 6.0, accepted=False, held=((CORE, rows((0, 5, 50))),))
+    found = measure([lost], HUNDRED, 10)
+    assert (found.value, found.accepted, found.preemption) == (0.0, 0, 50)
+    assert found.uniformity == pytest.approx(1.0)  # half the time 0.5, half 0
+
+
+def test_preemption_counts_each_fall() -> None:
+    """3, 5, 2, 0, 4: falls 3 + 2 + 4, of which the last 4 is the end."""
+    assert preemption([heights_to_rows([3, 5, 2, 0, 4])]) == (9, 5)
+
+
+def test_preemption_is_by_atom() -> None:
+    """Two atoms that take turns do not cancel each other's falls."""
+    assert preemption([rows((0, 5, 2)), rows((5, 9, 2))]) == (4, 0)
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=8).filter(any), max_size=4))
+def test_preemption_by_definition(atoms: list[list[int]]) -> None:
+    """The sum over atoms and steps of max(0, x(t-1) - x(t)), x being 0 outside."""
+    falls = sum(max(0, a - b) for x in atoms for a, b in zip(x, [*x[1:], 0], strict=True))
+    last = sum(next(height for height in reversed(x) if height) for x in atoms)
+    assert preemption([heights_to_rows(x) for x in atoms]) == (falls, falls - last)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=8, max_size=8).filter(any), max_size=3))
+def test_uniformity_by_definition(atoms: list[list[int]]) -> None:
+    """Population standard deviation over mean of the used share, step by step."""
+    held = [(CORE, heights_to_rows(x)) for x in atoms]
+    found = uniformity(held, HUNDRED, 8)
+    used = [Fraction(sum(x[t] for x in atoms), 100) for t in range(8)]
+    if not any(used):
+        assert found is None
+        return
+    mean = statistics.fmean(used)
+    assert found == pytest.approx(float(statistics.pstdev(used)) / mean)
+
+
+def test_uniformity_is_of_the_most_used_resource() -> None:
+    """Memory at 20 % on average beats cpu at 10 %: its spread counts."""
+    nominal = Resources.of({"cpu": 10_000, "memory": 1000})
+    thin = (Resources.of({"cpu": 1000}), rows((0, 10, 1)))
+    fat = (Resources.of({"memory": 400}), rows((0, 5, 1)))
+    assert uniformity([thin, fat], nominal, 10) == pytest.approx(1.0)
+    assert uniformity([thin], nominal, 10) == 0.0
+
+
+@given(st.permutations([Outcome(0.1 * i, 0.3 * i, accepted=i % 3 > 0) for i in range(9)]))
+def test_order_of_reservations_changes_nothing(outcomes: list[Outcome]) -> None:
+    """Sums are exact before they are rounded, so two runs print the same figures."""
+    given_order = sorted(outcomes, key=lambda outcome: outcome.weight)
+    assert measure(outcomes, HUNDRED, 9) == measure(given_order, HUNDRED, 9)
