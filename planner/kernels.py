@@ -1,0 +1,1571 @@
+"""Compiled loops of the greedy agents and of commits; greedy.md sections 1-3 are the rules.
+
+Everything here works on columns: column 0 is the first step of the profile handed in. Agents that
+place late use column u for step u; agents that place early see time mirrored, so that one set of
+rules serves both. Bundles are counted in multiples of the atom's `multiple`.
+
+All compiled loops stand in this one file, because numba's cache does not notice a change in a
+function that was imported from another file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rdl.work_graph import (
+    ANY,
+    ATOM,
+    BUNDLE,
+    CHILD_COUNT,
+    CHILD_FIRST,
+    END,
+    EVERY,
+    KIND,
+    LABEL,
+    LAST_SHIFT,
+    LEASE,
+    MAX_HEIGHT,
+    MIN_HEIGHT,
+    MULTIPLE,
+    PARENT,
+    SATISFIABLE,
+    SHIFT_COUNT,
+    SHIFT_FIRST,
+    SHORTEST,
+    START,
+    WORK,
+)
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+# How an atom is placed; a request is tried with one after the other.
+PAPER: Final = 0  # whole leases only, as printed in Rayon 4.2
+BLOCKS: Final = 1  # GREE: whole leases first, then everything that makes it complete
+COMPACT: Final = 2  # GREE: the shape that starts latest first
+LOWEST: Final = 3  # GREE-L: the lowest free rectangle, then COMPACT
+HEADROOM: Final = 4  # aligned: the rectangle that leaves most headroom, then COMPACT
+HEADROOM_ONLY: Final = 5  # the same without a fall-back
+LEVEL: Final = 6  # the highest level of headroom that still holds the work, then COMPACT
+
+# Why an atom found no place: the `KIND` column of a status row.
+NO_ROOM: Final = 1
+NO_FIT: Final = 2
+NO_WINDOW: Final = 3
+NO_GAP: Final = 4
+NO_AVERAGE: Final = 5
+
+# Columns of a status row, one a request.
+OUTCOME: Final = 0  # PLACED, REFUSED or PENDING
+AT_VERTEX: Final = 1
+WHY: Final = 2
+AT_COLUMN: Final = 3  # -1 where no step is to blame
+AT_ROW: Final = 4  # row of `free` (or of the averages), -1 where none is short
+NEEDED: Final = 5
+FREE: Final = 6
+STRATEGY: Final = 7  # the one that placed the request
+STATUS_COLUMNS: Final = 8
+
+PENDING: Final = 0
+PLACED: Final = 1
+REFUSED: Final = 2
+
+# Columns of an extent row: where a request's answer stands in the output arrays.
+VERTEX_FIRST: Final = 0
+VERTEX_COUNT: Final = 1
+FIRST_FIRST: Final = 2
+ROW_FIRST: Final = 3
+ROW_COUNT: Final = 4
+CHOICE_FIRST: Final = 5
+CHOICE_COUNT: Final = 6
+EXTENT_COLUMNS: Final = 7
+
+# Rows of the step scratch; each is as long as the profile, and one more.
+_C = 0  # what the atom may hold at a column: 0 or min_height..max_height
+_A = 1  # the same without the atom's own maximum
+_X = 2  # what the atom holds
+_Y = 3  # a second shape, or a copy of the first
+_Z = 4  # a third
+_K = 5  # height of the block that ends at a column
+_QI = 6  # queue of sliding minima, or stack of rectangles: column
+_QV = 7  # the same: value
+STEP_ROWS: Final = 8
+
+# Rows of the vertex scratch; each is as long as the largest request has vertices, and one more.
+_LEFT = 0  # children not complete
+_BLOCKED = 1  # successors not complete
+_OPEN = 2
+_FROM = 3  # first column held below this vertex
+_TO = 4  # first column past the last one held
+_CHOICE = 5  # least option to take
+_TAKEN = 6  # option taken, -1 while undecided
+_CAP = 7  # upper bound of the end, lowered by leapfrog
+_DONE = 8  # atoms: placed
+_RF = 9  # atoms: first row in the row scratch
+_RC = 10  # atoms: number of rows
+_SUCC = 11  # first entry in the list of edges by `before`
+_PRED = 12  # first entry in the list of edges by `after`
+_HEAP = 13
+_KEY1 = 14
+_KEY2 = 15
+_STACK = 16  # atoms in the order placed
+_BASE = 17  # GREE-L: first column that an atom shares with what must precede it
+_LIST = 18  # work list
+VERTEX_ROWS: Final = 19
+
+# Cells of the request's state.
+_ROWS = 0
+_HEAPED = 1
+_STACKED = 2
+_FAILED = 3  # vertex that found no place
+_KIND = 4
+_LO = 5
+_HI = 6
+_LEAPS = 7
+_FULL = 8  # row scratch is too small
+_FIRM = 9  # the failure does not depend on what this request placed before
+_PHASE = 10  # how other options of `any` are chosen: 1 follows failures, 2 counts combinations
+STATE_CELLS: Final = 12
+
+_FAR: Final = 1 << 60
+_CHUNK: Final = 64  # columns read ahead when scanning from the right
+_RETRIES: Final = 64  # whole-request retries with other options of `any`
+_CORNER_TRIES: Final = 8
+_OVERSHOOTS: Final = 8  # windows tried past the one where the union first holds the work
+
+
+class Profile(NamedTuple):
+    """Free capacity and what atoms take from it.
+
+    Attributes
+    ----------
+    free
+        int64[row, column].
+    segments
+        int64[s + 1]: columns at which machines come or go, covering all columns.
+    demand_first, demand_rows, demand_amounts
+        Demand i takes `demand_amounts[j]` a bundle from row `demand_rows[j]` for j in
+        `demand_first[i] : demand_first[i + 1]`.
+    fit
+        int64[demand, segment]: most bundles the machines hold.
+    """
+
+    free: I64
+    segments: I64
+    demand_first: I64
+    demand_rows: I64
+    demand_amounts: I64
+    fit: I64
+
+
+class Tables(NamedTuple):
+    """Concatenated work graphs; request i has the slices `first[i] : first[i + 1]` of each.
+
+    Attributes
+    ----------
+    vertices, children, edges, shifts, effort
+        As in `WorkGraph`; indices inside are local to the request. Requests of one vertex carry
+        no children, edges or efforts.
+    vertex_first, child_first, edge_first, shift_first, effort_first
+        int64[n + 1].
+    demand_of, demand_first, labels
+        Demand of bundle b with label i (-1 = none) of request r is
+        `demand_of[demand_first[r] + b * (labels[r] + 1) + i + 1]`.
+    """
+
+    vertices: I64
+    children: I64
+    edges: I64
+    shifts: I64
+    effort: F64
+    vertex_first: I64
+    child_first: I64
+    edge_first: I64
+    shift_first: I64
+    effort_first: I64
+    demand_of: I64
+    demand_first: I64
+    labels: I64
+
+
+class Graph(NamedTuple):
+    """One request's slices of `Tables`."""
+
+    vertices: I64
+    children: I64
+    edges: I64
+    shifts: I64
+    effort: F64
+    demand_of: I64
+    labels: int
+
+
+class Run(NamedTuple):
+    """How a request is traversed: step of column 0, number of columns, mirrored, strategy."""
+
+    base: int
+    columns: int
+    early: int
+    strategy: int
+
+
+class Scratch(NamedTuple):
+    """Arrays the caller owns and hands in again, so that no call allocates."""
+
+    steps: I64
+    vertex: I64
+    edge: I64
+    effort: F64
+    rows: I64
+    state: I64
+
+
+class Output(NamedTuple):
+    """Where answers are written; grown by the caller when full."""
+
+    vertices: I64
+    first: I64
+    rows: I64
+    choices: I64
+    extents: I64
+    status: I64
+    used: I64
+
+
+class Atom(NamedTuple):
+    """One atom as its placement sees it; heights and work in multiples, times in columns."""
+
+    least: int
+    most: int
+    lease: int
+    work: int
+    multiple: int
+    demand: int
+    shift_first: int
+    shift_end: int
+    early: int
+    lo: int
+    hi: int
+
+
+# ---- what is free -------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _segment_of(segments: I64, t: int) -> int:
+    low, high = 0, segments.shape[0] - 2
+    while low < high:
+        middle = (low + high + 1) // 2
+        if segments[middle] <= t:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@njit(**OPTIONS)
+def _fill_fit(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, sign: int) -> None:
+    """Lower `out` to what the machines hold in steps [t0, t1)."""
+    seg = _segment_of(p.segments, t0)
+    t = t0
+    while t < t1:
+        stop = t1
+        if seg + 2 < p.segments.shape[0]:
+            stop = min(t1, p.segments[seg + 1])
+        fit = p.fit[demand, seg]
+        for q in range(t, stop):
+            u = origin + sign * q
+            if out[u] > fit:
+                out[u] = fit
+        t = stop
+        seg += 1
+
+
+@njit(**OPTIONS)
+def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: int) -> None:
+    """Write into `out[a:b]` the multiples the atom may hold, 0 where its least does not fit.
+
+    For an atom that recurs, the minimum over its occurrences (greedy.md 1.3).
+    """
+    columns = p.free.shape[1]
+    for u in range(a, b):
+        out[u] = cap
+    for s in range(atom.shift_first, atom.shift_end):
+        move = shifts[s]
+        if atom.early:
+            origin, sign = columns - 1 + move, -1
+            t0, t1 = columns - b + move, columns - a + move
+        else:
+            origin, sign = -move, 1
+            t0, t1 = a + move, b + move
+        for t in range(max(columns, t0), t1):
+            out[origin + sign * t] = 0
+        t1 = min(t1, columns)
+        if t0 >= t1:
+            continue
+        _fill_fit(p, atom.demand, out, t0, t1, origin, sign)
+        for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
+            row = p.demand_rows[d]
+            amount = p.demand_amounts[d]
+            last = np.int64(-1)
+            held = np.int64(0)
+            for t in range(t0, t1):
+                u = origin + sign * t
+                free = p.free[row, t]
+                if free < amount * out[u]:
+                    if free != last:
+                        last = free
+                        held = free // amount if free > 0 else np.int64(0)
+                    out[u] = held
+    k, least = atom.multiple, atom.least
+    if k > 1:
+        for u in range(a, b):
+            out[u] = out[u] // k
+    if least > 0:
+        for u in range(a, b):
+            if out[u] < least:
+                out[u] = 0
+
+
+@njit(**OPTIONS)
+def _holds(atom: Atom, c: I64) -> bool:
+    """Return False when no allocation below `c` in the window can hold the work (sound bound)."""
+    area = np.int64(0)
+    run = np.int64(0)
+    length = 0
+    for u in range(atom.lo, atom.hi):
+        if c[u] > 0:
+            run += c[u]
+            length += 1
+        else:
+            if length >= atom.lease:
+                area += run
+            run = np.int64(0)
+            length = 0
+    if length >= atom.lease:
+        area += run
+    return area >= atom.work
+
+
+# ---- shapes of one atom -------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int) -> tuple:  # type: ignore[type-arg]
+    """Stack whole leases from the right; return (work left, first column, end column).
+
+    `ready` is the least column of row `_C` that is filled; columns to its left are read on
+    demand, because most requests never touch most of their window. One pass: a queue of minima
+    with one subtracted offset, since a block lowers every entry of the queue equally.
+    """
+    c, x, at = buf[_C], buf[_X], buf[_K]
+    qi, qv = buf[_QI], buf[_QV]
+    least, lease, lo, hi = atom.least, atom.lease, atom.lo, atom.hi
+    left, offset, head, tail = work, np.int64(0), 0, 0
+    limit, first, last = hi, hi, lo
+    zeroed = max(lo, ready)
+    for u in range(zeroed, hi + 1):
+        at[u] = 0
+    i = hi - 1
+    while i >= lo and left >= least * lease:
+        if i < zeroed:
+            zeroed = max(lo, zeroed - _CHUNK)
+            for u in range(zeroed, i + 1):
+                at[u] = 0
+            _fill(p, shifts, atom, c, zeroed, i + 1, atom.most * atom.multiple)
+        value = c[i]
+        if value == 0:  # no block covers this column
+            head, tail, offset, limit = 0, 0, np.int64(0), i
+            i -= 1
+            continue
+        while tail > head and qv[tail - 1] - offset >= value:
+            tail -= 1
+        qv[tail] = value + offset
+        qi[tail] = i
+        tail += 1
+        end = i + lease
+        if end <= limit:
+            if qi[head] >= end:
+                head += 1
+            free = qv[head] - offset
+            if free >= least:
+                height = min(free, left // lease)
+                if height >= least:
+                    at[end] = height
+                    offset += height
+                    left -= height * lease
+                    first = i
+                    last = max(last, end)
+        i -= 1
+    height = np.int64(0)
+    for u in range(last - 1, first - 1, -1):
+        height += at[u + 1]
+        if u + 1 + lease <= last:
+            height -= at[u + 1 + lease]
+        x[u] = height
+    if first >= last:
+        first, last = hi, hi
+    return left, first, last, zeroed
+
+
+@njit(**OPTIONS)
+def _lengthen(atom: Atom, buf: I64, left: int, first: int, last: int) -> tuple:  # type: ignore[type-arg]
+    """Raise `_X` to its neighbours until no work is left; entries only move earlier, exits later.
+
+    Row `_C` must be filled over the whole window. Returns (work left, first, end).
+    """
+    c, x = buf[_C], buf[_X]
+    least = atom.least
+    for u in range(first + 1, atom.hi):
+        if u >= last:
+            x[u] = 0
+        if left == 0:
+            break
+        add = min(min(c[u], x[u - 1]) - x[u], left)
+        if add > 0 and (x[u] > 0 or add >= least):
+            x[u] += add
+            left -= add
+            last = max(last, u + 1)
+        if u >= last and x[u] == 0:
+            break
+    for u in range(last - 2, atom.lo - 1, -1):
+        if left == 0:
+            break
+        if u < first:
+            x[u] = 0
+        add = min(min(c[u], x[u + 1]) - x[u], left)
+        if add > 0 and (x[u] > 0 or add >= least):
+            x[u] += add
+            left -= add
+            first = min(first, u)
+        if u < first:
+            break
+    return left, first, last
+
+
+@njit(**OPTIONS)
+def _corners(atom: Atom, work: int, height: int) -> tuple:  # type: ignore[type-arg]
+    """Return (length, cut left, cut right) of `work` as one block, or length 0 if there is none.
+
+    The left corner is the late entry of the last leases, the right one the early exit of the
+    first (greedy.md 1.1).
+    """
+    least, lease = atom.least, atom.lease
+    length = (work + height - 1) // height
+    if length < lease:
+        return 0, 0, 0
+    excess = height * length - work
+    if excess == 0:
+        return length, 0, 0
+    upper = height - least
+    if upper <= 0:
+        return 0, 0, 0
+    cut_left = min(excess, upper * (length - lease))
+    cut_right = excess - cut_left
+    lower = min(upper, least)
+    if cut_right > lower * (length - lease):
+        return 0, 0, 0
+    columns = (cut_left + upper - 1) // upper + (cut_right + lower - 1) // lower
+    if columns > length:
+        return 0, 0, 0
+    return length, cut_left, cut_right
+
+
+@njit(**OPTIONS)
+def _draw(atom: Atom, x: I64, work: int, height: int, end: int) -> int:
+    """Write the block of `height` that ends at `end` into `x`; return its first column."""
+    length, cut_left, cut_right = _corners(atom, work, height)
+    upper = height - atom.least
+    lower = min(upper, atom.least)
+    first = end - length
+    for u in range(first, end):
+        x[u] = height
+    u = first
+    while cut_left > 0:
+        cut = min(cut_left, upper)
+        x[u] -= cut
+        cut_left -= cut
+        u += 1
+    u = end - 1
+    while cut_right > 0:
+        cut = min(cut_right, lower)
+        x[u] -= cut
+        cut_right -= cut
+        u -= 1
+    return int(first)
+
+
+@njit(**OPTIONS)
+def _low_height(atom: Atom, work: int, length: int, top: int) -> int:
+    """Return the least height at which `work` is one block within `length`, or 0."""
+    height = max(atom.least, (work + length - 1) // length)
+    for _ in range(_CORNER_TRIES):
+        if height > top:
+            return 0
+        size, _a, _b = _corners(atom, work, height)
+        if size > 0:
+            return height
+        height += 1
+    return 0
+
+
+@njit(**OPTIONS)
+def _tall_height(atom: Atom, work: int, length: int, top: int) -> int:
+    """Return the greatest height at which `work` is one block within `length`, or 0."""
+    height = top
+    for _ in range(_CORNER_TRIES):
+        if height < atom.least or height * length < work:
+            return 0
+        size, _a, _b = _corners(atom, work, height)
+        if size > 0:
+            return height
+        height -= 1
+    return 0
+
+
+_LATEST = 0
+_LOW = 1
+_ROOMY = 2
+
+
+@njit(**OPTIONS)
+def _rectangle(  # type: ignore[type-arg]
+    atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim: int
+) -> tuple:
+    """Return (height, end) of the best block in [lo, hi) under `free`, height 0 if there is none.
+
+    One pass with a stack over the maximal free rectangles: every feasible block lies in one of
+    them (greedy.md 2.2). `aim`: latest start; lowest, then most headroom; most headroom, then
+    lowest. Ties go to the later rectangle.
+    """
+    si, sv = buf[_QI], buf[_QV]
+    most = min(atom.most, work // atom.lease)
+    best_height, best_end, best_room, best_start = np.int64(0), 0, np.int64(-1), -1
+    top = 0
+    u = lo
+    while u <= hi:
+        value = free[u] if u < hi else np.int64(0)
+        start = u
+        while top > 0 and sv[top - 1] > value:
+            top -= 1
+            height, start = sv[top], si[top]
+            length = u - start
+            ceiling = min(height, most)
+            if length < atom.lease or ceiling * length < work or ceiling < atom.least:
+                continue
+            if aim == _LATEST:
+                m = _tall_height(atom, work, length, ceiling)
+                begin = u - (work + m - 1) // m if m > 0 else -1
+                if m > 0 and begin >= best_start:
+                    best_height, best_end, best_start = m, u, begin
+            elif aim == _LOW:
+                if best_height > 0 and best_height * length < work:
+                    continue
+                m = _low_height(atom, work, length, ceiling)
+                if m > 0 and (
+                    best_height == 0
+                    or m < best_height
+                    or (m == best_height and height - m >= best_room)
+                ):
+                    best_height, best_end, best_room = m, u, height - m
+            else:
+                if height - atom.least < best_room:
+                    continue
+                m = _low_height(atom, work, length, ceiling)
+                if m > 0 and (
+                    height - m > best_room or (height - m == best_room and m <= best_height)
+                ):
+                    best_height, best_end, best_room = m, u, height - m
+        if value > 0 and (top == 0 or sv[top - 1] < value):
+            si[top] = start
+            sv[top] = value
+            top += 1
+        u += 1
+        while u < hi and free[u] == value:
+            u += 1
+    return best_height, best_end
+
+
+@njit(**OPTIONS)
+def _area_under(x: I64, a: int, b: int, height: int) -> int:
+    """Return what a window [a, b) of `height` adds to `x`."""
+    area = np.int64(0)
+    for u in range(a, b):
+        if x[u] < height:
+            area += height - x[u]
+    return area
+
+
+@njit(**OPTIONS)
+def _cut(atom: Atom, buf: I64, first: int, last: int, excess: int) -> int:
+    """Cut `excess` from `_X` at the left ends of runs longer than a lease; return what remains.
+
+    Layer j is where x >= j; each of its runs is a set of leases, and cutting one to no less than
+    a lease keeps it one. Equal layers are cut together. `_Y` keeps the shape as it was.
+    """
+    x, y = buf[_X], buf[_Y]
+    for u in range(first, last):
+        y[u] = x[u]
+    level = np.int64(1) << 60
+    for _ in range(64):
+        high = np.int64(0)  # the greatest height below `level`, and the next one below that
+        low = np.int64(0)
+        for u in range(first, last):
+            if y[u] < level and y[u] > high:
+                high = y[u]
+        for u in range(first, last):
+            if y[u] < high and y[u] > low:
+                low = y[u]
+        low = max(low, np.int64(atom.least))
+        if high <= low or excess == 0:
+            break
+        layers = high - low
+        u = first
+        while u < last and excess > 0:
+            if y[u] < high:
+                u += 1
+                continue
+            end = u
+            while end < last and y[end] >= high:
+                end += 1
+            take = min(excess, layers * (end - u - atom.lease))
+            excess -= take
+            q = u
+            while take > 0:
+                x[q] -= min(take, layers)
+                take -= min(take, layers)
+                q += 1
+            u = end
+        level = high
+    return excess
+
+
+@njit(**OPTIONS)
+def _close_union(atom: Atom, buf: I64, i: int, height: int, left: int, stop: int) -> tuple:  # type: ignore[type-arg]
+    """Add a last window at [i, i + lease) so that exactly `left` is added; (ok, first, end).
+
+    Tried at the greatest height that does not overshoot, lengthening for the rest, and one
+    higher, cutting the ends of long runs. `_X` in [i, stop) is left as it was when neither works.
+    """
+    x, z = buf[_X], buf[_Z]
+    end = i + atom.lease
+    low, high = np.int64(0), np.int64(height)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _area_under(x, i, end, middle) <= left:
+            low = middle
+        else:
+            high = middle - 1
+    for u in range(i, stop):
+        z[u] = x[u]
+    for attempt in range(2):
+        level = max(low + attempt, np.int64(atom.least))
+        if level > height:
+            break
+        area = np.int64(0)
+        for u in range(i, end):
+            if x[u] < level:
+                area += level - x[u]
+                x[u] = level
+        if area <= left:
+            rest, first, until = _lengthen(atom, buf, left - area, i, stop)
+            if rest == 0:
+                return True, first, until
+        elif _cut(atom, buf, i, stop, area - left) == 0:
+            return True, i, stop
+        for u in range(i, stop):
+            x[u] = z[u]
+    return False, i, stop
+
+
+@njit(**OPTIONS)
+def _union(atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+    """Overlap windows of one lease from the right until they hold the work: (ok, first, end).
+
+    Row `_C` must be filled. Bundles held longer than a lease make the latest first step possible
+    (greedy.md 1.1, "compact").
+    """
+    c, x = buf[_C], buf[_X]
+    qi, qv = buf[_QI], buf[_QV]
+    head, tail, limit, last = 0, 0, atom.hi, atom.lo
+    left, tries = atom.work, 0
+    for i in range(atom.hi - 1, atom.lo - 1, -1):
+        value = c[i]
+        x[i] = 0
+        if value == 0:
+            head, tail, limit = 0, 0, i
+            continue
+        while tail > head and qv[tail - 1] >= value:
+            tail -= 1
+        qv[tail] = value
+        qi[tail] = i
+        tail += 1
+        end = i + atom.lease
+        if end > limit:
+            continue
+        if qi[head] >= end:
+            head += 1
+        height = qv[head]
+        area = _area_under(x, i, end, height)
+        if area >= left:
+            ok, first, until = _close_union(atom, buf, i, height, left, max(last, end))
+            tries += 1
+            if ok or tries == _OVERSHOOTS:
+                return ok, first, until
+            continue
+        for u in range(i, end):
+            if x[u] < height:
+                x[u] = height
+        left -= area
+        last = max(last, end)
+    return False, atom.hi, atom.hi
+
+
+@njit(**OPTIONS)
+def _remainder_first(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+    """Place the part that is no whole lease as a rectangle, blocks for the rest; (ok, first, end).
+
+    It catches a narrow right end where leases cannot grow. Row `_C` is spoilt when it fails.
+    """
+    c, x, y = buf[_C], buf[_X], buf[_Y]
+    for leases in range(1, 3):
+        part = atom.work % atom.lease + leases * atom.lease
+        if part > atom.work:
+            break
+        height, end = _rectangle(atom, c, buf, atom.lo, atom.hi, part, _LATEST)
+        if height == 0:
+            continue
+        begin = _draw(atom, y, part, height, end)
+        for u in range(begin, end):
+            c[u] -= y[u]
+        left, first, last, _ready = _blocks(p, shifts, atom, buf, atom.lo, atom.work - part)
+        if left == 0:
+            first, last = _add(x, first, last, y, begin, end)
+            return True, first, last
+        for u in range(begin, end):
+            c[u] += y[u]
+    return False, atom.hi, atom.hi
+
+
+@njit(**OPTIONS)
+def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> tuple:  # type: ignore[type-arg]
+    """Add `y` on [begin, end) to `x` on [first, last); return the columns of the sum."""
+    if first >= last:
+        first, last = begin, begin
+    low, high = min(first, begin), max(last, end)
+    for u in range(low, first):
+        x[u] = 0
+    for u in range(last, high):
+        x[u] = 0
+    for u in range(begin, end):
+        x[u] += y[u]
+    return low, high
+
+
+@njit(**OPTIONS)
+def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+    """Whole leases, then lengthen, rectangle, union, remainder first: (ok, first, end)."""
+    left, first, last, ready = _blocks(p, shifts, atom, buf, atom.hi, atom.work)
+    if left == 0:
+        return True, first, last
+    if ready > atom.lo:
+        _fill(p, shifts, atom, buf[_C], atom.lo, ready, atom.most * atom.multiple)
+    if first < last:
+        left, first, last = _lengthen(atom, buf, left, first, last)
+        if left == 0:
+            return True, first, last
+    if not _holds(atom, buf[_C]):
+        return False, first, last
+    height, end = _rectangle(atom, buf[_C], buf, atom.lo, atom.hi, atom.work, _LATEST)
+    if height > 0:
+        return True, _draw(atom, buf[_X], atom.work, height, end), end
+    ok, first, last = _union(atom, buf)
+    if ok:
+        return True, first, last
+    return _remainder_first(p, shifts, atom, buf)
+
+
+@njit(**OPTIONS)
+def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+    """Union or rectangle, whichever starts later, then the rest of GREE; row `_C` is filled."""
+    if not _holds(atom, buf[_C]):
+        return False, atom.hi, atom.hi
+    height, end = _rectangle(atom, buf[_C], buf, atom.lo, atom.hi, atom.work, _LATEST)
+    begin = end - (atom.work + height - 1) // height if height > 0 else -1
+    ok, first, last = _union(atom, buf)
+    if ok and first >= begin:
+        return True, first, last
+    if height > 0:
+        return True, _draw(atom, buf[_X], atom.work, height, end), end
+    left, first, last, _ready = _blocks(p, shifts, atom, buf, atom.lo, atom.work)
+    if left > 0 and first < last:
+        left, first, last = _lengthen(atom, buf, left, first, last)
+    if left == 0:
+        return True, first, last
+    return _remainder_first(p, shifts, atom, buf)
+
+
+@njit(**OPTIONS)
+def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -> tuple:  # type: ignore[type-arg]
+    """Place one block in [start, hi), in twice that, in the whole window: (ok, first, end).
+
+    On failure row `_A` is filled over the whole window.
+    """
+    a = buf[_A]
+    ready, lo = atom.hi, start
+    for attempt in range(3):
+        if lo < ready:
+            _fill(p, shifts, atom, a, lo, ready, _FAR)
+            ready = lo
+        height, end = _rectangle(atom, a, buf, lo, atom.hi, atom.work, aim)
+        if height > 0:
+            return True, _draw(atom, buf[_X], atom.work, height, end), end
+        if lo == atom.lo:
+            break
+        lo = max(atom.lo, atom.hi - 2 * (atom.hi - start)) if attempt == 0 else atom.lo
+    return False, atom.hi, atom.hi
+
+
+@njit(**OPTIONS)
+def _clamp(atom: Atom, buf: I64, level: int) -> None:
+    """Write into `_C` what is free above `level`, at most the atom's own maximum."""
+    a, c = buf[_A], buf[_C]
+    for u in range(atom.lo, atom.hi):
+        value = min(a[u] - level, atom.most)
+        c[u] = value if value >= atom.least else 0
+
+
+@njit(**OPTIONS)
+def _union_area(atom: Atom, buf: I64) -> int:
+    """Return the area of the union of all windows of one lease under `_C` (its opening)."""
+    c, y = buf[_C], buf[_Y]
+    qi, qv = buf[_QI], buf[_QV]
+    head, tail, limit = 0, 0, atom.hi
+    for i in range(atom.hi - 1, atom.lo - 1, -1):
+        y[i] = 0
+        if c[i] == 0:
+            head, tail, limit = 0, 0, i
+            continue
+        while tail > head and qv[tail - 1] >= c[i]:
+            tail -= 1
+        qv[tail], qi[tail] = c[i], i
+        tail += 1
+        if i + atom.lease <= limit:
+            if qi[head] >= i + atom.lease:
+                head += 1
+            y[i] = qv[head]
+    head, tail = 0, 0
+    area = np.int64(0)
+    for i in range(atom.lo, atom.hi):  # greatest of the windows that cover a column
+        while tail > head and qv[tail - 1] <= y[i]:
+            tail -= 1
+        qv[tail], qi[tail] = y[i], i
+        tail += 1
+        if qi[head] <= i - atom.lease:
+            head += 1
+        area += qv[head]
+    return area
+
+
+@njit(**OPTIONS)
+def _level(atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+    """Place under the highest level of headroom that still holds the work: (ok, first, end).
+
+    Row `_A` is filled.
+    """
+    a = buf[_A]
+    low, high = np.int64(-1), np.int64(0)
+    for u in range(atom.lo, atom.hi):
+        high = max(high, a[u] - atom.least)
+    while low < high:
+        middle = (low + high + 1) // 2
+        _clamp(atom, buf, middle)
+        if _union_area(atom, buf) >= atom.work:
+            low = middle
+        else:
+            high = middle - 1
+    for _ in range(_OVERSHOOTS):
+        if low < 0:
+            break
+        _clamp(atom, buf, low)
+        ok, first, last = _union(atom, buf)
+        if ok:
+            return True, first, last
+        low = low - 1 if low < _OVERSHOOTS else low * 7 // 8
+    return False, atom.hi, atom.hi
+
+
+@njit(**OPTIONS)
+def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int) -> tuple:  # type: ignore[type-arg]
+    """Write the atom's heights into `_X`; return (ok, first column, end column)."""
+    if strategy == PAPER:
+        left, first, last, _ready = _blocks(p, shifts, atom, buf, atom.hi, atom.work)
+        return left == 0, first, last
+    if strategy == BLOCKS:
+        return _gree(p, shifts, atom, buf)
+    if strategy == LOWEST or strategy == HEADROOM or strategy == HEADROOM_ONLY:
+        aim = _LOW if strategy == LOWEST else _ROOMY
+        ok, first, last = _flat(p, shifts, atom, buf, aim, start)
+        if ok or strategy == HEADROOM_ONLY:
+            return ok, first, last
+        _clamp(atom, buf, 0)
+    elif strategy == LEVEL:
+        _fill(p, shifts, atom, buf[_A], atom.lo, atom.hi, _FAR)
+        ok, first, last = _level(atom, buf)
+        if ok:
+            return True, first, last
+        _clamp(atom, buf, 0)
+    else:
+        _fill(p, shifts, atom, buf[_C], atom.lo, atom.hi, atom.most * atom.multiple)
+    return _compact(p, shifts, atom, buf)
+
+
+# ---- what is held -------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _take(p: Profile, shifts: I64, demand: int, s0: int, s1: int, rows: I64, r0: int, r1: int, sign: int) -> None:  # type: ignore[type-arg]
+    """Subtract (sign 1) or give back (-1) rows [r0, r1) of one atom in every occurrence."""
+    columns = p.free.shape[1]
+    for s in range(s0, s1):
+        move = shifts[s]
+        for r in range(r0, r1):
+            t0 = rows[r, 0] + move
+            t1 = min(rows[r, 1] + move, columns)
+            for d in range(p.demand_first[demand], p.demand_first[demand + 1]):
+                amount = sign * rows[r, 2] * p.demand_amounts[d]
+                row = p.demand_rows[d]
+                for t in range(t0, t1):
+                    p.free[row, t] -= amount
+
+
+@njit(**OPTIONS)
+def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, count: int) -> int:
+    """Append the heights in `x` as merged rows in ascending time; return the new count or -1."""
+    step, u, stop = 1, first, last
+    if atom.early:
+        step, u, stop = -1, last - 1, first - 1
+    while u != stop:
+        height = x[u]
+        begin = u
+        while u != stop and x[u] == height:
+            u += step
+        if height == 0:
+            continue
+        if count == rows.shape[0]:
+            return -1
+        rows[count, 0] = columns - 1 - begin if atom.early else begin
+        rows[count, 1] = columns - 1 - u if atom.early else u
+        rows[count, 2] = height * atom.multiple
+        count += 1
+    return count
+
+
+# ---- the graph of one request -------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _start_of(g: Graph, run: Run, v: int) -> int:
+    if run.early:
+        return run.columns - (g.vertices[v, END] - run.base)
+    return g.vertices[v, START] - run.base
+
+
+@njit(**OPTIONS)
+def _end_of(g: Graph, run: Run, v: int) -> int:
+    if run.early:
+        return run.columns - (g.vertices[v, START] - run.base)
+    return g.vertices[v, END] - run.base
+
+
+@njit(**OPTIONS)
+def _index_edges(g: Graph, run: Run, s: Scratch) -> None:
+    """List the edges by the vertex before (row 0 of `edge`) and by the one after (row 1)."""
+    n, m = g.vertices.shape[0], g.edges.shape[0]
+    for side in range(2):
+        head = _SUCC if side == 0 else _PRED
+        column = side if run.early == 0 else 1 - side
+        for v in range(n + 1):
+            s.vertex[head, v] = 0
+        for e in range(m):
+            s.vertex[head, g.edges[e, column] + 1] += 1
+        for v in range(n):
+            s.vertex[head, v + 1] += s.vertex[head, v]
+        for v in range(n):
+            s.vertex[_LIST, v] = s.vertex[head, v]
+        for e in range(m):
+            v = g.edges[e, column]
+            s.edge[side, s.vertex[_LIST, v]] = e
+            s.vertex[_LIST, v] += 1
+
+
+@njit(**OPTIONS)
+def _share(g: Graph, run: Run, s: Scratch) -> None:
+    """Write what must precede each vertex: its effort, and the first column shared with it.
+
+    The longest path of effort over the siblings that precede, in topological order (greedy.md
+    2.1); `effort[0]` per vertex, `_BASE` the start of the first vertex on that path.
+    """
+    n = g.vertices.shape[0]
+    counts, todo = s.vertex[_BLOCKED], s.vertex[_LIST]
+    size = 0
+    for v in range(n):
+        s.effort[0, v] = 0.0
+        s.vertex[_BASE, v] = _start_of(g, run, v)
+        counts[v] = s.vertex[_PRED, v + 1] - s.vertex[_PRED, v]
+        if counts[v] == 0:
+            todo[size] = v
+            size += 1
+    after = 0 if run.early else 1
+    while size > 0:
+        size -= 1
+        v = todo[size]
+        path = s.effort[0, v] + g.effort[v]
+        for q in range(s.vertex[_SUCC, v], s.vertex[_SUCC, v + 1]):
+            w = g.edges[s.edge[0, q], after]
+            if path > s.effort[0, w]:
+                s.effort[0, w] = path
+                s.vertex[_BASE, w] = s.vertex[_BASE, v]
+            counts[w] -= 1
+            if counts[w] == 0:
+                todo[size] = w
+                size += 1
+
+
+@njit(**OPTIONS)
+def _interval(g: Graph, s: Scratch, a: int, lo: int, hi: int) -> int:
+    """Return the start of the interval that an atom is given of [its shared window, hi)."""
+    before = 0.0
+    base = lo
+    v = a
+    while v >= 0:
+        if s.vertex[_PRED, v + 1] > s.vertex[_PRED, v]:
+            before += s.effort[0, v]
+            base = min(base, s.vertex[_BASE, v])
+        v = g.vertices[v, PARENT]
+    if before == 0.0:
+        return lo
+    own = g.effort[a]
+    length = np.int64((hi - base) * own / (own + before))
+    return max(lo, hi - max(length, g.vertices[a, SHORTEST]))
+
+
+@njit(**OPTIONS)
+def _end_bound(g: Graph, run: Run, s: Scratch, a: int) -> int:
+    """Return the column by which vertex `a` must end, given what is placed."""
+    after = 0 if run.early else 1
+    bound, moved = np.int64(_FAR), np.int64(0)
+    v = a
+    while True:
+        own = min(_end_of(g, run, v), s.vertex[_CAP, v])
+        for q in range(s.vertex[_SUCC, v], s.vertex[_SUCC, v + 1]):
+            e = s.edge[0, q]
+            own = min(own, s.vertex[_FROM, g.edges[e, after]] - g.edges[e, 2])
+        bound = min(bound, own - moved)
+        v = g.vertices[v, PARENT]
+        if v < 0:
+            return min(bound, run.columns)
+        if g.vertices[v, KIND] == EVERY and not run.early:
+            moved += g.vertices[v, LAST_SHIFT]
+
+
+@njit(**OPTIONS)
+def _sooner(s: Scratch, a: int, b: int) -> bool:
+    """Return whether atom `a` is placed before `b`: widest gang, least slack, written last."""
+    if s.vertex[_KEY1, a] != s.vertex[_KEY1, b]:
+        return bool(s.vertex[_KEY1, a] < s.vertex[_KEY1, b])
+    if s.vertex[_KEY2, a] != s.vertex[_KEY2, b]:
+        return bool(s.vertex[_KEY2, a] < s.vertex[_KEY2, b])
+    return a > b
+
+
+@njit(**OPTIONS)
+def _push(s: Scratch, a: int) -> None:
+    heap = s.vertex[_HEAP]
+    i = s.state[_HEAPED]
+    s.state[_HEAPED] += 1
+    while i > 0 and _sooner(s, a, heap[(i - 1) // 2]):
+        heap[i] = heap[(i - 1) // 2]
+        i = (i - 1) // 2
+    heap[i] = a
+
+
+@njit(**OPTIONS)
+def _pop(s: Scratch) -> int:
+    heap = s.vertex[_HEAP]
+    top = heap[0]
+    s.state[_HEAPED] -= 1
+    size = s.state[_HEAPED]
+    last = heap[size]
+    i = 0
+    while 2 * i + 1 < size:
+        child = 2 * i + 1
+        if child + 1 < size and _sooner(s, heap[child + 1], heap[child]):
+            child += 1
+        if not _sooner(s, heap[child], last):
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = last
+    return int(top)
+
+
+@njit(**OPTIONS)
+def _fail(s: Scratch, v: int, kind: int, lo: int, hi: int) -> None:
+    s.state[_FAILED] = v
+    s.state[_KIND] = kind
+    s.state[_LO] = lo
+    s.state[_HI] = hi
+
+
+@njit(**OPTIONS)
+def _choose(g: Graph, run: Run, s: Scratch, v: int) -> bool:
+    """Take the first option of `any` v, from its least one on, that its bounds leave room for."""
+    bound = _end_bound(g, run, s, v)
+    first = g.vertices[v, CHILD_FIRST]
+    for i in range(s.vertex[_CHOICE, v], g.vertices[v, CHILD_COUNT]):
+        option = g.children[first + i]
+        end = min(bound, _end_of(g, run, option))
+        if g.vertices[option, SATISFIABLE] == 0:
+            continue
+        if end - _start_of(g, run, option) >= g.vertices[option, SHORTEST]:
+            s.vertex[_TAKEN, v] = i
+            return True
+    _fail(s, v, NO_WINDOW, _start_of(g, run, v), bound)
+    return False
+
+
+@njit(**OPTIONS)
+def _enqueue(g: Graph, run: Run, s: Scratch, a: int) -> None:
+    if s.vertex[_DONE, a]:
+        return
+    gang = g.vertices[a, MIN_HEIGHT] == g.vertices[a, MAX_HEIGHT]
+    if run.strategy == PAPER:
+        s.vertex[_KEY1, a], s.vertex[_KEY2, a] = 0, 0
+    elif gang:
+        s.vertex[_KEY1, a], s.vertex[_KEY2, a] = 0, -g.vertices[a, MAX_HEIGHT]
+    else:
+        room = _end_bound(g, run, s, a) - _start_of(g, run, a)
+        s.vertex[_KEY1, a], s.vertex[_KEY2, a] = 1, room - g.vertices[a, SHORTEST]
+    _push(s, a)
+
+
+@njit(**OPTIONS)
+def _open(g: Graph, run: Run, s: Scratch, root: int) -> bool:
+    """Make ready every atom below `root` that waits for nothing more."""
+    todo = s.vertex[_LIST]
+    todo[0] = root
+    size = 1
+    while size > 0:
+        size -= 1
+        v = todo[size]
+        parent = g.vertices[v, PARENT]
+        if s.vertex[_OPEN, v] or s.vertex[_BLOCKED, v] > 0:
+            continue
+        if parent >= 0 and not s.vertex[_OPEN, parent]:
+            continue
+        s.vertex[_OPEN, v] = 1
+        first = g.vertices[v, CHILD_FIRST]
+        if g.vertices[v, KIND] == ATOM:
+            _enqueue(g, run, s, v)
+        elif g.vertices[v, KIND] == ANY:
+            if not _choose(g, run, s, v):
+                return False
+            todo[size] = g.children[first + s.vertex[_TAKEN, v]]
+            size += 1
+        else:
+            for i in range(g.vertices[v, CHILD_COUNT]):
+                todo[size] = g.children[first + i]
+                size += 1
+    return True
+
+
+@njit(**OPTIONS)
+def _close(g: Graph, run: Run, s: Scratch, a: int) -> int:
+    """Note that atom `a` is placed; open what waited for it.
+
+    Returns -1, the edge whose largest gap is broken, or -2 when an `any` has no option left.
+    """
+    before, after = (1, 0) if run.early else (0, 1)
+    v = a
+    while True:
+        for q in range(s.vertex[_SUCC, v], s.vertex[_SUCC, v + 1]):
+            e = s.edge[0, q]
+            longest = g.edges[e, 3]
+            if longest >= 0 and s.vertex[_FROM, g.edges[e, after]] - s.vertex[_TO, v] > longest:
+                return int(e)
+        for q in range(s.vertex[_PRED, v], s.vertex[_PRED, v + 1]):
+            u = g.edges[s.edge[1, q], before]
+            s.vertex[_BLOCKED, u] -= 1
+            if s.vertex[_BLOCKED, u] == 0 and not _open(g, run, s, u):
+                return -2
+        p = g.vertices[v, PARENT]
+        if p < 0:
+            return -1
+        last = g.vertices[p, LAST_SHIFT] if g.vertices[p, KIND] == EVERY else 0
+        low = s.vertex[_FROM, v] - (last if run.early else 0)
+        high = s.vertex[_TO, v] + (0 if run.early else last)
+        s.vertex[_FROM, p] = min(s.vertex[_FROM, p], low)
+        s.vertex[_TO, p] = max(s.vertex[_TO, p], high)
+        s.vertex[_LEFT, p] -= 1
+        if s.vertex[_LEFT, p] > 0:
+            return -1
+        v = p
+
+
+@njit(**OPTIONS)
+def _restart(g: Graph, run: Run, s: Scratch, kept: int) -> bool:
+    """Set all vertices to waiting, then note again the first `kept` atoms of the stack."""
+    n = g.vertices.shape[0]
+    for v in range(n):
+        kind = g.vertices[v, KIND]
+        s.vertex[_LEFT, v] = 1 if kind == ANY else g.vertices[v, CHILD_COUNT]
+        s.vertex[_BLOCKED, v] = s.vertex[_SUCC, v + 1] - s.vertex[_SUCC, v]
+        s.vertex[_OPEN, v] = 0
+        s.vertex[_TAKEN, v] = -1
+        if not s.vertex[_DONE, v]:
+            s.vertex[_FROM, v] = _FAR
+            s.vertex[_TO, v] = -_FAR
+    s.state[_HEAPED] = 0
+    s.state[_STACKED] = kept
+    if not _open(g, run, s, n - 1):
+        return False
+    for i in range(kept):
+        if _close(g, run, s, s.vertex[_STACK, i]) != -1:
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def _atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
+    row = g.vertices[v]
+    k = row[MULTIPLE]
+    demand = g.demand_of[row[BUNDLE] * (g.labels + 1) + row[LABEL] + 1]
+    return Atom(
+        (row[MIN_HEIGHT] + k - 1) // k,
+        row[MAX_HEIGHT] // k,
+        row[LEASE],
+        row[WORK] // k,
+        k,
+        demand,
+        row[SHIFT_FIRST],
+        row[SHIFT_FIRST] + row[SHIFT_COUNT],
+        run.early,
+        max(0, lo),
+        hi,
+    )
+
+
+@njit(**OPTIONS)
+def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
+    """Place one atom as its bounds allow and take its bundles from the profile."""
+    lo, hi = _start_of(g, run, a), _end_bound(g, run, s, a)
+    atom = _atom_of(g, run, a, lo, hi)
+    if atom.hi - atom.lo < g.vertices[a, SHORTEST]:
+        _fail(s, a, NO_WINDOW, atom.lo, atom.hi)
+        return False
+    start = atom.lo
+    if (run.strategy == LOWEST or run.strategy >= HEADROOM) and g.edges.shape[0] > 0:
+        start = _interval(g, s, a, atom.lo, atom.hi)
+    ok, first, last = _shape(p, g.shifts, atom, s.steps, run.strategy, start)
+    if not ok:
+        _fail(s, a, NO_ROOM, atom.lo, atom.hi)
+        return False
+    while first < last and s.steps[_X, first] == 0:
+        first += 1
+    while first < last and s.steps[_X, last - 1] == 0:
+        last -= 1
+    begin = s.state[_ROWS]
+    count = _emit(atom, s.steps[_X], first, last, run.columns, s.rows, begin)
+    if count < 0:
+        s.state[_FULL] = 1
+        _fail(s, a, NO_ROOM, atom.lo, atom.hi)
+        return False
+    _take(p, g.shifts, atom.demand, atom.shift_first, atom.shift_end, s.rows, begin, count, 1)
+    s.state[_ROWS] = count
+    s.vertex[_RF, a], s.vertex[_RC, a] = begin, count - begin
+    s.vertex[_FROM, a], s.vertex[_TO, a] = first, last
+    s.vertex[_DONE, a] = 1
+    s.vertex[_STACK, s.state[_STACKED]] = a
+    s.state[_STACKED] += 1
+    return True
+
+
+@njit(**OPTIONS)
+def _undo(p: Profile, g: Graph, run: Run, s: Scratch, kept: int) -> None:
+    """Give back all atoms but the first `kept` of the stack."""
+    for i in range(s.state[_STACKED] - 1, kept - 1, -1):
+        a = s.vertex[_STACK, i]
+        atom = _atom_of(g, run, a, 0, 0)
+        r0 = s.vertex[_RF, a]
+        r1 = r0 + s.vertex[_RC, a]
+        _take(p, g.shifts, atom.demand, atom.shift_first, atom.shift_end, s.rows, r0, r1, -1)
+        s.vertex[_DONE, a] = 0
+        s.state[_ROWS] = r0  # rows are appended in the order of the stack
+    s.state[_STACKED] = kept
+
+
+@njit(**OPTIONS)
+def _below(g: Graph, v: int, top: int) -> bool:
+    while v >= 0 and v < top:
+        v = g.vertices[v, PARENT]
+    return v == top
+
+
+@njit(**OPTIONS)
+def _leap(p: Profile, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
+    """Lower the successor whose largest gap is broken, and take back what was placed since.
+
+    In every solution the successor starts no later than the end of the predecessor, placed as
+    late as can be, plus the largest gap (greedy.md 1.3, leapfrog).
+    """
+    before, after = (1, 0) if run.early else (0, 1)
+    v, w = g.edges[edge, before], g.edges[edge, after]
+    excess = s.vertex[_FROM, w] - s.vertex[_TO, v] - g.edges[edge, 3]
+    found, at = -1, 0
+    for i in range(s.state[_STACKED]):
+        a = s.vertex[_STACK, i]
+        if _below(g, a, w) and (found < 0 or s.vertex[_FROM, a] < s.vertex[_FROM, found]):
+            found, at = a, i
+    s.state[_LEAPS] += 1
+    # The printed rule never goes back; a chain needs few leaps, malleable stages may creep.
+    if run.strategy == PAPER or s.state[_LEAPS] > 64 + 16 * g.vertices.shape[0]:
+        _fail(s, v, NO_GAP, s.vertex[_FROM, v], s.vertex[_TO, v])
+        return False
+    s.vertex[_CAP, found] = s.vertex[_TO, found] - excess
+    _undo(p, g, run, s, at)
+    return _restart(g, run, s, at)
+
+
+@njit(**OPTIONS)
+def _traverse(p: Profile, g: Graph, run: Run, s: Scratch) -> bool:
+    """Place every atom of a request, successors before predecessors."""
+    n = g.vertices.shape[0]
+    s.state[_ROWS], s.state[_STACKED], s.state[_LEAPS], s.state[_FULL] = 0, 0, 0, 0
+    s.state[_FIRM] = 0
+    for v in range(n):
+        s.vertex[_CAP, v] = _FAR
+        s.vertex[_DONE, v] = 0
+    if g.edges.shape[0] > 0 and (run.strategy == LOWEST or run.strategy >= HEADROOM):
+        _share(g, run, s)
+    if not _restart(g, run, s, 0):
+        return False
+    while s.state[_HEAPED] > 0:
+        a = _pop(s)
+        if not _place_atom(p, g, run, s, a):
+            # Nothing of this request stands in the way: no other traversal can place the atom.
+            complete = run.strategy != HEADROOM_ONLY and run.strategy != PAPER
+            alone = s.state[_STACKED] == 0 and s.state[_LEAPS] == 0
+            s.state[_FIRM] = 1 if alone and complete and not s.state[_FULL] else 0
+            return False
+        broken = _close(g, run, s, a)
+        if broken == -2 or (broken >= 0 and not _leap(p, g, run, s, broken)):
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def _next_options(g: Graph, s: Scratch, printed: bool) -> bool:
+    """Move to other options of `any` after a failure; False when there are none left.
+
+    First the innermost `any` around the vertex that failed moves on. When none around it can, all
+    combinations follow in written order, unless the printed rule is asked for.
+    """
+    n = g.vertices.shape[0]
+    if s.state[_PHASE] == 1:  # still following failures
+        v = s.state[_FAILED]
+        while v >= 0:
+            if g.vertices[v, KIND] == ANY and s.vertex[_TAKEN, v] >= 0:
+                if s.vertex[_TAKEN, v] + 1 < g.vertices[v, CHILD_COUNT]:
+                    s.vertex[_CHOICE, v] = s.vertex[_TAKEN, v] + 1
+                    for u in range(v):
+                        if g.vertices[u, KIND] == ANY and _below(g, u, v):
+                            s.vertex[_CHOICE, u] = 0
+                    return True
+            v = g.vertices[v, PARENT]
+        if printed:
+            return False
+        s.state[_PHASE] = 2
+        for v in range(n):
+            s.vertex[_CHOICE, v] = 0
+    for v in range(n):
+        if g.vertices[v, KIND] == ANY:
+            s.vertex[_CHOICE, v] += 1
+            if s.vertex[_CHOICE, v] < g.vertices[v, CHILD_COUNT]:
+                return True
+            s.vertex[_CHOICE, v] = 0
+    return False
+
+
+# ---- one request, and many ----------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
+    """Write where least is free for an atom that found no room."""
+    columns = p.free.shape[1]
+    best = np.int64(_FAR)
+    for s in range(atom.shift_first, atom.shift_end):
+        t0, t1 = atom.lo + shifts[s], min(atom.hi + shifts[s], columns)
+        if atom.early:
+            t0, t1 = columns - atom.hi + shifts[s], min(columns - atom.lo + shifts[s], columns)
+        for seg in range(p.segments.shape[0] - 1):
+            begin = max(t0, p.segments[seg])
+            if begin < min(t1, p.segments[seg + 1]) and p.fit[atom.demand, seg] < best:
+                best = p.fit[atom.demand, seg]
+                status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_FIT, begin, -1
+                status[NEEDED], status[FREE] = atom.least * atom.multiple, best
+        for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
+            row, amount = p.demand_rows[d], p.demand_amounts[d]
+            for t in range(t0, t1):
+                free = p.free[row, t]
+                if free < best * amount:
+                    best = max(free, np.int64(0)) // amount
+                    status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_ROOM, t, row
+                    status[NEEDED] = atom.least * atom.multiple * amount
+                    status[FREE] = max(free, np.int64(0))
+
+
+@njit(**OPTIONS)
+def _explain(p: Profile, g: Graph, run: Run, s: Scratch, status: I64) -> None:
+    """Write why the present attempt failed; the attempt is still applied."""
+    v = s.state[_FAILED]
+    status[OUTCOME], status[AT_VERTEX], status[WHY] = REFUSED, v, s.state[_KIND]
+    status[AT_COLUMN], status[AT_ROW], status[NEEDED], status[FREE] = -1, -1, 0, 0
+    if s.state[_KIND] == NO_ROOM and g.vertices[v, KIND] == ATOM:
+        atom = _atom_of(g, run, v, s.state[_LO], s.state[_HI])
+        _least_free(p, g.shifts, atom, status)
+
+
+@njit(**OPTIONS)
+def _export(g: Graph, run: Run, s: Scratch, out: Output, r: int) -> bool:
+    """Append the placed atoms to the output; False when it is too small."""
+    n = g.vertices.shape[0]
+    used = out.used
+    if (
+        used[0] + n > out.vertices.shape[0]
+        or used[1] + n + 1 > out.first.shape[0]
+        or used[2] + s.state[_ROWS] > out.rows.shape[0]
+        or used[3] + n > out.choices.shape[0]
+    ):
+        return False
+    extent = out.extents[r]
+    extent[VERTEX_FIRST], extent[FIRST_FIRST] = used[0], used[1]
+    extent[ROW_FIRST], extent[CHOICE_FIRST] = used[2], used[3]
+    out.first[used[1]] = 0
+    atoms = rows = choices = 0
+    for v in range(n):
+        if g.vertices[v, KIND] == ANY and s.vertex[_TAKEN, v] >= 0:
+            out.choices[used[3] + choices, 0] = v
+            out.choices[used[3] + choices, 1] = s.vertex[_TAKEN, v]
+            choices += 1
+        if not s.vertex[_DONE, v]:
+            continue
+        for q in range(s.vertex[_RF, v], s.vertex[_RF, v] + s.vertex[_RC, v]):
+            out.rows[used[2] + rows, 0] = s.rows[q, 0] + run.base
+            out.rows[used[2] + rows, 1] = s.rows[q, 1] + run.base
+            out.rows[used[2] + rows, 2] = s.rows[q, 2]
+            rows += 1
+        out.vertices[used[0] + atoms] = v
+        atoms += 1
+        out.first[used[1] + atoms] = rows
+    extent[VERTEX_COUNT], extent[ROW_COUNT], extent[CHOICE_COUNT] = atoms, rows, choices
+    used[0] += atoms
+    used[1] += atoms + 1
+    used[2] += rows
+    used[3] += choices
+    return True
+
+
+@njit(**OPTIONS)
+def _graph_of(t: Tables, r: int) -> Graph:
+    return Graph(
+        t.vertices[t.vertex_first[r] : t.vertex_first[r + 1]],
+        t.children[t.child_first[r] : t.child_first[r + 1]],
+        t.edges[t.edge_first[r] : t.edge_first[r + 1]],
+        t.shifts[t.shift_first[r] : t.shift_first[r + 1]],
+        t.effort[t.effort_first[r] : t.effort_first[r + 1]],
+        t.demand_of[t.demand_first[r] : t.demand_first[r + 1]],
+        t.labels[r],
+    )
+
+
+@njit(**OPTIONS)
+def _try_passes(  # type: ignore[type-arg]
+    p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status: I64
+) -> bool:
+    """Try one choice of options with each strategy in turn; True when placed."""
+    for q in range(passes.shape[0]):
+        now = Run(run.base, run.columns, run.early, passes[q])
+        if _traverse(p, g, now, s):
+            status[OUTCOME], status[STRATEGY] = PLACED, passes[q]
+            return True
+        if status[OUTCOME] == PENDING and not s.state[_FULL]:
+            _explain(p, g, now, s, status)
+        _undo(p, g, now, s, 0)
+        if s.state[_FULL] or s.state[_FIRM]:
+            return False
+    return False
+
+
+@njit(**OPTIONS)
+def _place_request(  # type: ignore[type-arg]
+    t: Tables, p: Profile, s: Scratch, out: Output, r: int, passes: I64, base: int, early: int
+) -> bool:
+    """Place request r or refuse it; False when scratch or output are too small, nothing done."""
+    g = _graph_of(t, r)
+    n = g.vertices.shape[0]
+    run = Run(base, p.free.shape[1], early, passes[0])
+    status = out.status[r]
+    status[:] = 0
+    status[AT_COLUMN], status[AT_ROW] = -1, -1
+    out.extents[r, :] = 0
+    if n == 0:  # best effort: nothing to hold
+        status[OUTCOME] = PLACED
+        return _export(g, run, s, out, r)
+    _index_edges(g, run, s)
+    for v in range(n):
+        s.vertex[_CHOICE, v] = 0
+    s.state[_PHASE] = 1
+    choices = n > 1
+    for _ in range(_RETRIES):
+        if _try_passes(p, g, run, s, passes, status):
+            if not _export(g, run, s, out, r):
+                _undo(p, g, run, s, 0)
+                return False
+            return True
+        if s.state[_FULL]:
+            return False
+        if not choices or not _next_options(g, s, passes[0] == PAPER):
+            return True
+    return True
+
+
+@njit(**OPTIONS)
+def place(  # type: ignore[type-arg]
+    t: Tables,
+    p: Profile,
+    s: Scratch,
+    out: Output,
+    order: I64,
+    begin: int,
+    end: int,
+    passes: I64,
+    base: int,
+    early: int,
+) -> int:
+    """Place requests `order[begin:end]` one after the other on `p.free`, which keeps them.
+
+    `passes` are the strategies tried on each; `base` is the step of column 0. Returns the
+    position reached: less than `end` when scratch or output must grow first.
+    """
+    for i in range(begin, end):
+        if not _place_request(t, p, s, out, order[i], passes, base, early):
+            return i
+    return end
