@@ -1,4 +1,4 @@
-"""``python -m bench CASE --json``: run a case; ``--all`` runs every case, each in a process of its own.
+"""``python -m bench CASE --json`` runs a case; ``--all`` runs each in a process of its own.
 
 A process a case, because compiled code, caches and a case's garbage would otherwise colour the
 next one's figures, and because solver libraries of two cases may not share a process.

@@ -92,13 +92,11 @@ def _declared(tree: ast.Module) -> tuple[str | None, bool]:
 
 
 def _assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Name):
-                yield target.id, statement.value
-    elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        if statement.value is not None:
-            yield statement.target.id, statement.value
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((name.id, value) for name in targets if isinstance(name, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield name, value
 
 
 def run_case(case: str, module: str, *, small: bool) -> BenchResult:

@@ -1,15 +1,17 @@
-"""The skyline: stacked allocation under the capacity line, coloured by tenant, refusals beside it."""
+"""The skyline: stacked allocation under the capacity line, by tenant, refusals beside it."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rdl.resources import CPU, MEMORY
+from rdl.time_grid import duration_text
 from service.pictures.skyline_data import Floats, Panel, SkylineData, skyline_data
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _SHOWN_REFUSALS = 18
 _FORMATS = (".svg", ".png")
 
 #: The same document gives the same file: no date, fixed ids, text kept as text.
-_STYLE: Mapping[str, Any] = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "agenda",
     "font.family": "sans-serif",
@@ -80,22 +82,13 @@ def skyline_svg(document: Mapping[str, object]) -> str:
     return text[text.index("<svg") :]
 
 
-class _drawn:  # noqa: N801 - reads as a verb where it is used
-    """The figure of a document, inside the style it is drawn and written in."""
+@contextmanager
+def _drawn(document: Mapping[str, object]) -> Iterator[Figure]:
+    """Yield the figure of a document inside the style it is drawn and written in."""
+    import matplotlib as mpl
 
-    def __init__(self, document: Mapping[str, object]) -> None:
-        self._document = document
-        self._style: Any = None
-
-    def __enter__(self) -> Figure:
-        import matplotlib as mpl
-
-        self._style = mpl.rc_context(dict(_STYLE))
-        self._style.__enter__()
-        return _figure(self._document, skyline_data(self._document))
-
-    def __exit__(self, *error: object) -> None:
-        self._style.__exit__(*error)
+    with mpl.rc_context(_STYLE):
+        yield _figure(document, skyline_data(document))
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:
@@ -103,3 +96,161 @@ def _rendered(figure: Figure, kind: str) -> bytes:
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     figure.savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
     return buffer.getvalue()
+
+
+def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
+    from matplotlib.figure import Figure
+
+    heights = [3.0] + [1.9] * (len(data.panels) - 1)
+    figure = Figure(figsize=(13.0, 1.6 + sum(heights)), layout="constrained")
+    grid = figure.add_gridspec(len(data.panels), 2, width_ratios=(10, 3.2), height_ratios=heights)
+    _title(figure, document)
+    first: Axes | None = None
+    for row, panel in enumerate(data.panels):
+        axes = figure.add_subplot(grid[row, 0], sharex=first)
+        first = first or axes
+        _draw_panel(axes, panel, data.edges)
+        axes.tick_params(labelbottom=row == len(data.panels) - 1)
+    if first is not None:
+        _label_time(figure.axes[-1], document, data)
+    _draw_side(figure.add_subplot(grid[:, 1]), data)
+    return figure
+
+
+def _title(figure: Figure, document: Mapping[str, object]) -> None:
+    metrics = document["metrics"]
+    assert isinstance(metrics, Mapping)
+    figure.suptitle(
+        f"agent {document['agent']}: {metrics['accepted']:,} of {metrics['requests']:,} requests "
+        f"accepted\n{metrics_line(metrics)}",
+        x=0.01,
+        ha="left",
+        fontsize=11,
+    )
+
+
+def metrics_line(metrics: Mapping[str, Any]) -> str:
+    """Return the metrics of a Plan in one line; what was not measured is left out."""
+    parts = []
+    if metrics["acceptance"] is not None:
+        parts.append(f"acceptance {metrics['acceptance']:.1%} of the value")
+    parts.append(f"preemption {metrics['preemption']:,.0f}")
+    if metrics["uniformity"] is not None:
+        parts.append(f"uniformity {metrics['uniformity']:.3f}")
+    if metrics["gap"] is not None:
+        parts.append(f"gap {metrics['gap']:.2%}")
+    parts.append(f"{metrics['runtime_ms']:,.1f} ms")
+    return " · ".join(parts)
+
+
+def _draw_panel(axes: Axes, panel: Panel, edges: Floats) -> None:
+    unit, scale = _unit(panel)
+    hours = edges / _time_unit(edges)[1]
+    lower = np.zeros(panel.capacity.size)
+    for layer, used in enumerate(panel.used):
+        upper = lower + used / scale
+        at = _changes(lower, upper)
+        axes.fill_between(
+            np.append(hours[at], hours[-1]),
+            np.append(lower[at], lower[-1]),
+            np.append(upper[at], upper[-1]),
+            step="post",
+            linewidth=0,
+            color=_COLOURS[layer],
+        )
+        lower = upper
+    capacity = panel.capacity / scale
+    axes.stairs(capacity, hours, baseline=None, color=_INK, linewidth=1.4)
+    axes.set_ylim(0, 1.1 * max(float(capacity.max()), float(lower.max()), 1e-9))
+    axes.set_xlim(hours[0], hours[-1])
+    axes.set_ylabel(f"{panel.resource} ({unit})" if unit else panel.resource)
+    axes.spines[["top", "right"]].set_visible(False)
+    mean = float(panel.used.sum() / max(1e-9, panel.capacity.sum()))
+    axes.set_title(f"{mean:.0%} of {panel.resource} planned", loc="right", fontsize=8, color=_FAINT)
+
+
+def _changes(lower: Floats, upper: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the columns at which a layer begins or changes, so that a picture stays small."""
+    moved = (np.diff(lower) != 0) | (np.diff(upper) != 0)
+    return np.append(0, np.flatnonzero(moved) + 1)
+
+
+def _unit(panel: Panel) -> tuple[str, float]:
+    """Return what a panel counts in, and how many canonical units that is."""
+    if panel.resource == CPU:
+        return "cores", 1000.0
+    if panel.resource == MEMORY:
+        top = float(panel.capacity.max())
+        return ("TiB", 1024.0**2) if top >= 4 * 1024**2 else ("GiB", 1024.0)
+    return "", 1.0
+
+
+def _time_unit(edges: Floats) -> tuple[str, float]:
+    """Return the unit of the time axis and its seconds."""
+    length = float(edges[-1])
+    for name, seconds, least in (("days", 86400.0, 4), ("hours", 3600.0, 2), ("minutes", 60.0, 5)):
+        if length >= least * seconds:
+            return name, seconds
+    return "seconds", 1.0
+
+
+def _label_time(axes: Axes, document: Mapping[str, object], data: SkylineData) -> None:
+    cluster = document["cluster"]
+    assert isinstance(cluster, Mapping)
+    label = f"{_time_unit(data.edges)[0]} from {cluster.get('origin') or 'the origin'}"
+    if data.steps_per_column > 1:
+        width = round(float(data.edges[1] - data.edges[0]) * 1000)
+        label += f" (means over {duration_text(width)})"
+    axes.set_xlabel(label)
+    if _time_unit(data.edges)[0] == "hours":
+        from matplotlib.ticker import MaxNLocator
+
+        # Hours read as parts of a day, not as tenths.
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 6, 10], integer=True))
+
+
+def _draw_side(axes: Axes, data: SkylineData) -> None:
+    """Write the legend and the refused list beside the panels."""
+    from matplotlib.patches import Patch
+
+    axes.set_axis_off()
+    handles = [Patch(color=_COLOURS[index]) for index in range(len(data.layers))]
+    names = [f"{_cut(x.name, 24)}  {x.accepted:,}/{x.requests:,}" for x in data.layers]
+    handles.append(Patch(facecolor="white", edgecolor=_INK))
+    legend = axes.legend(
+        handles[::-1] if not names else [*handles[:-1][::-1], handles[-1]],
+        [*names[::-1], "capacity"],
+        title="tenant  accepted/asked",
+        loc="upper left",
+        bbox_to_anchor=(0.0, 1.0),
+        frameon=False,
+        alignment="left",
+    )
+    legend.get_title().set_fontweight("bold")
+    _write_refusals(axes, data, top=1.0 - 0.027 * (len(names) + 4))
+
+
+def _write_refusals(axes: Axes, data: SkylineData, top: float) -> None:
+    total = len(data.refusals)
+    counts = "\n".join(f"{count:,} {code}" for code, count in data.codes) or "none"
+    lines = [_refusal_line(refusal) for refusal in data.refusals[:_SHOWN_REFUSALS]]
+    if total > len(lines):
+        lines.append(f"... and {total - len(lines):,} more")
+    axes.text(
+        0.02, top, f"refused  {total:,}", va="top", fontweight="bold", transform=axes.transAxes
+    )
+    body = counts + ("\n\n" + "\n".join(lines) if lines else "")
+    axes.text(
+        0.02, top - 0.045, body, va="top", fontsize=8, transform=axes.transAxes, linespacing=1.25
+    )
+
+
+def _refusal_line(refusal: Mapping[str, Any]) -> str:
+    binding = refusal.get("binding") or {}
+    short = f": {binding['resource']}" if binding.get("resource") else ""
+    who = f"{_cut(str(refusal['id']), 18)} ({_cut(str(refusal['tenant']), 12)})"
+    return f"{who} {refusal['code']}{short}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -20,7 +20,7 @@ from rdl.resources import Resources
 
 Floats = NDArray[np.float64]
 
-COLUMNS = 480
+COLUMNS = 360
 LAYERS = 10
 PANELS = 4
 OTHERS = "others"
@@ -195,7 +195,7 @@ def _layers(
     accepted = Counter(str(reservation["tenant"]) for reservation in reservations)
     refused = Counter(str(refusal["tenant"]) for refusal in refusals)
     alone = order if len(order) <= LAYERS else order[: LAYERS - 1]
-    groups = [(tenant, (tenant,)) for tenant in alone]
+    groups: list[tuple[str, tuple[str, ...]]] = [(tenant, (tenant,)) for tenant in alone]
     rest = tuple(order[len(alone) :])
     if rest:
         groups.append((f"{OTHERS} ({len(rest)})", rest))
