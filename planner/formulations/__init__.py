@@ -1,0 +1,1 @@
+"""Mathematical models of planning: build(...) -> model and index; decode(values, index)."""

@@ -1,0 +1,182 @@
+"""Columns of the Rayon MILP: which variable of the model belongs to which atom or vertex.
+
+Every family of variables is one block of the model; an atom or vertex owns a contiguous range of
+it. Steps are absolute steps of the plan's grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.request import Request
+from planner.view import Demand, PlanView
+from rdl.work_graph import (
+    ATOM,
+    BUNDLE,
+    CHILD_COUNT,
+    CHILD_FIRST,
+    END,
+    KIND,
+    LABEL,
+    LEASE,
+    MAX_HEIGHT,
+    MIN_HEIGHT,
+    MULTIPLE,
+    PARENT,
+    SATISFIABLE,
+    SHIFT_COUNT,
+    SHIFT_FIRST,
+    START,
+    WORK,
+    WorkGraph,
+)
+
+
+@dataclass(slots=True)
+class AtomColumns:
+    """One atom of one request, heights in multiples (g, h, w divided by `multiple`).
+
+    Attributes
+    ----------
+    x
+        First column of x_jt for t in [start, end); the height is `multiple` x_jt.
+    busy
+        First column of the binaries of (6), -1 where multiples alone carry the gang.
+    change
+        First column of y_jt for t in [start, end] (8)-(9), both borders, -1 where none.
+    rise
+        First column of the bundles taken at t in [start, end), -1 where no lease needs them.
+    overflow
+        Column of o_j of the atom's vertex.
+    """
+
+    request: int
+    vertex: int
+    start: int
+    end: int
+    minimum: int
+    maximum: int
+    multiple: int
+    lease: int
+    work: int
+    shifts: NDArray[np.int64]
+    demand: Demand
+    x: int = -1
+    busy: int = -1
+    change: int = -1
+    rise: int = -1
+    overflow: int = -1
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the window."""
+        return self.end - self.start
+
+    @property
+    def rigid(self) -> bool:
+        """Whether (7) applies: one block of exactly `lease` steps at one height."""
+        return self.minimum == self.maximum and self.work == self.maximum * self.lease
+
+    @property
+    def gang(self) -> bool:
+        """Whether heights between zero and the minimum must be ruled out by a binary."""
+        return self.minimum > 1
+
+
+@dataclass(slots=True)
+class VertexColumns:
+    """One vertex of one request: overflow o (1 = not placed) and, where ordered, s and f.
+
+    Attributes
+    ----------
+    alive
+        False for an option that no plan can satisfy, and for all below it.
+    started, unfinished
+        First columns of s_t and f_t for t in [start, end), -1 where nothing is ordered by it.
+    """
+
+    request: int
+    vertex: int
+    start: int
+    end: int
+    alive: bool = True
+    overflow: int = -1
+    started: int = -1
+    unfinished: int = -1
+
+
+@dataclass(slots=True)
+class Columns:
+    """All columns of a model, by request and vertex.
+
+    Attributes
+    ----------
+    ordered
+        For each request, the vertices that carry s and f: ends of edges and what lies below them.
+    """
+
+    requests: list[Request]
+    atoms: list[AtomColumns] = field(default_factory=list)
+    vertices: list[list[VertexColumns]] = field(default_factory=list)
+    ordered: list[set[int]] = field(default_factory=list)
+
+
+def lay_out(requests: list[Request], view: PlanView) -> Columns:
+    """Collect atoms and vertices of all requests; columns are numbered by the model's blocks."""
+    columns = Columns(requests)
+    for index, request in enumerate(requests):
+        graph = request.graph
+        alive = _alive(graph)
+        own = []
+        for vertex, row in enumerate(graph.vertices):
+            own.append(VertexColumns(index, vertex, int(row[START]), int(row[END]), alive[vertex]))
+            if row[KIND] == ATOM and alive[vertex]:
+                columns.atoms.append(_atom(index, vertex, request, view))
+        columns.vertices.append(own)
+        columns.ordered.append(_ordered(request))
+    return columns
+
+
+def _atom(index: int, vertex: int, request: Request, view: PlanView) -> AtomColumns:
+    graph = request.graph
+    row = graph.vertices[vertex]
+    multiple = int(row[MULTIPLE])
+    label = None if row[LABEL] < 0 else graph.labels[int(row[LABEL])]
+    first = int(row[SHIFT_FIRST])
+    return AtomColumns(
+        request=index,
+        vertex=vertex,
+        start=int(row[START]),
+        end=int(row[END]),
+        minimum=-(-int(row[MIN_HEIGHT]) // multiple),
+        maximum=int(row[MAX_HEIGHT]) // multiple,
+        multiple=multiple,
+        lease=int(row[LEASE]),
+        work=int(row[WORK]) // multiple,
+        shifts=graph.shifts[first : first + int(row[SHIFT_COUNT])],
+        demand=view.demand(graph.bundles[int(row[BUNDLE])], label, request.tenant, request.queue),
+    )
+
+
+def _alive(graph: WorkGraph) -> list[bool]:
+    alive = [bool(flag) for flag in graph.vertices[:, SATISFIABLE]]
+    for vertex in range(len(alive) - 2, -1, -1):
+        alive[vertex] = alive[vertex] and alive[int(graph.vertices[vertex, PARENT])]
+    return alive
+
+
+def _ordered(request: Request) -> set[int]:
+    graph = request.graph
+    pending = {int(vertex) for edge in graph.edges for vertex in edge[:2]}
+    ordered: set[int] = set()
+    while pending:
+        vertex = pending.pop()
+        ordered.add(vertex)
+        first = int(graph.vertices[vertex, CHILD_FIRST])
+        count = int(graph.vertices[vertex, CHILD_COUNT])
+        children = {int(child) for child in graph.children[first : first + count]}
+        pending |= children - ordered
+    return ordered
