@@ -103,11 +103,9 @@ def _build(model: ModelArrays) -> mb.ModelBuilderHelper:
     shape = (model.rows, model.columns)
     # The binding asks for writable arrays.
     matrix = csr_matrix((model.values.copy(), model.indices.copy(), model.starts.copy()), shape)
-    vectors: list[Any] = [
-        vector.copy()
-        for vector in (model.lower, model.upper, model.cost, model.row_lower, model.row_upper)
-    ]
-    helper.fill_model_from_sparse_data(*vectors, matrix)
+    vectors = (model.lower, model.upper, model.cost, model.row_lower, model.row_upper)
+    arguments: list[Any] = [*(vector.copy() for vector in vectors), matrix]
+    helper.fill_model_from_sparse_data(*arguments)
     helper.set_maximize(model.sense is Sense.MAXIMISE)
     helper.set_objective_offset(model.offset)
     return helper

@@ -1,0 +1,212 @@
+"""Stage 2: the machine-assignment LP over bins (LoTES section 4.2, equations 6 to 10).
+
+Delta_jkl = r_kl sum_i N_ijk x_ij by (8), so that (7) reads the same for every resource with
+r_kl > 0, and the LP is
+
+    max lambda   s.t.   sum_j mu_jk sum_i N_ijk x_ij >= lambda alpha_k      (7), (8)
+                        sum_i x_ij = n_j                                     (9)
+                        x_ij >= 0                                            (10)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lp.limits import SolveLimits
+from lp.lotes.instance import LotesInstance
+from lp.model import Block, Entries, LinearModel, Sense
+from lp.result import FloatArray, Solution
+from lp.solver import solve
+
+Counts = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins of every configuration.
+
+    Attributes
+    ----------
+    configuration
+        Configuration j of each bin, shape (B,); ascending except while columns are priced.
+    jobs
+        N_ijk, shape (B, K).
+    """
+
+    configuration: NDArray[np.int32]
+    jobs: Counts
+
+    @classmethod
+    def of(cls, bins_by_configuration: list[Counts]) -> Bins:
+        """Join bins listed by configuration."""
+        counts = [len(bins) for bins in bins_by_configuration]
+        configuration = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        jobs = np.concatenate(bins_by_configuration).astype(np.int32)
+        configuration.flags.writeable = jobs.flags.writeable = False
+        return cls(configuration, jobs)
+
+    def chosen(self, mask: NDArray[np.bool_]) -> Bins:
+        """The bins of a mask, shape (B,)."""
+        return Bins(self.configuration[mask], self.jobs[mask])
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Answer of the machine-assignment LP and its rounding.
+
+    Attributes
+    ----------
+    machines
+        Whole machines that emulate each bin, shape (B,).
+    fractional
+        x_ij before rounding, shape (B,).
+    relaxed_rate, arrival_rate
+        lambda per hour before and after rounding.
+    in_service
+        sum_i N_ijk x_ij after rounding, shape (J, K).
+    """
+
+    bins: Bins
+    machines: NDArray[np.int64]
+    fractional: FloatArray
+    relaxed_rate: float
+    arrival_rate: float
+    in_service: NDArray[np.int64]
+    solution: Solution | None
+
+
+def assignment_model(
+    instance: LotesInstance, bins: Bins, served: NDArray[np.bool_], *, whole: bool = False
+) -> tuple[LinearModel, Block]:
+    """Equations (6) to (10) over the given bins; `whole` keeps x_ij integer.
+
+    Continuous columns are parts of a configuration, x_ij / n_j, and lambda is per machine.
+    """
+    configurations, classes = instance.configurations, instance.classes
+    count = configurations.count[bins.configuration].astype(np.float64)
+    model = LinearModel("LoTES machine assignment", Sense.MAXIMISE)
+    rate = model.add_block("rate", 1, cost=1.0)  # (6)
+    unit = np.ones(count.size) if whole else np.maximum(count, 1.0)
+    used = model.add_block("used", count.size, integer=whole)  # (10)
+    wanted = np.flatnonzero(served)
+    flow = bins.jobs[:, wanted] * instance.rate[bins.configuration][:, wanted] * unit[:, None]
+    at, row = np.nonzero(flow)
+    model.add_rows(  # (7), (8)
+        "serve",
+        wanted.size,
+        Entries(
+            np.concatenate([row, np.arange(wanted.size)]),
+            np.concatenate([used.indices[at], np.full(wanted.size, rate.start, np.int32)]),
+            np.concatenate([flow[at, row] / configurations.machines, -classes.share[wanted]]),
+        ),
+        lower=0.0,
+    )
+    total = configurations.count.astype(np.float64) if whole else _present(configurations.count)
+    having = np.bincount(bins.configuration, minlength=total.size) > 0
+    model.add_rows(  # (9)
+        "machines",
+        total.size,
+        Entries(bins.configuration, used.indices, np.ones(used.count)),
+        lower=np.where(having, total, 0.0),
+        upper=total,
+    )
+    return model, used
+
+
+def _present(count: NDArray[np.int64]) -> FloatArray:
+    return (count > 0).astype(np.float64)
+
+
+def assign(
+    instance: LotesInstance,
+    bins: Bins,
+    *,
+    whole: bool = False,
+    solver: str = "highs",
+    limits: SolveLimits | None = None,
+) -> Assignment:
+    """Solve the machine-assignment LP over the given bins and round it.
+
+    Parameters
+    ----------
+    whole
+        Solve the integer program instead (the paper's comparison); nothing is left to round.
+
+    Raises
+    ------
+    RuntimeError
+        If the solver finds no answer to this model, which always has the solution zero.
+    """
+    served = served_by(instance, bins)
+    if not served.any():
+        return _rounded(instance, bins, np.zeros(len(bins.jobs)), 0.0, None)
+    model, _ = assignment_model(instance, bins, served, whole=whole)
+    solution = solve(model, limits, solver=solver)
+    if not solution.status.has_values:
+        raise RuntimeError(
+            f"{solution.solver} ended {solution.status.value} on the machine assignment: "
+            f"{solution.message or solution.stop.value}"
+        )
+    count = instance.configurations.count[bins.configuration]
+    fractional = np.maximum(solution.block("used"), 0.0) * (1 if whole else count)
+    rate = float(solution.block("rate")[0]) * instance.configurations.machines
+    return _rounded(instance, bins, fractional, rate, solution)
+
+
+def served_by(instance: LotesInstance, bins: Bins) -> NDArray[np.bool_]:
+    """Classes that arrive and that some bin holds at a positive rate, shape (K,)."""
+    held = (bins.jobs > 0) & (instance.rate[bins.configuration] > 0)
+    held &= (instance.configurations.count[bins.configuration] > 0)[:, None]
+    return np.asarray(held.any(axis=0) & (instance.classes.share > 0))
+
+
+def _rounded(
+    instance: LotesInstance,
+    bins: Bins,
+    fractional: FloatArray,
+    relaxed_rate: float,
+    solution: Solution | None,
+) -> Assignment:
+    machines = np.zeros(fractional.size, dtype=np.int64)
+    for j, total in enumerate(instance.configurations.count):
+        here = np.flatnonzero(bins.configuration == j)
+        if here.size:
+            machines[here] = largest_remainder(fractional[here], int(total))
+    in_service = np.zeros(instance.rate.shape, dtype=np.int64)
+    np.add.at(in_service, bins.configuration, bins.jobs * machines[:, None])
+    rate = sustained_rate(instance, in_service, served_by(instance, bins))
+    for array in (machines, fractional, in_service):
+        array.flags.writeable = False
+    return Assignment(bins, machines, fractional, relaxed_rate, rate, in_service, solution)
+
+
+def largest_remainder(amounts: FloatArray, total: int) -> NDArray[np.int64]:
+    """Whole numbers that sum to `total`, each within one of `amounts` where these sum to it.
+
+    Ties go to the first. If the amounts fall short of the total by more than their number (no
+    row asked for machines), the largest takes the rest.
+    """
+    # A solver's 2.9999999 is a 3, not a 2 with the largest remainder.
+    near = np.round(amounts)
+    amounts = np.where(np.abs(amounts - near) < 1e-6, near, amounts)
+    whole = np.floor(amounts).astype(np.int64)
+    missing = total - int(whole.sum())
+    order = np.argsort(-(amounts - whole), kind="stable")
+    if missing < 0:
+        raise ValueError(f"amounts sum to more than {total}: {amounts.tolist()}")
+    whole[order[: min(missing, whole.size)]] += 1
+    whole[int(np.argmax(whole))] += max(missing - whole.size, 0)
+    return whole
+
+
+def sustained_rate(
+    instance: LotesInstance, in_service: NDArray[np.int64], served: NDArray[np.bool_]
+) -> float:
+    """Largest lambda that N_jk jobs in service sustain for every served class."""
+    if not served.any():
+        return 0.0
+    flow = (instance.rate * in_service).sum(axis=0)
+    return float((flow[served] / instance.classes.share[served]).min())

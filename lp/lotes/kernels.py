@@ -1,0 +1,167 @@
+"""Compiled search for the most valuable bin: an integer knapsack over several resources."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_SWEEPS = 3
+_CUTS = 40
+_GOLDEN = 0.6180339887498949
+
+
+@njit(cache=True)
+def surrogate_bound(values: Floats, scaled: Floats, weights: Floats) -> float:
+    """Value of a full machine when its resources are summed with `weights` (which sum to one)."""
+    worst = 0.0
+    for k in range(values.size):
+        load = 0.0
+        for res in range(weights.size):
+            load += weights[res] * scaled[k, res]
+        if load <= 0.0:
+            return np.inf
+        worst = max(worst, values[k] / load)
+    return worst
+
+
+@njit(cache=True)
+def surrogate_weights(values: Floats, scaled: Floats) -> Floats:
+    """Weights whose surrogate bound is least: golden section over every pair of resources.
+
+    The bound is the largest of 1 / linear, so convex along any segment of the simplex.
+    """
+    size = scaled.shape[1]
+    weights = np.full(size, 1.0 / size)
+    trial = weights.copy()
+    for _ in range(_SWEEPS):
+        for a in range(size):
+            for b in range(a + 1, size):
+                total = weights[a] + weights[b]
+                low, high = 0.0, total
+                trial[:] = weights
+                for _ in range(_CUTS):
+                    left = high - _GOLDEN * (high - low)
+                    right = low + _GOLDEN * (high - low)
+                    trial[a], trial[b] = left, total - left
+                    at_left = surrogate_bound(values, scaled, trial)
+                    trial[a], trial[b] = right, total - right
+                    if at_left <= surrogate_bound(values, scaled, trial):
+                        high = right
+                    else:
+                        low = left
+                middle = 0.5 * (low + high)
+                trial[a], trial[b] = middle, total - middle
+                if surrogate_bound(values, scaled, trial) <= surrogate_bound(
+                    values, scaled, weights
+                ):
+                    weights[:] = trial
+    return weights
+
+
+@njit(cache=True)
+def _most(left: Floats, need: Floats, tolerance: float) -> int:
+    """How many jobs of one class fit in what is left."""
+    count = np.inf
+    for res in range(need.size):
+        if need[res] > 0.0:
+            count = min(count, (left[res] + tolerance) / need[res])
+    return int(np.floor(count + tolerance))
+
+
+@njit(cache=True)
+def best_bin(
+    values: Floats, scaled: Floats, tolerance: float, work: int
+) -> tuple[NDArray[np.int32], float, float]:
+    """Most valuable bin of one machine, by depth first with the surrogate bound.
+
+    Parameters
+    ----------
+    values
+        Value of one job of each class, all > 0, shape (K,).
+    scaled
+        Requests as parts of the machine, shape (K, L); every class fits at least once.
+    tolerance
+        Excess that still fits.
+    work
+        Most steps of the search.
+
+    Returns
+    -------
+    tuple
+        Counts, shape (K,); their value; a proven upper bound (the value itself when the search
+        was exhausted).
+    """
+    classes, size = scaled.shape
+    weights = surrogate_weights(values, scaled)
+    loads = np.zeros(classes)
+    for k in range(classes):
+        for res in range(size):
+            loads[k] += weights[res] * scaled[k, res]
+    order = np.argsort(-values / loads)
+    density = (values / loads)[order]
+    best = np.zeros(classes, np.int32)
+    best_value = 0.0
+    counts = np.zeros(classes, np.int32)
+    left = np.ones((classes + 1, size))
+    value = np.zeros(classes + 1)
+    depth, steps = 0, 0
+    while True:
+        if depth == classes:
+            if value[classes] > best_value:
+                best_value = float(value[classes])
+                for d in range(classes):
+                    best[order[d]] = counts[d]
+            depth -= 1
+            # Back to the deepest class with a job to give up.
+            while depth >= 0 and counts[depth] == 0:
+                depth -= 1
+            if depth < 0:
+                return best, best_value, best_value
+            k = order[depth]
+            counts[depth] -= 1
+            left[depth + 1] = left[depth] - counts[depth] * scaled[k]
+            value[depth + 1] = value[depth] + counts[depth] * values[k]
+            depth += 1
+        steps += 1
+        if steps > work:
+            return best, best_value, max(best_value, density[0] * (1.0 + size * tolerance))
+        room = 0.0
+        for res in range(size):
+            room += weights[res] * max(left[depth, res], 0.0)
+        reach = 0.0
+        if depth < classes:
+            reach = density[depth] * (room + size * tolerance)
+        if value[depth] + reach <= best_value * (1.0 + 1e-12):
+            # Nothing below improves: stand as if this branch had been followed to its end.
+            for d in range(depth, classes):
+                counts[d] = 0
+            value[classes] = 0.0
+            depth = classes
+            continue
+        if depth < classes:
+            k = order[depth]
+            counts[depth] = _most(left[depth], scaled[k], tolerance)
+            left[depth + 1] = left[depth] - counts[depth] * scaled[k]
+            value[depth + 1] = value[depth] + counts[depth] * values[k]
+            depth += 1
+
+
+@njit(cache=True)
+def topped_up(
+    jobs: NDArray[np.int32], scaled: Floats, order: NDArray[np.int64], tolerance: float
+) -> NDArray[np.int32]:
+    """The bin `jobs` with as many more jobs as fit, class by class in `order`; shape (K,)."""
+    full = jobs.copy()
+    left = np.ones(scaled.shape[1])
+    for k in range(jobs.size):
+        if jobs[k] > 0:
+            left -= jobs[k] * scaled[k]
+    for k in order:
+        more = max(_most(left, scaled[k], tolerance), 0)
+        if more > 0:
+            full[k] += more
+            left -= more * scaled[k]
+    return full

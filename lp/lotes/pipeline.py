@@ -1,0 +1,177 @@
+"""The offline stages in one call, with every intermediate result kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from lp.limits import SolveLimits
+from lp.lotes.allocation import Allocation, allocate
+from lp.lotes.assignment import Assignment, Bins, assign
+from lp.lotes.bins import DEFAULT_LIMIT, enumerate_bins
+from lp.lotes.dispatch_table import DispatchTable, Wheel, dispatch_table
+from lp.lotes.instance import LotesInstance, Unserved
+from lp.lotes.pricing import price_bins
+
+Mode = Literal["paper", "priced"]
+
+
+@dataclass(frozen=True, slots=True)
+class LotesOptions:
+    """How to run the offline stages.
+
+    Attributes
+    ----------
+    mode
+        `paper`: bins enumerated over the pairs of a canonical vertex of stage 1. `priced`: bins
+        priced over every usable pair; never a smaller lambda.
+    whole
+        Solve the integer program of stage 2 instead of rounding.
+    solver
+        For the LPs of both stages; pricing itself needs duals and always uses HiGHS.
+    """
+
+    mode: Mode = "priced"
+    wheel: Wheel = "delta"
+    whole: bool = False
+    solver: str = "highs"
+    limits: SolveLimits | None = None
+    bin_limit: int = DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class LotesResult:
+    """Every stage of one run.
+
+    Attributes
+    ----------
+    bound
+        Proven upper limit of lambda per hour at mean requests: of all bins in priced mode, of the
+        fluid model in paper mode.
+    """
+
+    instance: LotesInstance
+    mode: Mode
+    allocation: Allocation
+    assignment: Assignment
+    table: DispatchTable
+    bound: float
+
+    @property
+    def arrival_rate(self) -> float:
+        """lambda* per hour, after rounding."""
+        return self.assignment.arrival_rate
+
+    @property
+    def unserved(self) -> tuple[Unserved, ...]:
+        """Classes that no machine can serve; their own rate is zero."""
+        return self.allocation.unserved
+
+    def class_rates(self) -> dict[str, float]:
+        """Arrivals per hour that each class gets at lambda*: zero for those without a bin."""
+        held = (self.assignment.in_service * self.instance.rate).sum(axis=0) > 0
+        free = np.isin(np.array(self.instance.classes.names), list(self.allocation.free))
+        rates = np.where(held | free, self.arrival_rate * self.instance.classes.share, 0.0)
+        return dict(zip(self.instance.classes.names, rates.tolist(), strict=True))
+
+    def load(self, arrivals_per_h: float) -> float:
+        """The workload's own arrival rate over lambda*; above one a queue grows without end."""
+        return arrivals_per_h / self.arrival_rate if self.arrival_rate > 0 else np.inf
+
+    def explain(self) -> list[str]:
+        """Lines of text: lambda at each stage, pairings, bins in use, classes left out."""
+        names = self.instance.configurations.names
+        lines = [
+            f"allocation LP: {self.allocation.arrival_rate:,.0f} jobs/h (fluid bound)",
+            f"assignment LP: {self.assignment.relaxed_rate:,.0f} jobs/h over "
+            f"{len(self.assignment.bins.jobs)} bins ({self.mode})",
+            f"rounded:       {self.arrival_rate:,.0f} jobs/h on {self.table.machines:,} machines",
+        ]
+        for j, name in enumerate(names):
+            here = self.assignment.bins.configuration == j
+            for jobs, machines in zip(
+                self.assignment.bins.jobs[here], self.assignment.machines[here], strict=True
+            ):
+                if machines:
+                    lines.append(f"  {name}: {machines:,} machines emulate {jobs.tolist()}")
+        lines += [
+            f"class {left.name!r} gets nothing: {left.reason} (nearest: {left.nearest}, "
+            f"{left.shortfall:.2f} of it)"
+            for left in self.unserved
+        ]
+        return lines
+
+    def to_json(self) -> dict[str, object]:
+        """Every stage, ready for JSON."""
+        return {
+            "mode": self.mode,
+            "arrival_rate_per_h": {
+                "allocation": self.allocation.arrival_rate,
+                "bound": self.bound,
+                "assignment": self.assignment.relaxed_rate,
+                "rounded": self.arrival_rate,
+            },
+            "classes": list(self.instance.classes.names),
+            "class_rates_per_h": self.class_rates(),
+            "configurations": list(self.instance.configurations.names),
+            "in_service": {
+                "allocation": self.allocation.in_service.tolist(),
+                "assignment": self.assignment.in_service.tolist(),
+            },
+            "share": self.allocation.share.tolist(),
+            "pairs": self.allocation.pairs.tolist(),
+            "bins": len(self.assignment.bins.jobs),
+            "table": self.table.to_json(),
+            "unserved": [
+                {
+                    "class": left.name,
+                    "reason": left.reason,
+                    "nearest": left.nearest,
+                    "shortfall": left.shortfall if np.isfinite(left.shortfall) else None,
+                }
+                for left in self.unserved
+            ],
+            "free": list(self.allocation.free),
+            "solves": [solution.to_json() for solution in self.allocation.solutions],
+        }
+
+
+def plan_lotes(instance: LotesInstance, options: LotesOptions | None = None) -> LotesResult:
+    """Run the allocation LP, the bins, the machine-assignment LP and the rounding.
+
+    Raises
+    ------
+    TooManyBinsError
+        If paper mode would enumerate more bins than `options.bin_limit`.
+    ValueError
+        If every class that arrives asks for nothing.
+    """
+    options = options or LotesOptions()
+    allocation = allocate(instance, solver=options.solver, limits=options.limits)
+    bound = allocation.arrival_rate
+    if options.mode == "paper":
+        bins = paired_bins(instance, allocation, limit=options.bin_limit)
+    else:
+        priced = price_bins(instance, ceiling=bound, limits=options.limits)
+        bins, bound = priced.bins, priced.bound
+    assignment = assign(
+        instance, bins, whole=options.whole, solver=options.solver, limits=options.limits
+    )
+    table = dispatch_table(instance, assignment, wheel=options.wheel)
+    return LotesResult(instance, options.mode, allocation, assignment, table, bound)
+
+
+def paired_bins(
+    instance: LotesInstance, allocation: Allocation, *, limit: int = DEFAULT_LIMIT
+) -> Bins:
+    """All maximal bins of the classes that stage 1 paired with each configuration."""
+    found = []
+    for j, capacity in enumerate(instance.configurations.capacity):
+        paired = np.flatnonzero(allocation.pairs[j])
+        bins = enumerate_bins(capacity, instance.classes.request[paired], limit=limit)
+        full = np.zeros((len(bins), instance.shape[1]), dtype=np.int32)
+        full[:, paired] = bins
+        found.append(full)
+    return Bins.of(found)

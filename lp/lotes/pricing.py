@@ -1,0 +1,192 @@
+"""Priced mode: bins are columns, each found as the most valuable one at the current prices.
+
+At prices y_k per job finished (with sum of alpha_k y_k = 1) no assignment exceeds
+
+    lambda <= sum_j n_j max over bins i of j of sum_k y_k mu_jk N_ijk,
+
+so that every round gives a proven bound, and the search ends when the LP reaches it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lp.limits import SolveLimits, WarmStart
+from lp.lotes.assignment import Bins, assignment_model, served_by
+from lp.lotes.bins import scaled_requests
+from lp.lotes.instance import FIT_TOLERANCE, LotesInstance
+from lp.result import Basis, FloatArray, Solution, SolveStatus
+from lp.solver import solve
+
+_ROUNDS = 500
+_PATIENCE = 40
+_LEAST_GAIN = 1e-5
+_FIRST_WORK = 1_000
+_MORE_WORK = 10
+_WORK = 300_000
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class PricedBins:
+    """Bins found by pricing.
+
+    Attributes
+    ----------
+    bound
+        Proven upper limit of lambda per hour over all bins of expected requests.
+    rounds
+        LPs solved.
+    """
+
+    bins: Bins
+    bound: float
+    rounds: int
+
+
+def price_bins(
+    instance: LotesInstance,
+    *,
+    ceiling: float = np.inf,
+    limits: SolveLimits | None = None,
+    work: int = _WORK,
+) -> PricedBins:
+    """Generate the bins that an optimal machine assignment needs, over every usable pair.
+
+    Parameters
+    ----------
+    ceiling
+        A known upper limit of lambda per hour, such as the allocation LP's.
+    work
+        Steps of one knapsack search; a search cut short still gives a valid bound.
+
+    Raises
+    ------
+    RuntimeError
+        If the LP cannot be solved.
+    """
+    columns = _Columns(instance)
+    steps, bound = min(_FIRST_WORK, work), ceiling / instance.configurations.machines
+    bins = columns.bins()
+    rates: list[float] = []
+    basis: Basis | None = None
+    while columns.served.any() and not _stalled(rates):
+        bins = columns.bins()
+        solution = _solved(instance, bins, columns.served, limits, basis)
+        basis = solution.basis
+        proven, found = columns.price(-solution.duals("serve"), steps)
+        bound = min(bound, proven)
+        rates.append(solution.objective)
+        if bound <= solution.objective * (1 + _TOLERANCE):
+            break
+        if not columns.extend(found):
+            if steps == work:
+                break
+            # Short searches find the early columns as well; only the last ones need long ones.
+            steps = min(steps * _MORE_WORK, work)
+    proven_rate = bound * instance.configurations.machines if rates else 0.0
+    by_configuration = np.argsort(bins.configuration, kind="stable")
+    bins = Bins(bins.configuration[by_configuration], bins.jobs[by_configuration])
+    return PricedBins(bins, proven_rate, len(rates))
+
+
+def _stalled(rates: list[float]) -> bool:
+    """Column generation ends in a long tail: with hundreds of classes it buys little."""
+    if len(rates) <= _PATIENCE:
+        return False
+    return len(rates) >= _ROUNDS or rates[-1] - rates[-1 - _PATIENCE] <= _LEAST_GAIN * rates[-1]
+
+
+def _solved(
+    instance: LotesInstance,
+    bins: Bins,
+    served: NDArray[np.bool_],
+    limits: SolveLimits | None,
+    basis: Basis | None,
+) -> Solution:
+    model, _ = assignment_model(instance, bins, served)
+    solution = solve(model, limits, start=WarmStart(basis=_extended(basis, model.column_count)))
+    if solution.status is not SolveStatus.OPTIMAL:
+        raise RuntimeError(f"the LP over priced bins ended {solution.status.value}")
+    return solution
+
+
+def _extended(basis: Basis | None, columns: int) -> Basis | None:
+    """The last basis with new columns, which come last, at their lower bound."""
+    if basis is None:
+        return None
+    new = np.zeros(columns - basis.columns.size, dtype=np.int8)
+    return Basis(np.concatenate([basis.columns, new]), basis.rows)
+
+
+class _Columns:
+    """The growing set of bins, each once."""
+
+    def __init__(self, instance: LotesInstance) -> None:
+        self.instance = instance
+        configurations, classes = instance.configurations, instance.classes
+        asks = (classes.request > 0).any(axis=1)
+        self._usable = instance.usable & asks
+        self._scaled = [
+            scaled_requests(capacity, classes.request) for capacity in configurations.capacity
+        ]
+        self._found: dict[tuple[int, bytes], NDArray[np.int32]] = {}
+        for j, usable in enumerate(self._usable):
+            nothing = np.zeros(usable.size, dtype=np.int32)
+            starts = np.flatnonzero(usable)
+            for first in range(starts.size):
+                self._add(j, self._topped_up(j, nothing, np.roll(starts, -first)))
+            if not starts.size:
+                self._add(j, nothing)
+        self.served = served_by(instance, self.bins())
+
+    def bins(self) -> Bins:
+        """All bins so far in order of discovery."""
+        configuration = np.array([j for j, _ in self._found], dtype=np.int32)
+        return Bins(configuration, np.stack(list(self._found.values())))
+
+    def price(
+        self, duals: FloatArray, work: int
+    ) -> tuple[float, list[tuple[int, NDArray[np.int32]]]]:
+        """Best bin of each configuration at the prices, and the bound they prove per machine."""
+        from lp.lotes.kernels import best_bin
+
+        price = np.zeros(self.served.size)
+        price[self.served] = np.maximum(duals, 0.0)
+        # Normalised, any prices prove a bound; the LP's own sum to one up to rounding.
+        price /= price @ self.instance.classes.share
+        bound, found = 0.0, []
+        configurations = self.instance.configurations
+        for j, usable in enumerate(self._usable):
+            value = price * self.instance.rate[j]
+            wanted = np.flatnonzero(usable & (value > 0))
+            if not wanted.size:
+                continue
+            counts, _, most = best_bin(value[wanted], self._scaled[j][wanted], FIT_TOLERANCE, work)
+            bound += most * configurations.count[j] / configurations.machines
+            jobs = np.zeros(usable.size, dtype=np.int32)
+            jobs[wanted] = counts
+            found.append((j, self._topped_up(j, jobs, np.argsort(-value, kind="stable"))))
+        return float(bound), found
+
+    def extend(self, found: list[tuple[int, NDArray[np.int32]]]) -> bool:
+        """Add bins; whether any was new."""
+        return sum(self._add(j, jobs) for j, jobs in found) > 0
+
+    def _add(self, j: int, jobs: NDArray[np.int32]) -> bool:
+        key = j, jobs.tobytes()
+        new = key not in self._found
+        self._found.setdefault(key, jobs)
+        return new
+
+    def _topped_up(
+        self, j: int, jobs: NDArray[np.int32], order: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Add jobs of usable classes in the given order until the bin is maximal."""
+        from lp.lotes.kernels import topped_up
+
+        usable = order[self._usable[j][order]]
+        return np.asarray(topped_up(jobs, self._scaled[j], usable, FIT_TOLERANCE))
