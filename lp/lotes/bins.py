@@ -15,8 +15,8 @@ from lp.lotes.instance import FIT_TOLERANCE
 from lp.result import FloatArray
 
 Counts = NDArray[np.int32]
-DEFAULT_LIMIT = 2_000_000
-"""Partial bins beyond which enumeration is refused: about a gigabyte of work."""
+DEFAULT_LIMIT = 20_000_000
+"""Counts (partial bins times classes) beyond which enumeration is refused: some 300 MB."""
 
 
 class TooManyBinsError(ValueError):
@@ -35,7 +35,7 @@ def enumerate_bins(
     request
         Mean requests of the classes that may run there, shape (K, L).
     limit
-        Most partial bins to hold at any time.
+        Most counts (partial bins times classes) to hold at any time.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def enumerate_bins(
     ValueError
         If a class asks for nothing (its count would have no limit).
     TooManyBinsError
-        If there are more partial bins than `limit`.
+        If there are more counts than `limit`.
     """
     scaled = scaled_requests(capacity, request)
     if (scaled <= 0).all(axis=1).any():
@@ -67,7 +67,7 @@ def enumerate_bins(
             bins[:, place] = most
             left = left - most[:, None] * need
             break
-        _check_limit(int((most + 1).sum()), limit)
+        _check_limit(int((most + 1).sum()), fitting.size, limit)
         bins, left = _branched(bins, left, most, int(place), need)
     maximal = np.ones(len(bins), dtype=np.bool_)
     for index in fitting:
@@ -109,9 +109,9 @@ def _branched(
     return branched, left[parent] - count[:, None] * need
 
 
-def _check_limit(needed: int, limit: int) -> None:
-    if needed > limit:
+def _check_limit(partial: int, classes: int, limit: int) -> None:
+    if partial * classes > limit:
         raise TooManyBinsError(
-            f"at least {needed} partial bins on one machine, more than the limit of {limit}: "
-            "use the priced mode, which builds only the bins it needs"
+            f"at least {partial} partial bins of {classes} classes on one machine, more than the "
+            f"limit of {limit} counts: use the priced mode, which builds only the bins it needs"
         )
