@@ -1,0 +1,208 @@
+"""What satisfies a tiny expression, by enumeration from the definition alone.
+
+Nothing here is clever: bundles are taken and released one by one, windows and orders are read off
+the spans, and only the instances are small. Times are steps: expressions must be written on a grid
+of 1 ms steps, with submission at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Offset,
+    Order,
+    Void,
+    Window,
+)
+
+#: Bundles held in each step from 0 to the horizon.
+Held = tuple[int, ...]
+#: Bundles held, by atom path, and options taken, by path of the `any`; both sorted.
+Allocation = tuple[tuple[tuple[str, Held], ...], tuple[tuple[str, int], ...]]
+
+_NOTHING: Allocation = ((), ())
+
+
+@cache
+def holdings(g: int, h: int, multiple: int, lease: int, steps: int) -> dict[int, frozenset[Held]]:
+    """Return all ways to hold an atom in `steps` steps, by work: every bundle kept >= lease."""
+    found: dict[int, set[Held]] = {}
+    heights = [n for n in range(g, h + 1) if n % multiple == 0]
+    # ages[a] = bundles held for a + 1 steps so far, the last entry for `lease` or more.
+    frontier: set[tuple[Held, tuple[int, ...]]] = {((), (0,) * lease)}
+    for _ in range(steps):
+        frontier = {
+            ((*held, height), ages)
+            for held, known in frontier
+            for height, ages in _next_steps(known, [0, *heights])
+        }
+    for held, ages in frontier:
+        if not any(ages[:-1]):  # what is still held at the end is released there
+            found.setdefault(sum(held), set()).add(held)
+    return {work: frozenset(ways) for work, ways in found.items()}
+
+
+def _next_steps(ages: tuple[int, ...], heights: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Release any number of bundles that are old enough, take any number of new ones."""
+    for released in range(ages[-1] + 1):
+        kept = sum(ages) - released
+        for height in heights:
+            taken = height - kept
+            if taken < 0:
+                continue
+            if len(ages) == 1:
+                yield height, (height,)
+            else:
+                older = ages[:-1]
+                last = ages[-1] - released + older[-1]
+                yield height, (taken, *older[:-1], last)
+
+
+def shortest_lengths(g: int, h: int, multiple: int, lease: int, steps: int) -> dict[int, int]:
+    """Return the works that can be held in at most `steps` steps, and the least steps of each."""
+    heights = [n for n in range(g, h + 1) if n % multiple == 0]
+    shortest: dict[int, int] = {}
+    frontier = {((height, *(0,) * (lease - 1)), height) for height in heights}
+    for length in range(1, steps + 1):
+        for ages, work in frontier:
+            if not any(ages[:-1]):
+                shortest.setdefault(work, length)
+        frontier = {
+            (later, work + height)
+            for ages, work in frontier
+            for height, later in _next_steps(ages, [0, *heights])
+        }
+    return shortest
+
+
+def span(held: Held) -> tuple[int, int]:
+    """Return the first step held and the first past the last."""
+    used = [t for t, height in enumerate(held) if height]
+    return used[0], used[-1] + 1
+
+
+def hull(allocation: Allocation) -> tuple[int, int] | None:
+    """Return the span of all atoms, or None where nothing is held."""
+    spans = [span(held) for _, held in allocation[0]]
+    return (min(s for s, _ in spans), max(e for _, e in spans)) if spans else None
+
+
+def satisfying(
+    expression: Expression, horizon: int, path: str = "", shift: int = 0
+) -> set[Allocation]:
+    """Return every allocation over [0, horizon) that satisfies `expression` (paths as files.md)."""
+    match expression:
+        case Atom():
+            rows = holdings(
+                expression.minimum,
+                expression.maximum,
+                expression.multiple,
+                expression.lease_ms,
+                horizon,
+            ).get(expression.work_ms, frozenset())
+            return {(((path, held),), ()) for held in rows}
+        case Void():
+            return {_NOTHING}
+        case AnyOf(options=options):
+            return {
+                (held, tuple(sorted((*choices, (path, i)))))
+                for i, option in enumerate(options)
+                for held, choices in satisfying(option, horizon, _child(path, i), shift)
+            }
+        case AllOf(children=children):
+            return _together(children, horizon, path, shift, ())
+        case Order(children=children):
+            pairs = [(i, j) for j in range(len(children)) for i in range(j)]
+            edges = [(i, j, expression.gap if j == i + 1 else None) for i, j in pairs]
+            return _together(children, horizon, path, shift, tuple(edges))
+        case Graph(children=children):
+            arrows = tuple((e.before, e.after, e.gap) for e in expression.edges)
+            return _together(children, horizon, path, shift, arrows)
+        case Window():
+            assert isinstance(expression.start, Offset)
+            assert isinstance(expression.end, Offset)
+            inside = (expression.start.ms + shift, expression.end.ms + shift)
+            found = satisfying(expression.of, horizon, _child(path, 0), shift)
+            return {a for a in found if _is_inside(a, *inside)}
+        case Every():
+            return _recurring(expression, horizon, path, shift)
+
+
+def _together(
+    children: tuple[Expression, ...],
+    horizon: int,
+    path: str,
+    shift: int,
+    edges: tuple[tuple[int, int, Gap | None], ...],
+) -> set[Allocation]:
+    sets = [satisfying(c, horizon, _child(path, i), shift) for i, c in enumerate(children)]
+    return {_joined(parts) for parts in product(*sets) if all(_holds(parts, e) for e in edges)}
+
+
+def _holds(parts: tuple[Allocation, ...], edge: tuple[int, int, Gap | None]) -> bool:
+    before, after = hull(parts[edge[0]]), hull(parts[edge[1]])
+    if before is None or after is None:
+        return True
+    between = after[0] - before[1]
+    gap = edge[2] or Gap()
+    return between >= gap.minimum_ms and (gap.maximum_ms is None or between <= gap.maximum_ms)
+
+
+def _recurring(every: Every, horizon: int, path: str, shift: int) -> set[Allocation]:
+    """`times` periods from the enclosing period's start, or from the anchor; no zone."""
+    assert every.times is not None
+    assert every.anchor is None or isinstance(every.anchor, Offset)
+    anchor = shift + (every.anchor.ms if every.anchor else 0)
+    copies: list[set[Allocation]] = []
+    for k in range(every.times):
+        start = anchor + k * every.period_ms
+        found = satisfying(every.of, horizon, f"{_child(path, 0)}@{k}", start)
+        copies.append({a for a in found if _is_inside(a, start, start + every.period_ms)})
+    if not every.same_offset:
+        return {_joined(parts) for parts in product(*copies)}
+    together: set[Allocation] = set()
+    for first in copies[0]:
+        moved = [_moved(first, _child(path, 0), k, k * every.period_ms) for k in range(every.times)]
+        if all(
+            copy is not None and copy in found for copy, found in zip(moved, copies, strict=True)
+        ):
+            rows = [copy[0] for copy in moved if copy is not None]
+            together.add((tuple(sorted(row for part in rows for row in part)), first[1]))
+    return together
+
+
+def _moved(first: Allocation, child: str, k: int, by: int) -> Allocation | None:
+    """Return occurrence 0 moved to occurrence `k`, or None if it leaves the horizon."""
+    old, new = f"{child}@0", f"{child}@{k}"
+    rows = []
+    for path, held in first[0]:
+        if by and any(held[len(held) - by :]):
+            return None
+        rows.append((new + path.removeprefix(old), ((0,) * by + held)[: len(held)]))
+    choices = tuple(sorted((new + path.removeprefix(old), i) for path, i in first[1]))
+    return tuple(sorted(rows)), choices
+
+
+def _joined(parts: tuple[Allocation, ...]) -> Allocation:
+    rows = sorted(row for part in parts for row in part[0])
+    choices = sorted(choice for part in parts for choice in part[1])
+    return tuple(rows), tuple(choices)
+
+
+def _is_inside(allocation: Allocation, start: int, end: int) -> bool:
+    whole = hull(allocation)
+    return whole is None or (whole[0] >= start and whole[1] <= end)
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)
