@@ -72,22 +72,15 @@ def encode(results: Sequence[PlacementResult], built: RayonModel) -> Floats:
     model = built.model.assemble()
     values = np.zeros(model.columns)
     values[model.blocks["overflow"]] = 1.0
-    held = {
-        (index, vertex): rows
-        for index, result in enumerate(results)
-        if result.placed
-        for vertex, rows in result.atoms()
-    }
+    held = [dict(result.atoms()) if result.placed else {} for result in results]
     for atom in built.columns.atoms:
-        if (atom.request, atom.vertex) in held:
-            _encode_atom(values, atom, held[atom.request, atom.vertex])
+        if atom.vertex in held[atom.request]:
+            _encode_atom(values, atom, held[atom.request][atom.vertex])
     at = model.blocks["worth"].start
     for index, request in enumerate(built.columns.requests):
         own = built.columns.vertices[index]
         spans = {
-            vertex: (int(rows[0, 0]), int(rows[-1, 1]))
-            for (owner, vertex), rows in held.items()
-            if owner == index
+            vertex: (int(rows[0, 0]), int(rows[-1, 1])) for vertex, rows in held[index].items()
         }
         _encode_groups(values, own, request.graph, spans)
         at = _encode_worth(values, at, own, request.graph)
