@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: Codes of problems that need no Plan to be found (docs/api.md lists all codes).
@@ -68,6 +70,28 @@ class RdlError(ValueError):
         return MALFORMED if MALFORMED in codes else codes[0]
 
 
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that `word` most likely meant, or None."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    # A hostile word may be a million characters long; no known one is.
+    found = difflib.get_close_matches(word[:64].casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a fix for an unknown word: the nearest known one, else all of them."""
+    words = list(known)
+    found = nearest(word, words)
+    if found is not None:
+        return f"did you mean {found!r}?"
+    return f"write one of {', '.join(words[:12])}" if words else "none is known here"
+
+
+def quoted(text: str, most: int = 40) -> str:
+    """Return `text` in quotes for a message, cut short and without control characters."""
+    return ascii(text if len(text) <= most else f"{text[:most]}...")
+
+
 def render(problems: tuple[Problem, ...], source: str | None) -> str:
     """Return all problems as text, each with its line and a caret where the source is text."""
     return "\n".join(_render_one(problem, source) for problem in problems)
@@ -82,6 +106,8 @@ def _render_one(problem: Problem, source: str | None) -> str:
     line_start = source.rfind("\n", 0, start) + 1
     line_end = source.find("\n", start)
     line_end = len(source) if line_end < 0 else line_end
+    if line_end > start and source[line_end - 1] == "\r":
+        line_end -= 1
     line_number = source.count("\n", 0, start) + 1
     shown, column = _clip(source[line_start:line_end], start - line_start)
     width = max(1, min(end, line_end) - start)
@@ -93,9 +119,16 @@ def _render_one(problem: Problem, source: str | None) -> str:
 def _clip(line: str, column: int, reach: int = 60) -> tuple[str, int]:
     """Return a piece of a long line around `column`, and the column inside it."""
     if len(line) <= 2 * reach:
-        return line.replace("\t", " "), column
+        return _printable(line), column
     first = max(0, column - reach)
     head = "..." if first else ""
     tail = "..." if first + 2 * reach < len(line) else ""
-    piece = line[first : first + 2 * reach].replace("\t", " ")
+    piece = _printable(line[first : first + 2 * reach])
     return f"{head}{piece}{tail}", column - first + len(head)
+
+
+def _printable(piece: str) -> str:
+    """Blank tabs and control characters, so that carets stand under what they mean."""
+    if piece.isprintable():
+        return piece
+    return "".join(letter if letter.isprintable() else " " for letter in piece)

@@ -1,0 +1,80 @@
+"""Bundles as RDL text: ``<2 GiB memory, 1 cpu>``."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+from rdl.errors import MALFORMED, Problem, quoted
+from rdl.operators import ArgumentError, check_bundle
+from rdl.resources import MEMORY_UNITS, AmountError, Resources, amount_of, canonical_resource
+
+_COMMENT = re.compile(r"#[^\n]*")
+_AMOUNT = re.compile(
+    r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*(?:([A-Za-z]{1,20})\s+)?([A-Za-z][\w.\-/]{0,99})\s*", re.ASCII
+)
+#: Units that, alone after a number, are far more likely a unit than the name of a resource.
+_UNITS: Final = frozenset(MEMORY_UNITS) | {"m"}
+
+
+def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
+    """Return the bundle, or what is wrong with it.
+
+    Parameters
+    ----------
+    text
+        From ``<`` to ``>``.
+    offset
+        Of `text` in the whole source, for spans.
+    """
+    # Comments are blanked, not cut, so that offsets stay true.
+    inner = _COMMENT.sub(lambda comment: " " * len(comment[0]), text[1:-1])
+    amounts: dict[str, int] = {}
+    problems: list[Problem] = []
+    position = offset + 1
+    for piece in inner.split(","):
+        try:
+            name, amount = _amount(piece)
+            if name in amounts:
+                raise ArgumentError(f"{name} is given twice in one bundle", "add the amounts up")
+            amounts[name] = amount
+        except ArgumentError as error:
+            start = position + len(piece) - len(piece.lstrip())
+            span = (start, max(start + 1, position + len(piece.rstrip())))
+            problems.append(Problem(MALFORMED, error.message, span, fix=error.fix))
+        position += len(piece) + 1
+    if problems:
+        return problems
+    try:
+        return check_bundle(Resources.of(amounts))
+    except ArgumentError as error:
+        span = (offset, offset + len(text))
+        return [Problem(MALFORMED, error.message, span, fix=error.fix)]
+
+
+def _amount(piece: str) -> tuple[str, int]:
+    """Amount = number [ unit ] resource ."""
+    match = _AMOUNT.fullmatch(piece)
+    if match is None or (match[2] is None and match[3] in _UNITS):
+        shown = quoted(piece.strip())
+        if not piece.strip():
+            raise ArgumentError("an amount is missing", "write such as 1 cpu or 2 GiB memory")
+        if match is not None:
+            raise ArgumentError(
+                f"{shown} names no resource", f"write {piece.strip()} {_of(match[3])}"
+            )
+        raise ArgumentError(
+            f"{shown} is not an amount of a resource", "write such as 1 cpu or 2 GiB memory"
+        )
+    number, unit, word = match.groups()
+    try:
+        name = canonical_resource(word)
+        return name, amount_of(name, Decimal(number), unit or "")
+    except AmountError as error:
+        message, _, fix = str(error).partition("; ")
+        raise ArgumentError(message, fix or None) from error
+
+
+def _of(unit: str) -> str:
+    return "cpu" if unit == "m" else "memory"

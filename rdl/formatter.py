@@ -1,0 +1,191 @@
+"""Expressions to canonical RDL text, which reads back as the same expression."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final, assert_never
+
+from rdl.durations import instant_text, seconds_text
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Instant,
+    Offset,
+    Order,
+    Void,
+    Window,
+    children_of,
+)
+from rdl.resources import Resources
+from rdl.time_grid import duration_text
+
+_WORD = re.compile(r"[A-Za-z_](?:[\w./]|-(?!>))*", re.ASCII)
+_WIDTH: Final = 88
+
+
+def format_expression(expression: Expression) -> str:
+    """Return the canonical text: one line, seconds, arguments in order, defaults left out.
+
+    ``parse(format_expression(e)) == e`` for every expression that a parser can return.
+    """
+    pieces: list[str] = []
+    _write(expression, pieces.append)
+    return "".join(pieces)
+
+
+def format_pretty(expression: Expression) -> str:
+    """Return the text over several lines for people: indented, durations with units.
+
+    It reads back as the same expression too.
+    """
+    return "\n".join(_lines(expression))
+
+
+def _write(expression: Expression, put: Callable[[str], None]) -> None:
+    heads, tail = _around(expression, seconds_text)
+    children = children_of(expression)
+    for head, child in zip(heads, children, strict=False):
+        put(head)
+        _write(child, put)
+    put(tail if children else heads[0] + tail)
+
+
+def _lines(expression: Expression) -> list[str]:
+    """Return lines of at most _WIDTH characters where the parts allow it, children indented."""
+    heads, tail = _around(expression, _short_duration)
+    children = children_of(expression)
+    if not children:
+        return [heads[0] + tail]
+    blocks = [_lines(child) for child in children]
+    if all(len(block) == 1 for block in blocks):
+        flat = "".join(head + block[0] for head, block in zip(heads, blocks, strict=True)) + tail
+        if len(flat) <= _WIDTH:
+            return [flat]
+    return _broken_lines(heads, blocks, tail)
+
+
+def _broken_lines(heads: list[str], blocks: list[list[str]], tail: str) -> list[str]:
+    """Put each child on lines of its own; `heads` are what stands before them on one line."""
+    opening = heads[0].index("(") + 1
+    lines = [heads[0][:opening]]
+    # `every(24h, ` has an argument before its child, `graph(a: ` a name.
+    starts = [heads[0][opening:], *(head[2:] for head in heads[1:])]
+    for index, (start, block) in enumerate(zip(starts, blocks, strict=True)):
+        last = index == len(blocks) - 1
+        inner = [start + block[0], *block[1:]]
+        inner[-1] += _after_child(tail) if last else ","
+        lines.extend(f"  {line}" for line in inner)
+    rest = tail.lstrip(",; ")
+    return [*lines, rest if rest == ")" else f"  {rest[:-1]}", *([] if rest == ")" else [")"])]
+
+
+def _after_child(tail: str) -> str:
+    return tail[0] if tail[0] in ",;" else ""
+
+
+def _around(expression: Expression, time: Callable[[int], str]) -> tuple[list[str], str]:
+    """Return what is written before each child (at least one entry) and after the last."""
+    match expression:
+        case Atom():
+            return [_atom(expression, time)], ")"
+        case Void(bundle=bundle, maximum=maximum):
+            return [f"void({_bundle(bundle)}, {maximum}"], ")"
+        case AnyOf(options=options, prefer=prefer):
+            tail = "" if prefer is None else f"prefer=[{', '.join(map(_weight, prefer))}]"
+            return _list_heads("any", len(options)), _tail(len(options), tail)
+        case AllOf(children=children):
+            return _list_heads("all", len(children)), ")"
+        case Order(children=children, gap=gap):
+            tail = "" if gap is None else f"gap={_gap(gap, time)}"
+            return _list_heads("order", len(children)), _tail(len(children), tail)
+        case Graph():
+            return _graph(expression, time)
+        case Window(start=start, end=end):
+            return ["window("], f", {_instant(start, time)}, {_instant(end, time)})"
+        case Every(period_ms=period_ms):
+            return [f"every({time(period_ms)}, "], _every_tail(expression, time)
+        case _:
+            assert_never(expression)
+
+
+def _list_heads(operator: str, count: int) -> list[str]:
+    return [f"{operator}(", *[", "] * (count - 1)]
+
+
+def _tail(count: int, argument: str) -> str:
+    return f"{', ' if count and argument else ''}{argument})"
+
+
+def _atom(atom: Atom, time: Callable[[int], str]) -> str:
+    text = (
+        f"atom({_bundle(atom.bundle)}, {atom.minimum}, {atom.maximum}, "
+        f"{time(atom.lease_ms)}, {time(atom.work_ms)}"
+    )
+    if atom.multiple != 1:
+        text += f", multiple={atom.multiple}"
+    return text if atom.on is None else f"{text}, on={_string(atom.on)}"
+
+
+def _graph(graph: Graph, time: Callable[[int], str]) -> tuple[list[str], str]:
+    names = [_name(name) for name in graph.names]
+    heads = [f"{', ' if index else 'graph('}{name}: " for index, name in enumerate(names)]
+    arrows = []
+    for edge in graph.edges:
+        gap = "" if edge.gap is None else f" gap={_gap(edge.gap, time)}"
+        arrows.append(f"{names[edge.before]} -> {names[edge.after]}{gap}")
+    return heads or ["graph("], f"; {', '.join(arrows)})" if arrows else ")"
+
+
+def _every_tail(every: Every, time: Callable[[int], str]) -> str:
+    parts = []
+    if every.times is not None:
+        parts.append(f"times={every.times}")
+    if every.until is not None:
+        parts.append(f"until={_instant(every.until, time)}")
+    if every.anchor is not None:
+        parts.append(f"anchor={_instant(every.anchor, time)}")
+    if every.zone is not None:
+        parts.append(f"zone={_string(every.zone)}")
+    if not every.same_offset:
+        parts.append("same_offset=false")
+    return _tail(1, ", ".join(parts))
+
+
+def _bundle(bundle: Resources) -> str:
+    return f"<{bundle}>"
+
+
+def _gap(gap: Gap, time: Callable[[int], str]) -> str:
+    minimum = time(gap.minimum_ms)
+    return minimum if gap.maximum_ms is None else f"{minimum}..{time(gap.maximum_ms)}"
+
+
+def _instant(instant: Instant, time: Callable[[int], str]) -> str:
+    return time(instant.ms) if isinstance(instant, Offset) else instant_text(instant)
+
+
+def _weight(weight: float) -> str:
+    text = format(Decimal(repr(weight)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _name(name: str) -> str:
+    return name if _WORD.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _short_duration(ms: int) -> str:
+    """Return ``40m`` or ``1h30m``, but seconds where a duration would take three units or more."""
+    text = duration_text(ms)
+    return text if sum(letter.isalpha() for letter in text) <= 2 else seconds_text(ms)

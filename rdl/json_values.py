@@ -1,0 +1,136 @@
+"""The values of arguments in JSON: counts, times, gaps, labels, amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from rdl.durations import MAX_WORK_MS, read_duration, read_instant
+from rdl.errors import quoted
+from rdl.expressions import Gap
+from rdl.operators import (
+    ArgumentError,
+    Reads,
+    build_gap,
+    check_count,
+    check_name,
+    check_weight,
+    check_zone,
+)
+from rdl.resources import MAX_AMOUNT, Resources
+
+_LONGEST_AMOUNT: Final = 60
+
+
+def escaped(key: object) -> str:
+    """Return a key as one step of a JSON pointer (RFC 6901)."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def read_amount(entry: tuple[object, object]) -> tuple[str, int]:
+    """Return one resource of a bundle and its whole amount."""
+    key, value = entry
+    if not isinstance(key, str) or len(key) > _LONGEST_AMOUNT:
+        raise ArgumentError("the name of a resource is too long or no text", "write such as gpu")
+    too_long = isinstance(value, str) and len(value) > _LONGEST_AMOUNT
+    too_large = isinstance(value, int) and abs(value) > MAX_AMOUNT
+    if too_long or too_large:
+        raise ArgumentError(f"the amount of {quoted(key)} is not plausible", "write such as 4")
+    if isinstance(value, list | tuple | Mapping):
+        message = f"{quoted(key)} is a number or a text with a unit, not {kind_of(value)}"
+        raise ArgumentError(message, 'write such as 4 or "16 GiB"')
+    read = Resources.from_json({key: value})
+    for name, amount in read.items():
+        return name, amount
+    return key, 0
+
+
+def read_count(value: object) -> int:
+    """Return a count from 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ArgumentError(f"a whole number, not {kind_of(value)}", "write such as 4")
+    return check_count(value)
+
+
+def read_weight(value: object) -> float:
+    """Return the worth of an option, in (0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ArgumentError(
+            f"the worth of an option is a number, not {kind_of(value)}", "write 0.5"
+        )
+    return float(check_weight(value))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"a text, not {kind_of(value)}", 'write such as "ssd"')
+    return value
+
+
+def read_flag(value: object) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"true or false, not {kind_of(value)}")
+    return value
+
+
+def read_work(value: object) -> int:
+    """Return bundle-time in bundle-ms."""
+    return read_duration(value, MAX_WORK_MS)
+
+
+def read_gap(value: object) -> Gap:
+    """Return ``300`` as a least gap, ``[300, 3600]`` as a range."""
+    if not isinstance(value, list | tuple):
+        return build_gap(read_duration(value), None)
+    if len(value) != 2:
+        raise ArgumentError(f"a gap of {len(value)} values", "write 300 or [300, 3600]")
+    return build_gap(read_duration(value[0]), read_duration(value[1]))
+
+
+def read_label(value: object) -> str:
+    """Return a label of machines."""
+    return check_name(_text(value), "a label")
+
+
+def read_name(value: object) -> str:
+    """Return the name of a child of a graph."""
+    return check_name(_text(value), "a name")
+
+
+def read_zone(value: object) -> str:
+    """Return a known IANA zone name."""
+    return check_zone(_text(value))
+
+
+READERS: Final[dict[Reads, Callable[[object], Any]]] = {
+    Reads.COUNT: read_count,
+    Reads.DURATION: read_duration,
+    Reads.WORK: read_work,
+    Reads.LABEL: read_label,
+    Reads.INSTANT: read_instant,
+    Reads.ZONE: read_zone,
+    Reads.FLAG: read_flag,
+    Reads.GAP: read_gap,
+}
+
+
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, for a message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quoted(value)
+        case int():
+            return str(value) if abs(value) < 10**20 else "a very large number"
+        case float():
+            return repr(value)
+        case list() | tuple():
+            return "a list"
+        case Mapping():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"

@@ -1,0 +1,255 @@
+"""The operators and their arguments, once for RDL as text and as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum, auto
+from typing import Any, Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from rdl.errors import nearest, quoted
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Order,
+    Span,
+    Void,
+    Window,
+)
+from rdl.resources import Resources
+
+#: The largest count of bundles or times; bundles times steps stay far inside 64 bits.
+MAX_COUNT: Final = 10**9
+MAX_RESOURCES: Final = 64
+_LONGEST_NAME: Final = 200
+_ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+){0,3}")
+
+
+class Reads(StrEnum):
+    """What an argument is read as."""
+
+    BUNDLE = auto()
+    COUNT = auto()
+    DURATION = auto()
+    WORK = auto()
+    LABEL = auto()
+    INSTANT = auto()
+    ZONE = auto()
+    FLAG = auto()
+    GAP = auto()
+    WEIGHTS = auto()
+    EXPRESSION = auto()
+
+
+#: Arguments of each operator in the order of their positions; the names are the keywords of the
+#: text and the keys of the JSON. `graph` has a form of its own.
+ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
+    "atom": {
+        "bundle": Reads.BUNDLE,
+        "min": Reads.COUNT,
+        "max": Reads.COUNT,
+        "lease": Reads.DURATION,
+        "work": Reads.WORK,
+        "multiple": Reads.COUNT,
+        "on": Reads.LABEL,
+    },
+    "any": {"prefer": Reads.WEIGHTS},
+    "all": {},
+    "order": {"gap": Reads.GAP},
+    "graph": {},
+    "window": {"of": Reads.EXPRESSION, "start": Reads.INSTANT, "end": Reads.INSTANT},
+    "every": {
+        "period": Reads.DURATION,
+        "of": Reads.EXPRESSION,
+        "times": Reads.COUNT,
+        "until": Reads.INSTANT,
+        "anchor": Reads.INSTANT,
+        "zone": Reads.ZONE,
+        "same_offset": Reads.FLAG,
+    },
+    "void": {"bundle": Reads.BUNDLE, "max": Reads.COUNT},
+}
+
+#: The arguments that must be there, which are also those that may go without a name.
+REQUIRED: Final[dict[str, tuple[str, ...]]] = {
+    "atom": ("bundle", "min", "max", "lease", "work"),
+    "any": (),
+    "all": (),
+    "order": (),
+    "graph": (),
+    "window": ("of", "start", "end"),
+    "every": ("period", "of"),
+    "void": ("bundle", "max"),
+}
+
+#: Operators that take any number of expressions.
+VARIADIC: Final = frozenset({"any", "all", "order"})
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be: alone, or beside the others.
+
+    Attributes
+    ----------
+    message, fix
+        What is wrong, and what would be right.
+    argument
+        The argument at fault when several were looked at, else None.
+    """
+
+    def __init__(self, message: str, fix: str | None = None, argument: str | None = None) -> None:
+        self.message = message
+        self.fix = fix
+        self.argument = argument
+        super().__init__(message)
+
+
+def build(
+    operator: str, arguments: dict[str, Any], children: list[Expression], span: Span | None
+) -> Expression:
+    """Return the expression of an operator (all but `graph`) from arguments already read.
+
+    Parameters
+    ----------
+    arguments
+        The required ones and any others, each of the type its `Reads` says.
+    children
+        The expressions of a variadic operator.
+
+    Raises
+    ------
+    ArgumentError
+        If arguments contradict each other.
+    """
+    match operator:
+        case "atom":
+            return Atom(
+                arguments["bundle"],
+                arguments["min"],
+                arguments["max"],
+                arguments["lease"],
+                arguments["work"],
+                arguments.get("multiple", 1),
+                arguments.get("on"),
+                span,
+            )
+        case "any":
+            prefer = arguments.get("prefer")
+            if prefer is not None and len(prefer) != len(children):
+                message = f"prefer has {len(prefer)} values for {len(children)} options"
+                raise ArgumentError(message, "write one in (0, 1] for each option", "prefer")
+            return AnyOf(tuple(children), prefer, span)
+        case "all":
+            return AllOf(tuple(children), span)
+        case "order":
+            return Order(tuple(children), arguments.get("gap"), span)
+        case "window":
+            return Window(arguments["start"], arguments["end"], arguments["of"], span)
+        case "every":
+            return _every(arguments, span)
+        case _:
+            return Void(arguments["bundle"], arguments["max"], span)
+
+
+def _every(arguments: dict[str, Any], span: Span | None) -> Every:
+    if "times" in arguments and "until" in arguments:
+        message = "every has both times and until"
+        raise ArgumentError(message, "keep the one that is meant", "until")
+    if arguments["period"] == 0:
+        raise ArgumentError("a period of zero", "write a duration such as 24h", "period")
+    return Every(
+        arguments["period"],
+        arguments["of"],
+        arguments.get("times"),
+        arguments.get("until"),
+        arguments.get("anchor"),
+        arguments.get("zone"),
+        arguments.get("same_offset", True),
+        span,
+    )
+
+
+def build_gap(minimum_ms: int, maximum_ms: int | None) -> Gap:
+    """Return a gap.
+
+    Raises
+    ------
+    ArgumentError
+        If its maximum is below its minimum.
+    """
+    if maximum_ms is not None and maximum_ms < minimum_ms:
+        raise ArgumentError("the longest gap is shorter than the shortest", "write 5m..1h")
+    return Gap(minimum_ms, maximum_ms)
+
+
+def check_count(value: int) -> int:
+    """Return a count if it is within 1 .. MAX_COUNT, else raise ArgumentError."""
+    if value < 1:
+        raise ArgumentError("a count is at least 1", "write a whole number from 1")
+    if value > MAX_COUNT:
+        raise ArgumentError("the count is too large", f"write at most {MAX_COUNT}")
+    return value
+
+
+def check_weight(value: float) -> float:
+    """Return the worth of an option if it is within (0, 1], else raise ArgumentError."""
+    if not 0 < value <= 1:
+        raise ArgumentError("the worth of an option is above 0 and at most 1", "write 0.5")
+    return value
+
+
+def check_name(value: str, what: str) -> str:
+    """Return the name of a label or of a graph's child if it can be written down and read back.
+
+    Raises
+    ------
+    ArgumentError
+        If it is empty, too long, or has characters that do not print.
+    """
+    if value and value.isprintable() and len(value) <= _LONGEST_NAME:
+        return value
+    raise ArgumentError(
+        f"{quoted(value)} is not {what}", f"write 1 to {_LONGEST_NAME} printable characters"
+    )
+
+
+def check_bundle(bundle: Resources) -> Resources:
+    """Return a bundle of at least one resource and not absurdly many, else raise ArgumentError."""
+    if not bundle:
+        raise ArgumentError("the bundle is empty", "write at least one resource: <1 cpu>")
+    if len(bundle) > MAX_RESOURCES:
+        raise ArgumentError(f"more than {MAX_RESOURCES} resources in one bundle", "write fewer")
+    return bundle
+
+
+def check_zone(value: str) -> str:
+    """Return an IANA zone name if it is known, else raise ArgumentError with the nearest."""
+    if _ZONE_NAME.fullmatch(value):
+        try:
+            return ZoneInfo(value).key
+        except (KeyError, ValueError, OSError):
+            pass  # unknown, or the name of a directory: answered below
+    found = nearest(value, available_timezones())
+    fix = f"did you mean {found!r}?" if found else "write an IANA name such as Europe/Paris"
+    raise ArgumentError(f"unknown time zone {quoted(value)}", fix)
+
+
+def missing_arguments(operator: str, given: Mapping[str, object]) -> str | None:
+    """Return a message if required arguments are not among `given`, else None."""
+    missing = [name for name in REQUIRED[operator] if name not in given]
+    return f"{operator} needs {' and '.join(missing)}" if missing else None
+
+
+def usage(operator: str) -> str:
+    """Return how an operator is written, with its required arguments."""
+    if operator in VARIADIC:
+        return f"{operator}(e1, e2)"
+    if operator == "graph":
+        return "graph(a: e1, b: e2; a -> b)"
+    names = {"of": "e"}
+    return f"{operator}({', '.join(names.get(name, name) for name in REQUIRED[operator])})"

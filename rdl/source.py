@@ -1,0 +1,77 @@
+"""Any source of a request to its expression: RDL text, RDL as JSON, YARN JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from rdl.errors import MALFORMED, Problem, RdlError, quoted
+from rdl.expressions import Expression
+from rdl.json_codec import from_json
+from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.parser import parse
+from rdl.yarn_codec import from_yarn, is_yarn
+
+
+def read_source(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
+    """Return the expression of a source.
+
+    Parameters
+    ----------
+    value
+        A text (RDL, or JSON if it begins with ``{``) or a JSON object already read.
+
+    Raises
+    ------
+    RdlError
+        With every problem found; spans for RDL text and for text that is not JSON, else pointers.
+    """
+    if isinstance(value, str):
+        if value.lstrip().startswith("{"):
+            return read_source(_read_json(value, limits), limits)
+        return parse(value, limits)
+    if isinstance(value, Mapping):
+        return from_yarn(value, limits).expression if is_yarn(value) else from_json(value, limits)
+    message = "a request is RDL text or a JSON object"
+    raise RdlError((Problem(MALFORMED, message, pointer="", fix="write such as atom(...)"),))
+
+
+def _read_json(text: str, limits: SourceLimits) -> object:
+    if len(text) > limits.max_source:
+        message = f"the text has {len(text)} characters"
+        raise RdlError((Problem(MALFORMED, message, fix=f"write at most {limits.max_source}"),))
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        span = (error.pos, error.pos + 1)
+        problem = Problem(MALFORMED, f"not JSON: {error.msg}", span, fix="write an object {...}")
+        raise RdlError((problem,), text) from error
+    except RecursionError as error:
+        message = f"objects and lists are nested more than {limits.max_depth} deep"
+        raise RdlError((Problem(MALFORMED, message, fix="nest less"),)) from error
+    except _MeaninglessError as error:
+        raise RdlError((Problem(MALFORMED, f"not JSON: {error}"),)) from error
+    except ValueError as error:
+        message = "a number has thousands of digits"
+        raise RdlError((Problem(MALFORMED, message, fix="write fewer"),)) from error
+
+
+class _MeaninglessError(ValueError):
+    """JSON by its grammar, but without one meaning."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; a key given twice would hide what its first value says."""
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _MeaninglessError(f"the key {quoted(name)} is given twice in one object")
+            seen.add(name)
+    return read
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _MeaninglessError(f"{name} is not a number of JSON")

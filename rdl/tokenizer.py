@@ -1,0 +1,70 @@
+"""RDL text to tokens, one at a time: what is never read costs nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Kinds of tokens: the numbers of the groups in `_TOKEN`, so that a match names its own kind.
+PUNCTUATION: Final = 1
+QUANTITY: Final = 2  # 240, 1.5, 90s, 1h30m, 2GiB, 500m
+KEY: Final = 3  # a word with '=' after it
+WORD: Final = 4
+BUNDLE: Final = 5  # <2 GiB memory, 1 cpu>
+STRING: Final = 6  # in double quotes, escapes as in JSON
+INSTANT: Final = 7  # 2026-01-05T09:00:00Z
+END: Final = 8
+OTHER: Final = 9  # a character that starts no token
+
+# Possessive, and no two alternatives start alike: matching is linear whatever the text.
+_SKIP: Final = r"(?:[ \t\r\n]++|\#[^\n]*+)*+"
+
+_TOKEN: Final = re.compile(
+    rf"""{_SKIP}(?:
+      (->|\.\.|[(),;:=+\[\]])
+    | ((?!\d{{4}}-\d\d-\d\d)\d++(?:\.\d++)?+(?:[A-Za-z_]++(?:\d++(?:\.\d++)?+)?+)*+)
+    | ([A-Za-z_](?:[\w./]|-(?!>))*+(?={_SKIP}=))
+    | ([A-Za-z_](?:[\w./]|-(?!>))*+)
+    | (<(?:[^<>();\#]++|\#[^\n]*+)*+>)
+    | ("(?:[^"\\\n]|\\.)*+")
+    | (\d{{4}}-\d\d-\d\d[0-9A-Za-z:.+\-]*+)
+    | (\Z)
+    | (.)
+    )""",
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+
+
+class Tokenizer:
+    """A cursor over the tokens of one source.
+
+    Attributes
+    ----------
+    source
+        The whole text.
+    kind, text
+        The current token.
+    """
+
+    __slots__ = ("_match", "_next", "kind", "source", "text")
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._next = _TOKEN.finditer(source).__next__
+        self.advance()
+
+    def advance(self) -> None:
+        """Step to the next token; past the end the current token stays `END`."""
+        match = self._match = self._next()
+        kind = self.kind = match.lastindex or OTHER
+        self.text: str = match[kind]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """``(start, end)`` of the current token in the source."""
+        return self._match.span(self.kind)
+
+    @property
+    def start(self) -> int:
+        """Start of the current token in the source."""
+        return self._match.start(self.kind)

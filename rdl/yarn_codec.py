@@ -1,0 +1,262 @@
+"""YARN's reservation definitions to expressions.
+
+Each stage is a gang of `min-concurrency` containers that may run several times over, so it is an
+atom with g = multiple = min-concurrency, h = num-containers, l = duration and
+w = num-containers x duration. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rdl.durations import MAX_TIME_MS, MAX_WORK_MS, TimeTextError, instant_of_epoch_ms
+from rdl.errors import MALFORMED, Problem, RdlError, did_you_mean, quoted
+from rdl.expressions import (
+    Absolute,
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Offset,
+    Order,
+    Window,
+)
+from rdl.json_values import escaped
+from rdl.limits import DEFAULT_LIMITS, MOST_PROBLEMS, SourceLimits
+from rdl.operators import MAX_COUNT
+from rdl.resources import MAX_AMOUNT, Resources
+
+DEFINITION: Final = "reservation-definition"
+REQUESTS: Final = "reservation-requests"
+_STAGE: Final = "reservation-request"
+_INTERPRETER: Final = "reservation-request-interpreter"
+
+_DEFINITION_KEYS: Final = (
+    "arrival",
+    "deadline",
+    "reservation-name",
+    "priority",
+    "recurrence-expression",
+    REQUESTS,
+)
+_CONTEXT_KEYS: Final = (DEFINITION, "queue", "reservation-id")
+_STAGE_KEYS: Final = ("duration", "num-containers", "min-concurrency", "capability")
+_DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_ABSENT: Final = 0
+_LONGEST_NAME: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class YarnReservation:
+    """What a reservation definition asks.
+
+    Attributes
+    ----------
+    expression
+        ``window(any | all | order(atoms), arrival, deadline)``, inside an endless `every` anchored
+        at the arrival if it recurs.
+    name
+        The reservation's name, ``""`` if absent.
+    priority
+        As given; 0 if absent.
+    arrival_ms, deadline_ms
+        From 1970-01-01T00:00:00Z.
+    """
+
+    expression: Expression
+    name: str
+    priority: int
+    arrival_ms: int
+    deadline_ms: int
+
+
+def is_yarn(value: Mapping[Any, Any]) -> bool:
+    """Return whether an object is a reservation definition rather than RDL."""
+    return DEFINITION in value or REQUESTS in value
+
+
+def from_yarn(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> YarnReservation:
+    """Return what a reservation definition asks; also one wrapped in a submission's body.
+
+    Numbers may be strings, absent ones are 0, and a single stage may stand without its list, as on
+    YARN's wire.
+
+    Raises
+    ------
+    RdlError
+        With every problem found, each with its JSON pointer.
+    """
+    reader = _YarnReader(limits)
+    try:
+        result = reader.context(value)
+    except _StoppedError:
+        result = None
+    if reader.problems or result is None:
+        raise RdlError(tuple(reader.problems))
+    return result
+
+
+class _StoppedError(Exception):
+    """Nothing more is read; the problems say why."""
+
+
+class _YarnReader:
+    def __init__(self, limits: SourceLimits) -> None:
+        self.limits = limits
+        self.problems: list[Problem] = []
+
+    def context(self, value: object) -> YarnReservation | None:
+        """Read a definition, or the body of a submission around it."""
+        if isinstance(value, Mapping) and DEFINITION in value:
+            self.known_keys(value, _CONTEXT_KEYS, "")
+            return self.definition(value[DEFINITION], f"/{DEFINITION}")
+        return self.definition(value, "")
+
+    def definition(self, value: object, pointer: str) -> YarnReservation | None:
+        body = self.mapping(value, pointer, _DEFINITION_KEYS)
+        arrival = self.whole(body, "arrival", pointer, MAX_TIME_MS)
+        deadline = self.whole(body, "deadline", pointer, MAX_TIME_MS)
+        period = self.whole(body, "recurrence-expression", pointer, MAX_TIME_MS)
+        priority = self.whole(body, "priority", pointer, MAX_COUNT)
+        name = body.get("reservation-name", "")
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME or not name.isprintable():
+            fix = f"write a text of at most {_LONGEST_NAME} printable characters"
+            self.report(f"{pointer}/reservation-name", "the name is not such a text", fix)
+        if deadline <= arrival:
+            fix = "write ms from 1970-01-01T00:00:00Z, the deadline after the arrival"
+            self.report(f"{pointer}/deadline", "the deadline is not after the arrival", fix)
+        stages = self.requests(body.get(REQUESTS), f"{pointer}/{REQUESTS}")
+        if self.problems or stages is None:
+            return None
+        expression = self.timed(stages, arrival, deadline, period)
+        return YarnReservation(expression, str(name), priority, arrival, deadline)
+
+    def timed(self, stages: Expression, arrival: int, deadline: int, period: int) -> Expression:
+        """Put the stages into their window, and the window into its recurrence."""
+        try:
+            start, end = instant_of_epoch_ms(arrival), instant_of_epoch_ms(deadline)
+        except TimeTextError as error:
+            self.report("/deadline", error.message, error.fix)
+            raise _StoppedError from error
+        if period == 0:
+            return Window(Absolute(start), Absolute(end), stages)
+        # Inside `every` times count from the start of the period, which is the arrival.
+        inside = Window(Offset(0), Offset(deadline - arrival), stages)
+        return Every(period, inside, anchor=Absolute(start))
+
+    def requests(self, value: object, pointer: str) -> Expression | None:
+        if value is None:
+            fix = "write at least one reservation-request"
+            self.report(pointer, "the definition has no reservation-requests", fix)
+            return None
+        body = self.mapping(value, pointer, (_INTERPRETER, _STAGE))
+        kind = self.whole(body, _INTERPRETER, pointer, MAX_COUNT)
+        if kind > 3:
+            fix = "write 0 (any), 1 (all), 2 (order) or 3 (order without gaps)"
+            self.report(f"{pointer}/{_INTERPRETER}", f"{kind} is no interpreter", fix)
+        stages = body.get(_STAGE)
+        listed = [stages] if isinstance(stages, Mapping) else stages
+        inside = f"{pointer}/{_STAGE}"
+        if not isinstance(listed, list | tuple) or not listed:
+            self.report(inside, "the definition has no stages", "write at least one")
+            return None
+        self.within(kind, len(listed), inside)
+        atoms = [
+            self.stage(stage, inside if stages is stage else f"{inside}/{index}")
+            for index, stage in enumerate(listed)
+        ]
+        good = tuple(atom for atom in atoms if atom is not None)
+        return None if self.problems else _joined(kind, good)
+
+    def within(self, kind: int, count: int, pointer: str) -> None:
+        """Stop if there are more stages than the limits allow."""
+        most = self.limits.max_options if kind == 0 else self.limits.max_atoms
+        if count > most:
+            self.report(pointer, f"the definition has {count} stages", f"write at most {most}")
+            raise _StoppedError
+
+    def stage(self, value: object, pointer: str) -> Atom | None:
+        before = len(self.problems)
+        body = self.mapping(value, pointer, _STAGE_KEYS)
+        duration = self.positive(body, "duration", pointer, MAX_TIME_MS)
+        containers = self.positive(body, "num-containers", pointer, MAX_COUNT)
+        gang = self.positive(body, "min-concurrency", pointer, MAX_COUNT)
+        bundle = self.capability(body.get("capability"), f"{pointer}/capability")
+        if len(self.problems) > before:
+            return None
+        if containers % gang:
+            where = f"{pointer}/num-containers"
+            fix = (
+                f"write {containers - containers % gang or gang} or {-(-containers // gang) * gang}"
+            )
+            message = f"{containers} containers are no multiple of min-concurrency {gang}"
+            self.report(where, message, fix)
+            return None
+        if containers * duration > MAX_WORK_MS:
+            self.report(pointer, "num-containers times duration is too large", "write less")
+            return None
+        return Atom(bundle, gang, containers, duration, containers * duration, multiple=gang)
+
+    def capability(self, value: object, pointer: str) -> Resources:
+        body = self.mapping(value, pointer, ("memory", "vCores"))
+        memory = self.whole(body, "memory", pointer, MAX_AMOUNT)
+        cores = self.whole(body, "vCores", pointer, MAX_AMOUNT // 1000)
+        if memory == cores == 0 and isinstance(value, Mapping):
+            self.report(pointer, "the capability is empty", 'write {"memory": 1024, "vCores": 1}')
+        return Resources.of({"memory": memory, "cpu": cores * 1000})
+
+    def mapping(self, value: object, pointer: str, known: tuple[str, ...]) -> Mapping[Any, Any]:
+        """Return an object whose keys are known; an empty one where a problem was reported."""
+        if isinstance(value, Mapping):
+            self.known_keys(value, known, pointer)
+            return value
+        name = pointer.rsplit("/", 1)[-1] or DEFINITION
+        self.report(pointer, f"{name} is not an object", f"its keys are {', '.join(known)}")
+        raise _StoppedError
+
+    def known_keys(self, value: Mapping[Any, Any], known: tuple[str, ...], pointer: str) -> None:
+        for key in value:
+            if key not in known:
+                fix = did_you_mean(str(key), known)
+                self.report(f"{pointer}/{escaped(key)}", f"unknown key {quoted(str(key))}", fix)
+
+    def positive(self, body: Mapping[Any, Any], key: str, pointer: str, most: int) -> int:
+        """Return a whole number from 1."""
+        before = len(self.problems)
+        value = self.whole(body, key, pointer, most)
+        if value < 1 and len(self.problems) == before:
+            self.report(f"{pointer}/{key}", f"{key} is 0 or absent", "write at least 1")
+        return value
+
+    def whole(self, body: Mapping[Any, Any], key: str, pointer: str, most: int) -> int:
+        """Return a whole number, also from its digits as a string; absent is 0."""
+        raw = body.get(key, _ABSENT)
+        if isinstance(raw, str) and _DIGITS.fullmatch(raw):
+            raw = int(raw)
+        if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw <= most:
+            fix = f"write a whole number from 0 to {most}"
+            self.report(f"{pointer}/{key}", f"{key} is not such a number", fix)
+            return 0
+        return raw
+
+    def report(self, pointer: str, message: str, fix: str) -> None:
+        self.problems.append(Problem(MALFORMED, message, pointer=pointer, fix=fix))
+        if len(self.problems) >= MOST_PROBLEMS:
+            raise _StoppedError
+
+
+def _joined(kind: int, atoms: tuple[Atom, ...]) -> Expression:
+    match kind:
+        case 0:
+            return AnyOf(atoms)
+        case 1:
+            return AllOf(atoms)
+        case 2:
+            return Order(atoms)
+        case _:
+            return Order(atoms, Gap(0, 0))
