@@ -128,7 +128,7 @@ _KIND = 4
 _LO = 5
 _HI = 6
 _LEAPS = 7
-_FULL = 8  # row scratch is too small
+ROWS_FULL: Final = 8  # row scratch is too small
 _FIRM = 9  # the failure does not depend on what this request placed before
 _PHASE = 10  # how other options of `any` are chosen: 1 follows failures, 2 counts combinations
 STATE_CELLS: Final = 12
@@ -1284,7 +1284,7 @@ def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
     begin = s.state[_ROWS]
     count = _emit(atom, s.steps[_X], first, last, run.columns, s.rows, begin)
     if count < 0:
-        s.state[_FULL] = 1
+        s.state[ROWS_FULL] = 1
         _fail(s, a, NO_ROOM, atom.lo, atom.hi)
         return False
     _take(p, g.shifts, atom.demand, atom.shift_first, atom.shift_end, s.rows, begin, count, 1)
@@ -1347,7 +1347,7 @@ def _leap(p: Profile, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
 def _traverse(p: Profile, g: Graph, run: Run, s: Scratch) -> bool:
     """Place every atom of a request, successors before predecessors."""
     n = g.vertices.shape[0]
-    s.state[_ROWS], s.state[_STACKED], s.state[_LEAPS], s.state[_FULL] = 0, 0, 0, 0
+    s.state[_ROWS], s.state[_STACKED], s.state[_LEAPS], s.state[ROWS_FULL] = 0, 0, 0, 0
     s.state[_FIRM] = 0
     for v in range(n):
         s.vertex[_CAP, v] = _FAR
@@ -1362,7 +1362,7 @@ def _traverse(p: Profile, g: Graph, run: Run, s: Scratch) -> bool:
             # Nothing of this request stands in the way: no other traversal can place the atom.
             complete = run.strategy != HEADROOM_ONLY and run.strategy != PAPER
             alone = s.state[_STACKED] == 0 and s.state[_LEAPS] == 0
-            s.state[_FIRM] = 1 if alone and complete and not s.state[_FULL] else 0
+            s.state[_FIRM] = 1 if alone and complete and not s.state[ROWS_FULL] else 0
             return False
         broken = _close(g, run, s, a)
         if broken == -2 or (broken >= 0 and not _leap(p, g, run, s, broken)):
@@ -1506,10 +1506,10 @@ def _try_passes(  # type: ignore[type-arg]
         if _traverse(p, g, now, s):
             status[OUTCOME], status[STRATEGY] = PLACED, passes[q]
             return True
-        if status[OUTCOME] == PENDING and not s.state[_FULL]:
+        if status[OUTCOME] == PENDING and not s.state[ROWS_FULL]:
             _explain(p, g, now, s, status)
         _undo(p, g, now, s, 0)
-        if s.state[_FULL] or s.state[_FIRM]:
+        if s.state[ROWS_FULL] or s.state[_FIRM]:
             return False
     return False
 
@@ -1540,7 +1540,7 @@ def _place_request(  # type: ignore[type-arg]
                 _undo(p, g, run, s, 0)
                 return False
             return True
-        if s.state[_FULL]:
+        if s.state[ROWS_FULL]:
             return False
         if not choices or not _next_options(g, s, passes[0] == PAPER):
             return True

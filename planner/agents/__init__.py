@@ -1,0 +1,43 @@
+"""Agents by the name that users type; each is imported only when asked for."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Final
+
+from planner.agent import Agent
+
+_HOMES: Final = {
+    "gree": "planner.agents.gree:GREE",
+    "gree-paper": "planner.agents.gree:GREE_PAPER",
+    "gree-l": "planner.agents.gree_l:GREE_L",
+    "aligned": "planner.agents.aligned:ALIGNED",
+    "aligned-early": "planner.agents.aligned:ALIGNED_EARLY",
+    "earliest": "planner.agents.gree:EARLIEST",
+    "portfolio": "planner.agents.portfolio:PORTFOLIO",
+}
+
+#: All agents, the reference of comparisons first.
+AGENT_NAMES: Final = tuple(_HOMES)
+
+#: The agent of whoever names none (planning.md).
+DEFAULT_AGENT: Final = "gree-l"
+
+
+def agent_named(name: str) -> Agent:
+    """Return an agent by name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such agent; the message names the nearest, or all.
+    """
+    home = _HOMES.get(name)
+    if home is None:
+        near = get_close_matches(name, AGENT_NAMES, n=1)
+        known = near[0] if near else ", ".join(AGENT_NAMES)
+        raise ValueError(f"there is no agent {name!r}; write {known}")
+    module, _, constant = home.partition(":")
+    agent: Agent = getattr(import_module(module), constant)
+    return agent
