@@ -35,6 +35,7 @@ from rdl.resources import Resources
 from rdl.satisfaction import Violation, check
 from rdl.satisfaction_atoms import asked, least_work, shortest_lease
 from rdl.satisfaction_periods import first_instant
+from rdl.shapes import least_reachable
 from rdl.time_grid import TimeGrid
 
 CORE = Resources.of({"cpu": 1000})
@@ -186,13 +187,12 @@ def test_joint_rounding_agrees_with_the_time_grid() -> None:
 
 def test_reachability_agrees_with_the_compiler() -> None:
     """The oracle's least reachable work and the compiler's are the same, computed apart."""
-    shapes = pytest.importorskip("rdl.shapes")
     for minimum, maximum, multiple in itertools.product(range(1, 7), range(1, 14), (1, 2, 3)):
         if maximum < minimum or minimum % multiple or maximum % multiple:
             continue
         for lease, work in itertools.product((1, 2, 3, 5), range(1, 120, 3)):
             numbers = (minimum, maximum, multiple, lease, work)
-            theirs = shapes.least_reachable(*numbers)
+            theirs = least_reachable(*numbers)
             mine = asked(atom(minimum, maximum, lease, work, multiple), SECOND)[1]
             assert mine == theirs, numbers
 
