@@ -31,6 +31,7 @@ _MOST_CHARACTERS: Final = 60
 _UNIT_LIST = "s, m, h, d or w"
 _EXAMPLES = "write seconds (90, 1.5) or a duration such as 90s, 15m, 1h30m, 2d"
 _INSTANT_EXAMPLES = "write seconds (90), a duration (2h), +2h or 2026-01-05T09:00:00Z"
+_SIMPLE = re.compile(r"([0-9]{1,15})([smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z_]*)")
 _COMPOUND = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[A-Za-z_]+)*+(?:[0-9]+(?:\.[0-9]+)?)?")
@@ -68,6 +69,8 @@ def parse_duration(text: str, limit_ms: int = MAX_TIME_MS) -> int:
     """
     if text.isdecimal() and text.isascii() and len(text) < 16:
         return _bounded(int(text) * 1000, text, limit_ms)
+    if (simple := _SIMPLE.fullmatch(text)) is not None:
+        return _bounded(int(simple[1]) * UNITS_MS[simple[2]], text, limit_ms)
     if len(text) > _MOST_CHARACTERS:
         raise TimeTextError(f"{quoted(text)} is not a duration", _EXAMPLES)
     if _NUMBER.fullmatch(text):

@@ -143,7 +143,7 @@ def build(
             if prefer is not None and len(prefer) != len(children):
                 message = f"prefer has {len(prefer)} values for {len(children)} options"
                 raise ArgumentError(message, "write one in (0, 1] for each option", "prefer")
-            return AnyOf(tuple(children), prefer, span)
+            return AnyOf(tuple(children), prefer or None, span)
         case "all":
             return AllOf(tuple(children), span)
         case "order":
