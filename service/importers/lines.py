@@ -18,7 +18,7 @@ CONTAINER_MEMORY_GIB = 2
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; the message names file, line and what would be right."""
+    """A trace that cannot be read; the message names the line and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ def open_trace(path: str) -> Iterator[str]:
             raw = gzip.decompress(raw)
         text = raw.decode("utf-8")
     except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from error
+        raise TraceError(str(error.strerror or error)) from error
     except (UnicodeDecodeError, EOFError) as error:
-        raise TraceError(f"{path}: not text in UTF-8, plain or gzipped ({error})") from error
+        raise TraceError(f"not text in UTF-8, plain or gzipped ({error})") from error
     yield from io.StringIO(text)
 
 
@@ -112,17 +112,19 @@ def to_json_lines(lines: Iterable[Mapping[str, object]]) -> Iterator[str]:
         yield json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
-def cluster_toml(pool: Pool, *, step_s: int, horizon_s: int, comment: str = "") -> str:
+def cluster_toml(pool: Pool, imported: Imported, *, comment: str, origin: str | None = None) -> str:
     """Return the text of a cluster file with one group of machines.
 
-    The horizon is rounded up to a whole number of steps.
+    The horizon is the last deadline, rounded up to a whole number of steps.
     """
-    horizon = -(-horizon_s // step_s) * step_s
-    head = f"# {comment}\n" if comment else ""
+    horizon = max(1, -(-imported.end_s // imported.step_s)) * imported.step_s
+    day = f'origin = "{origin}"\n' if origin else ""
+    names = sorted({str(line["queue"]) for line in imported.lines if "queue" in line})
+    queues = "".join(f"\n[[queues]]\nname = {json.dumps(name)}\n" for name in names)
     return (
-        f'{head}step = "{step_s}s"\nhorizon = "{horizon}s"\n\n'
+        f'# {comment}\nstep = "{imported.step_s}s"\nhorizon = "{horizon}s"\n{day}\n'
         f'[[machines]]\nname = "standard"\ncount = {pool.machines}\n'
-        f'resources = {{ cpu = {pool.cores}, memory = "{pool.memory_gib} GiB" }}\n'
+        f'resources = {{ cpu = {pool.cores}, memory = "{pool.memory_gib} GiB" }}\n{queues}'
     )
 
 

@@ -1,0 +1,1 @@
+"""The command line: `agenda`, one file a command, imported only when it is run."""

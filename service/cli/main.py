@@ -1,0 +1,41 @@
+"""The `agenda` command: names and one-line helps of its parts, without importing them."""
+
+from __future__ import annotations
+
+import click
+
+from service.cli.lazy import AgendaGroup, Part
+
+#: Name -> where it is and what it does, in the order that help shows.
+PARTS = (
+    Part("demo", "service.cli.demo:demo", "Serve the example day on loopback and show the result."),
+    Part("rdl", "service.cli.rdl:rdl", "Check requests written in RDL."),
+    Part("plan", "service.cli.plan:plan", "Plan a workload on a cluster."),
+    Part("validate", "service.cli.validate:validate", "Re-check a whole Plan from nothing."),
+    Part("compare", "service.cli.compare:compare", "Plan with several agents, side by side."),
+    Part("plan-diff", "service.cli.plan_diff:plan_diff", "Say what changed between two Plans."),
+    Part("import", "service.cli.importing:import_", "Turn traces into workloads."),
+    Part("serve", "service.cli.serve:serve", "Run the service."),
+    Part("submit", "service.cli.reservations:submit", "Ask a server for reservations."),
+    Part("list", "service.cli.reservations:list_", "List a server's reservations."),
+    Part("show", "service.cli.reservations:show", "Show one reservation of a server."),
+    Part("cancel", "service.cli.reservations:cancel", "Cancel a reservation of a server."),
+)
+
+
+@click.group(
+    cls=AgendaGroup,
+    parts=PARTS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="cluster-agenda", prog_name="agenda")
+def main() -> None:
+    """Plan the future of a shared cluster.
+
+    Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit; plan --strict), 4 stopped with nothing
+    written. Only the answer goes to standard output; progress and messages go to standard error.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Values of options, read with Agenda's own readers: durations, ranges, existing files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
+WRITABLE = click.Path(dir_okay=False, path_type=Path)
+
+
+def duration(value: str | int) -> int:
+    """Return seconds or ``90s 15m 4h 2d 1w 1h30m`` in milliseconds; not zero.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    milliseconds = offset(value)
+    if milliseconds < 1:
+        raise click.BadParameter(f"{value} is not a positive duration")
+    return milliseconds
+
+
+def offset(value: str | int) -> int:
+    """Return a duration in milliseconds; zero is allowed.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    from rdl.durations import TimeTextError, parse_duration
+
+    if isinstance(value, int):
+        return value
+    try:
+        return parse_duration(value.strip())
+    except TimeTextError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def span(value: str | tuple[float, float]) -> tuple[float, float]:
+    """Return ``low..high``, zero or more each; one number stands for both.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    if isinstance(value, tuple):
+        return value
+    low, dots, high = value.partition("..")
+    try:
+        pair = float(low), float(high if dots else low)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a range; write 0.1..3") from error
+    if not 0 <= pair[0] <= pair[1] < float("inf"):
+        raise click.BadParameter(f"{value!r}: the first is zero or more, the second no less")
+    return pair
+
+
+def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return words separated by commas, each once.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is empty or given twice.
+    """
+    if isinstance(value, tuple):
+        return value
+    words = tuple(word.strip() for word in value.split(","))
+    if not all(words):
+        raise click.BadParameter(f"{value!r}: write names separated by commas")
+    if len(set(words)) < len(words):
+        raise click.BadParameter(f"{value!r}: give each name once")
+    return words

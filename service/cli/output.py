@@ -1,0 +1,80 @@
+"""What commands print: one answer on standard output, as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TABLE, JSON, CSV = "table", "json", "csv"
+
+
+def format_option(*forms: str) -> Callable[[F], F]:
+    """Return the ``-o`` option, offering `forms` (all three when none are given)."""
+    offered = forms or (TABLE, JSON, CSV)
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(offered),
+        default=offered[0],
+        show_default=True,
+        help="How the answer is printed.",
+    )
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document, indented, keys in the order given."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows as CSV (RFC 4180 quoting, plain newlines); None is an empty field."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    click.echo(buffer.getvalue(), nl=False)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print an aligned table: numbers to the right, text to the left; None is a dash."""
+    click.echo(table_text(header, rows), nl=False)
+
+
+def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return what :func:`print_table` prints."""
+    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    right = [_is_numeric([row[column] for row in rows]) for column in range(len(header))]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+def _is_numeric(values: Sequence[object]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, int | float) for value in present)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.1f}"
+    return str(value)

@@ -1,0 +1,145 @@
+"""`agenda rdl check`: compile a request and say what it is, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.codes import DONE, ERROR
+from service.cli.lazy import LazyGroup
+from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset
+from service.cli.output import JSON, TABLE, format_option, print_json
+from service.cli.trouble import Trouble, tells_trouble
+
+if TYPE_CHECKING:
+    from rdl.compiler import CompileContext
+    from rdl.errors import RdlError
+    from rdl.expressions import Expression
+    from rdl.work_graph import WorkGraph
+
+
+@click.group(cls=LazyGroup)
+def rdl() -> None:
+    """Check requests written in RDL."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """The grid and the machines a request is checked against."""
+
+    cluster: Path | None
+    step_ms: int
+    horizon_ms: int
+    submitted_ms: int
+    exact_work: bool
+
+    def context(self) -> CompileContext:
+        from rdl.compiler import CompileContext
+        from rdl.time_grid import TimeGrid
+
+        if self.cluster is None:
+            grid = TimeGrid(self.step_ms, max(1, self.horizon_ms // self.step_ms))
+            return CompileContext(grid, self.submitted_ms, exact_work=self.exact_work)
+        from planner.files import read_cluster
+
+        cluster = read_cluster(self.cluster)
+        return CompileContext(
+            cluster.grid(),
+            self.submitted_ms,
+            machines=cluster.shapes(),
+            max_period_ms=cluster.max_period_ms,
+            exact_work=self.exact_work,
+        )
+
+
+@rdl.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@click.option("--cluster", type=READABLE, help="Check against this cluster's grid and machines.")
+@click.option("--step", type=duration, default="60s", show_default=True, help="Without --cluster.")
+@click.option("--horizon", type=duration, default="24h", show_default=True, help="The same.")
+@click.option("--submitted", type=offset, default="0", help="When it is asked for.")
+@click.option("--exact-work", is_flag=True, help="Unreachable work is an error, not rounded up.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def check(
+    file: str,
+    cluster: Path | None,
+    step: int,
+    horizon: int,
+    submitted: int,
+    exact_work: bool,
+    form: str,
+) -> int:
+    """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
+
+    Prints the canonical text and notes on what the grid made of the numbers. All problems are told
+    at once, each with where it is; the exit code is then 1.
+    """
+    from rdl.errors import RdlError
+
+    text = _read_text(file)
+    context = _Where(cluster, step, horizon, submitted, exact_work).context()
+    try:
+        expression, graph = _compile(text, context)
+    except RdlError as error:
+        _tell_problems(error, file, form)
+        return ERROR
+    _tell_expression(expression, graph, form)
+    return DONE
+
+
+def _compile(text: str, context: CompileContext) -> tuple[Expression, WorkGraph]:
+    from rdl.compiler import compile_expression
+    from rdl.source import read_source
+
+    expression = read_source(text, context.limits)
+    # Spans point into RDL text only; problems of JSON carry pointers.
+    spans_into = None if text.lstrip().startswith("{") else text
+    return expression, compile_expression(expression, context, spans_into)
+
+
+def _read_text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Trouble(f"{file}: not UTF-8 text ({error.reason})") from error
+
+
+def _tell_problems(error: RdlError, file: str, form: str) -> None:
+    if form == JSON:
+        print_json(
+            {
+                "valid": False,
+                "code": error.code,
+                "errors": [problem.to_json() for problem in error.problems],
+            }
+        )
+    else:
+        count = len(error.problems)
+        click.echo(f"{file}: {count} problem{'s' if count > 1 else ''}", err=True)
+        click.echo(str(error), err=True)
+
+
+def _tell_expression(expression: Expression, graph: WorkGraph, form: str) -> None:
+    from rdl.formatter import format_expression
+    from rdl.json_codec import to_json
+
+    canonical = format_expression(expression)
+    if form == JSON:
+        print_json(
+            {
+                "valid": True,
+                "canonical": canonical,
+                "json": to_json(expression),
+                "notes": list(graph.notes),
+                "atoms": len(graph.atoms),
+            }
+        )
+        return
+    click.echo(canonical)
+    for note in graph.notes:
+        click.echo(f"note: {note}")

@@ -1,0 +1,88 @@
+"""Long work on a terminal: progress on standard error, ^C keeps the best so far."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+_LEAST_STEPS = 2  # work that is over in one call needs no bar
+
+
+@dataclass(slots=True)
+class Run:
+    """What an agent is given to stop early and to tell how far it is.
+
+    Attributes
+    ----------
+    stopped
+        Set by the first ^C.
+    bar, task
+        What rich shows, or None when standard error is not a terminal.
+    """
+
+    stopped: threading.Event = field(default_factory=threading.Event)
+    bar: Any = None
+    task: Any = None
+
+    def stop(self) -> bool:
+        """Return whether the work should end with the best so far."""
+        return self.stopped.is_set()
+
+    def progress(self, done: int, total: int) -> None:
+        """Show `done` of `total`; nothing when standard error is not a terminal."""
+        if self.bar is not None and total >= _LEAST_STEPS:
+            self.bar.update(self.task, completed=done, total=total, visible=True)
+
+
+@contextmanager
+def running(what: str) -> Iterator[Run]:
+    """Run long work: the first ^C asks it to stop, the second ends it at once.
+
+    Outside the main thread (tests, embedding) signals are left alone.
+    """
+    run = Run()
+    with _interrupts(run.stopped), _bar(what, run):
+        yield run
+
+
+@contextmanager
+def _interrupts(stopped: threading.Event) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        sys.stderr.write("\nstopping with the best so far; ^C again to give up\n")
+
+    before: Callable[[int, FrameType | None], Any] | int | None
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bar(what: str, run: Run) -> Iterator[None]:
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    count = "{task.completed:,.0f} of {task.total:,.0f}"
+    bar = Progress(
+        *Progress.get_default_columns(), count, console=Console(stderr=True), transient=True
+    )
+    run.bar, run.task = bar, bar.add_task(what, total=None, visible=False)
+    with bar:
+        yield

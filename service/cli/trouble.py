@@ -1,0 +1,55 @@
+"""Bad input as messages: where it is and what would be right, on standard error, exit code 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OURS = frozenset({"rdl", "lp", "planner", "dispatch", "service"})
+
+
+class Trouble(click.ClickException):
+    """An error for the user; the message is complete, exit code 1."""
+
+    def show(self, file: Any = None) -> None:
+        """Write the message to standard error."""
+        click.echo(f"agenda: {self.format_message()}", file=file, err=True)
+
+
+def tells_trouble(function: F) -> F:
+    """Turn malformed input and missing files into messages; anything else stays an exception.
+
+    Malformed input is a ValueError of Agenda's own everywhere (RdlError, FileError, TraceError,
+    PictureError, AmountError ...), with a message that says where and what would be right. A
+    ValueError of anyone else is a fault of ours and keeps its traceback.
+    """
+
+    @wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        with trouble():
+            return function(*args, **options)
+
+    return cast("F", wrapper)
+
+
+@contextmanager
+def trouble(where: str = "") -> Iterator[None]:
+    """Inside, malformed input and failing files become `Trouble`; `where` begins the message."""
+    head = f"{where}: " if where else ""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else head
+        raise Trouble(f"{name}{error.strerror or error}") from error
+    except ValueError as error:
+        if type(error).__module__.partition(".")[0] not in _OURS:
+            raise
+        raise Trouble(f"{head}{error}") from error
