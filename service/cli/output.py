@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from service.pictures.cells import cell_text
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 TABLE, JSON, CSV = "table", "json", "csv"
@@ -50,7 +52,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return what :func:`print_table` prints."""
-    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    cells = [list(header), *([cell_text(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     right = [_is_numeric([row[column] for row in rows]) for column in range(len(header))]
     lines = []
@@ -66,15 +68,3 @@ def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def _is_numeric(values: Sequence[object]) -> bool:
     present = [value for value in values if value is not None]
     return bool(present) and all(isinstance(value, int | float) for value in present)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.1f}"
-    return str(value)

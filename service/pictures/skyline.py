@@ -25,7 +25,9 @@ _COLOURS = (
 )  # fmt: skip
 _INK = "#222222"
 _FAINT = "#777777"
-_SHOWN_REFUSALS = 18
+_SHOWN_REFUSALS = 24
+_LEGEND_LINE = 0.19  # inches a line of the legend takes
+_LIST_LINE = 0.16  # inches a line of the refused list takes
 _FORMATS = (".svg", ".png")
 
 #: The same document gives the same file: no date, fixed ids, text kept as text.
@@ -101,7 +103,7 @@ def _rendered(figure: Figure, kind: str) -> bytes:
 def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
     from matplotlib.figure import Figure
 
-    heights = [3.0] + [1.9] * (len(data.panels) - 1)
+    heights = [3.2] + [1.9] * (len(data.panels) - 1)
     figure = Figure(figsize=(13.0, 1.6 + sum(heights)), layout="constrained")
     grid = figure.add_gridspec(len(data.panels), 2, width_ratios=(10, 3.2), height_ratios=heights)
     _title(figure, document)
@@ -111,9 +113,8 @@ def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
         first = first or axes
         _draw_panel(axes, panel, data.edges)
         axes.tick_params(labelbottom=row == len(data.panels) - 1)
-    if first is not None:
-        _label_time(figure.axes[-1], document, data)
-    _draw_side(figure.add_subplot(grid[:, 1]), data)
+    _label_time(figure.axes[-1], document, data)
+    _draw_side(figure.add_subplot(grid[:, 1]), data, sum(heights))
     return figure
 
 
@@ -209,40 +210,40 @@ def _label_time(axes: Axes, document: Mapping[str, object], data: SkylineData) -
         axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 6, 10], integer=True))
 
 
-def _draw_side(axes: Axes, data: SkylineData) -> None:
-    """Write the legend and the refused list beside the panels."""
+def _draw_side(axes: Axes, data: SkylineData, inches: float) -> None:
+    """Write the legend and the refused list beside panels that are `inches` high."""
     from matplotlib.patches import Patch
 
     axes.set_axis_off()
     handles = [Patch(color=_COLOURS[index]) for index in range(len(data.layers))]
     names = [f"{_cut(x.name, 24)}  {x.accepted:,}/{x.requests:,}" for x in data.layers]
-    handles.append(Patch(facecolor="white", edgecolor=_INK))
     legend = axes.legend(
-        handles[::-1] if not names else [*handles[:-1][::-1], handles[-1]],
+        [*handles[::-1], Patch(facecolor="white", edgecolor=_INK)],
         [*names[::-1], "capacity"],
         title="tenant  accepted/asked",
         loc="upper left",
         bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.0,
         frameon=False,
         alignment="left",
     )
     legend.get_title().set_fontweight("bold")
-    _write_refusals(axes, data, top=1.0 - 0.027 * (len(names) + 4))
+    used = _LEGEND_LINE * (len(names) + 3)
+    room = int((inches - used) / _LIST_LINE) - len(data.codes) - 4
+    text = _refused_text(data, max(0, min(room, _SHOWN_REFUSALS)))
+    head = f"refused  {len(data.refusals):,}"
+    axes.text(0.02, 1.0 - used / inches, head, va="top", weight="bold", transform=axes.transAxes)
+    below = 1.0 - (used + 1.4 * _LEGEND_LINE) / inches
+    axes.text(0.02, below, text, va="top", fontsize=8, transform=axes.transAxes, linespacing=1.25)
 
 
-def _write_refusals(axes: Axes, data: SkylineData, top: float) -> None:
-    total = len(data.refusals)
-    counts = "\n".join(f"{count:,} {code}" for code, count in data.codes) or "none"
-    lines = [_refusal_line(refusal) for refusal in data.refusals[:_SHOWN_REFUSALS]]
-    if total > len(lines):
-        lines.append(f"... and {total - len(lines):,} more")
-    axes.text(
-        0.02, top, f"refused  {total:,}", va="top", fontweight="bold", transform=axes.transAxes
-    )
-    body = counts + ("\n\n" + "\n".join(lines) if lines else "")
-    axes.text(
-        0.02, top - 0.045, body, va="top", fontsize=8, transform=axes.transAxes, linespacing=1.25
-    )
+def _refused_text(data: SkylineData, shown: int) -> str:
+    counts = [f"{count:,} {code}" for code, count in data.codes] or ["none"]
+    listed = [_refusal_line(refusal) for refusal in data.refusals[:shown]]
+    left = len(data.refusals) - len(listed)
+    if listed and left:
+        listed.append(f"... and {left:,} more")
+    return "\n".join([*counts, "", *listed])
 
 
 def _refusal_line(refusal: Mapping[str, Any]) -> str:

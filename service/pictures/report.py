@@ -1,0 +1,79 @@
+"""A comparison of agents as one HTML page that needs nothing else: tables and skylines inline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from service.pictures.cells import cell_text
+from service.pictures.skyline import skyline_svg
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
+       margin: 2rem auto; max-width: 84rem; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .25rem .9rem; border-bottom: 1px solid #ddd; text-align: left; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+tr.base { background: #f4f6f8; }
+svg { width: 100%; height: auto; }
+.note { color: #666; }
+"""
+
+#: Rows of a long table that a page still shows well.
+MOST_ROWS = 200
+
+
+def table_html(
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, base: int | None = None
+) -> str:
+    """Return a table; numbers stand to the right, row `base` is marked, long tables are cut."""
+    numeric = [
+        any(isinstance(row[column], int | float) for row in rows) for column in range(len(header))
+    ]
+    kind = [' class="number"' if right else "" for right in numeric]
+    head = "".join(f"<th{k}>{escape(name)}</th>" for k, name in zip(kind, header, strict=True))
+    lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
+    for number, row in enumerate(rows[:MOST_ROWS]):
+        cells = "".join(
+            f"<td{k}>{escape(cell_text(value))}</td>" for k, value in zip(kind, row, strict=True)
+        )
+        lines.append(f'<tr class="base">{cells}</tr>' if number == base else f"<tr>{cells}</tr>")
+    lines.append("</tbody></table>")
+    if len(rows) > MOST_ROWS:
+        lines.append(f'<p class="note">and {len(rows) - MOST_ROWS:,} more</p>')
+    return "\n".join(lines)
+
+
+def comparison_html(
+    title: str, tables: Mapping[str, str], documents: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the page of a comparison.
+
+    Parameters
+    ----------
+    title
+        What was planned where.
+    tables
+        HTML of each table by its heading, in the order shown.
+    documents
+        One Plan document an agent; each becomes a skyline.
+    """
+    parts = [f"<h2>{escape(heading)}</h2>\n{table}" for heading, table in tables.items()]
+    parts += [
+        f"<h2>{escape(str(document['agent']))}</h2>\n{_own_ids(skyline_svg(document), number)}"
+        for number, document in enumerate(documents)
+    ]
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _own_ids(svg: str, number: int) -> str:
+    """Make the ids of one picture its own: two pictures on a page must not share clip paths."""
+    for mark in ('id="', "url(#", 'href="#'):
+        svg = svg.replace(mark, f"{mark}s{number}-")
+    return svg
