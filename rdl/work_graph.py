@@ -7,10 +7,14 @@ a window of an atom is never wider than anything around it allows. `any` stays a
 Invariants: `parent[v] > v` for all but the root; the children of a group stand in
 `children[child_first : child_first + child_count]` in written order; every precedence edge joins
 two children of one parent; windows are in steps on `grid`, half-open.
+
+Folding: `order(order)`, `all(all)`, `any(any)` and single children leave one group; windows leave
+none. An `every` with one occurrence leaves its child. A void leaves nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,18 +38,18 @@ START: Final = 2  # tightened window, first step
 END: Final = 3  # tightened window, first step past it
 SHORTEST: Final = 4  # least number of steps from its first to past its last (critical path)
 BUNDLE: Final = 5  # index into `bundles`; atoms only
-MIN_HEIGHT: Final = 6  # g
-MAX_HEIGHT: Final = 7  # h
+MIN_HEIGHT: Final = 6  # g, rounded up to a multiple of k
+MAX_HEIGHT: Final = 7  # h, rounded down to a multiple of k
 MULTIPLE: Final = 8  # k
 LEASE: Final = 9  # l', steps
 WORK: Final = 10  # w'', bundle-steps, reachable
 LABEL: Final = 11  # index into `labels`, -1 = any machine
-SHIFT_FIRST: Final = 12  # atoms: occurrences at start + shifts[SHIFT_FIRST + i]
-SHIFT_COUNT: Final = 13  # 1 (a single shift of 0) outside `every`
+SHIFT_FIRST: Final = 12  # atoms: occurrences at start + shifts[SHIFT_FIRST + i]; EVERY: its own
+SHIFT_COUNT: Final = 13  # 1 (a single shift of 0) outside `every`; groups other than EVERY: 0
 CHILD_FIRST: Final = 14
 CHILD_COUNT: Final = 15
 LAST_SHIFT: Final = 16  # EVERY: steps from the child's end to the end of its last occurrence
-SATISFIABLE: Final = 17  # 0 = an option that no plan can satisfy; never 0 outside `any`
+SATISFIABLE: Final = 17  # 0 = in an option that no plan can satisfy; never 0 outside `any`
 COLUMNS: Final = 18
 
 
@@ -64,9 +68,10 @@ class WorkGraph:
     vertices
         int64[n, COLUMNS], post-order.
     paths
-        Source path of each vertex in `expression` (files.md: children counted, ``@k`` after the
-        child of occurrence k). For a group that several expressions were folded into, the
-        outermost one; an option of `any` keeps the path of the `any`'s child.
+        Source path of each vertex in `expression` (children counted, ``@k`` after the child of
+        occurrence k; ``@0`` where one vertex stands for all occurrences, see `occurrence_path`).
+        An atom or an EVERY has its own path; any other group the path of the outermost expression
+        folded into it.
     children
         int64[sum of child counts]: vertex indices.
     edges
@@ -74,20 +79,27 @@ class WorkGraph:
         `before` to the start of `after`.
     shifts
         int64[s]: offsets of occurrences in steps, ascending from 0 within an atom's slice. Atoms
-        inside `every(..., same_offset=true)` carry one entry an occurrence.
+        inside `every(..., same_offset=true)` carry one entry an occurrence; where such an `every`
+        stands inside another, one for each pair, the inner counted first.
     bundles, labels
         Distinct bundles and machine labels the atoms index.
     prefer
         float64[n]: worth of a vertex as an option of its `any`, 1 elsewhere.
     root_effort
-        float64[n]: mu of greedy.md 2.1 (atom sqrt(w), order sum, all root of the sum of squares,
-        any that of its first satisfiable option): intervals are shared in proportion to it.
+        float64[n]: mu of an interval rule that shares intervals in proportion to it: atom sqrt(w),
+        order the sum, all the root of the sum of squares, graph the sum over its levels of the
+        root of the sum of squares, any that of its first satisfiable option.
     endless
-        Step period of an endless recurrence, or 0. Its shifts reach to the grid's horizon.
+        Period in steps of an endless recurrence (the least common multiple of several), or 0. Its
+        shifts reach to the grid's horizon.
     void
         True for a whole request that is best effort; `vertices` is then empty.
     notes
         What the grid made of the client's numbers, one sentence each.
+    options
+        (vertex, path of an `any`, index of its option): choices that hold in the source where
+        that vertex is placed. They name every `any` of the source, folded ones too; read them with
+        `choices_of`.
     """
 
     expression: Expression
@@ -105,8 +117,52 @@ class WorkGraph:
     endless: int = 0
     void: bool = False
     notes: tuple[str, ...] = field(default=())
+    options: tuple[tuple[int, str, int], ...] = ()
 
     @property
     def atoms(self) -> NDArray[np.int64]:
         """Indices of the atoms, in post-order (= written order)."""
         return np.flatnonzero(self.vertices[:, KIND] == ATOM)
+
+
+def choices_of(graph: WorkGraph, atoms: Iterable[int]) -> dict[str, int]:
+    """Return the option taken by path of each `any` of the source that was reached.
+
+    Parameters
+    ----------
+    atoms
+        Vertices of the atoms that hold an allocation.
+    """
+    if not graph.options:
+        return {}
+    parents = graph.vertices[:, PARENT].tolist()
+    placed: set[int] = set()
+    for atom in atoms:
+        vertex = int(atom)
+        while vertex >= 0 and vertex not in placed:
+            placed.add(vertex)
+            vertex = parents[vertex]
+    return {path: option for vertex, path, option in graph.options if vertex in placed}
+
+
+def occurrence_path(graph: WorkGraph, vertex: int, k: int) -> str:
+    """Return the source path of occurrence `k` (an index into its shifts) of an atom.
+
+    Raises
+    ------
+    IndexError
+        If the atom has no such occurrence.
+    """
+    count = int(graph.vertices[vertex, SHIFT_COUNT])
+    if not 0 <= k < count:
+        raise IndexError(f"atom {vertex} has {count} occurrences, not {k + 1}")
+    path = graph.paths[vertex]
+    above = int(graph.vertices[vertex, PARENT])
+    while above >= 0:
+        row = graph.vertices[above]
+        if row[KIND] == EVERY:
+            k, here = divmod(k, int(row[SHIFT_COUNT]))
+            child = f"{graph.paths[above]}.0@" if graph.paths[above] else "0@"
+            path = f"{child}{here}{path[len(child) + 1 :]}"
+        above = int(row[PARENT])
+    return path
