@@ -10,7 +10,7 @@ function that was imported from another file.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -42,6 +42,10 @@ from rdl.work_graph import (
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
+
+# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
+Int: TypeAlias = Any
+Ints: TypeAlias = Any
 
 OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -258,7 +262,7 @@ class Atom(NamedTuple):
 
 
 @njit(**OPTIONS)
-def _segment_of(segments: I64, t: int) -> int:
+def _segment_of(segments: I64, t: int) -> Int:
     low, high = 0, segments.shape[0] - 2
     while low < high:
         middle = (low + high + 1) // 2
@@ -350,14 +354,14 @@ def _holds(atom: Atom, c: I64) -> bool:
             length = 0
     if length >= atom.lease:
         area += run
-    return area >= atom.work
+    return bool(area >= atom.work)
 
 
 # ---- shapes of one atom -------------------------------------------------------------------------
 
 
 @njit(**OPTIONS)
-def _blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int) -> tuple:  # type: ignore[type-arg]
+def _blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int) -> Ints:
     """Stack whole leases from the right; return (work left, first column, end column).
 
     `ready` is the least column of row `_C` that is filled; columns to its left are read on
@@ -415,7 +419,7 @@ def _blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int
 
 
 @njit(**OPTIONS)
-def _lengthen(atom: Atom, buf: I64, left: int, first: int, last: int) -> tuple:  # type: ignore[type-arg]
+def _lengthen(atom: Atom, buf: I64, left: int, first: int, last: int) -> Ints:
     """Raise `_X` to its neighbours until no work is left; entries only move earlier, exits later.
 
     Row `_C` must be filled over the whole window. Returns (work left, first, end).
@@ -450,7 +454,7 @@ def _lengthen(atom: Atom, buf: I64, left: int, first: int, last: int) -> tuple: 
 
 
 @njit(**OPTIONS)
-def _corners(atom: Atom, work: int, height: int) -> tuple:  # type: ignore[type-arg]
+def _corners(atom: Atom, work: int, height: int) -> Ints:
     """Return (length, cut left, cut right) of `work` as one block, or length 0 if there is none.
 
     The left corner is the late entry of the last leases, the right one the early exit of the
@@ -478,7 +482,7 @@ def _corners(atom: Atom, work: int, height: int) -> tuple:  # type: ignore[type-
 
 
 @njit(**OPTIONS)
-def _draw(atom: Atom, x: I64, work: int, height: int, end: int) -> int:
+def _draw(atom: Atom, x: I64, work: int, height: int, end: int) -> Int:
     """Write the block of `height` that ends at `end` into `x`; return its first column."""
     length, cut_left, cut_right = _corners(atom, work, height)
     upper = height - atom.least
@@ -502,7 +506,7 @@ def _draw(atom: Atom, x: I64, work: int, height: int, end: int) -> int:
 
 
 @njit(**OPTIONS)
-def _low_height(atom: Atom, work: int, length: int, top: int) -> int:
+def _low_height(atom: Atom, work: int, length: int, top: int) -> Int:
     """Return the least height at which `work` is one block within `length`, or 0."""
     height = max(atom.least, (work + length - 1) // length)
     for _ in range(_CORNER_TRIES):
@@ -516,7 +520,7 @@ def _low_height(atom: Atom, work: int, length: int, top: int) -> int:
 
 
 @njit(**OPTIONS)
-def _tall_height(atom: Atom, work: int, length: int, top: int) -> int:
+def _tall_height(atom: Atom, work: int, length: int, top: int) -> Int:
     """Return the greatest height at which `work` is one block within `length`, or 0."""
     height = top
     for _ in range(_CORNER_TRIES):
@@ -535,9 +539,7 @@ _ROOMY = 2
 
 
 @njit(**OPTIONS)
-def _rectangle(  # type: ignore[type-arg]
-    atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim: int
-) -> tuple:
+def _rectangle(atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim: int) -> Ints:
     """Return (height, end) of the best block in [lo, hi) under `free`, height 0 if there is none.
 
     One pass with a stack over the maximal free rectangles: every feasible block lies in one of
@@ -593,7 +595,7 @@ def _rectangle(  # type: ignore[type-arg]
 
 
 @njit(**OPTIONS)
-def _area_under(x: I64, a: int, b: int, height: int) -> int:
+def _area_under(x: I64, a: int, b: int, height: int) -> Int:
     """Return what a window [a, b) of `height` adds to `x`."""
     area = np.int64(0)
     for u in range(a, b):
@@ -603,7 +605,7 @@ def _area_under(x: I64, a: int, b: int, height: int) -> int:
 
 
 @njit(**OPTIONS)
-def _cut(atom: Atom, buf: I64, first: int, last: int, excess: int) -> int:
+def _cut(atom: Atom, buf: I64, first: int, last: int, excess: int) -> Int:
     """Cut `excess` from `_X` at the left ends of runs longer than a lease; return what remains.
 
     Layer j is where x >= j; each of its runs is a set of leases, and cutting one to no less than
@@ -634,7 +636,7 @@ def _cut(atom: Atom, buf: I64, first: int, last: int, excess: int) -> int:
             end = u
             while end < last and y[end] >= high:
                 end += 1
-            take = min(excess, layers * (end - u - atom.lease))
+            take: Int = min(excess, layers * (end - u - atom.lease))
             excess -= take
             q = u
             while take > 0:
@@ -647,7 +649,7 @@ def _cut(atom: Atom, buf: I64, first: int, last: int, excess: int) -> int:
 
 
 @njit(**OPTIONS)
-def _close_union(atom: Atom, buf: I64, i: int, height: int, left: int, stop: int) -> tuple:  # type: ignore[type-arg]
+def _close_union(atom: Atom, buf: I64, i: int, height: int, left: int, stop: int) -> Ints:
     """Add a last window at [i, i + lease) so that exactly `left` is added; (ok, first, end).
 
     Tried at the greatest height that does not overshoot, lengthening for the rest, and one
@@ -685,7 +687,7 @@ def _close_union(atom: Atom, buf: I64, i: int, height: int, left: int, stop: int
 
 
 @njit(**OPTIONS)
-def _union(atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+def _union(atom: Atom, buf: I64) -> Ints:
     """Overlap windows of one lease from the right until they hold the work: (ok, first, end).
 
     Row `_C` must be filled. Bundles held longer than a lease make the latest first step possible
@@ -728,7 +730,7 @@ def _union(atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
 
 
 @njit(**OPTIONS)
-def _remainder_first(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+def _remainder_first(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
     """Place the part that is no whole lease as a rectangle, blocks for the rest; (ok, first, end).
 
     It catches a narrow right end where leases cannot grow. Row `_C` is spoilt when it fails.
@@ -754,7 +756,7 @@ def _remainder_first(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  #
 
 
 @njit(**OPTIONS)
-def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> tuple:  # type: ignore[type-arg]
+def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> Ints:
     """Add `y` on [begin, end) to `x` on [first, last); return the columns of the sum."""
     if first >= last:
         first, last = begin, begin
@@ -769,7 +771,7 @@ def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> tuple: 
 
 
 @njit(**OPTIONS)
-def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
     """Whole leases, then lengthen, rectangle, union, remainder first: (ok, first, end)."""
     left, first, last, ready = _blocks(p, shifts, atom, buf, atom.hi, atom.work)
     if left == 0:
@@ -792,7 +794,7 @@ def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: igno
 
 
 @njit(**OPTIONS)
-def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
     """Union or rectangle, whichever starts later, then the rest of GREE; row `_C` is filled."""
     if not _holds(atom, buf[_C]):
         return False, atom.hi, atom.hi
@@ -812,7 +814,7 @@ def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> tuple:  # type: i
 
 
 @njit(**OPTIONS)
-def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -> tuple:  # type: ignore[type-arg]
+def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -> Ints:
     """Place one block in [start, hi), in twice that, in the whole window: (ok, first, end).
 
     On failure row `_A` is filled over the whole window.
@@ -842,7 +844,7 @@ def _clamp(atom: Atom, buf: I64, level: int) -> None:
 
 
 @njit(**OPTIONS)
-def _union_area(atom: Atom, buf: I64) -> int:
+def _union_area(atom: Atom, buf: I64) -> Int:
     """Return the area of the union of all windows of one lease under `_C` (its opening)."""
     c, y = buf[_C], buf[_Y]
     qi, qv = buf[_QI], buf[_QV]
@@ -874,7 +876,7 @@ def _union_area(atom: Atom, buf: I64) -> int:
 
 
 @njit(**OPTIONS)
-def _level(atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
+def _level(atom: Atom, buf: I64) -> Ints:
     """Place under the highest level of headroom that still holds the work: (ok, first, end).
 
     Row `_A` is filled.
@@ -902,7 +904,7 @@ def _level(atom: Atom, buf: I64) -> tuple:  # type: ignore[type-arg]
 
 
 @njit(**OPTIONS)
-def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int) -> tuple:  # type: ignore[type-arg]
+def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int) -> Ints:
     """Write the atom's heights into `_X`; return (ok, first column, end column)."""
     if strategy == PAPER:
         left, first, last, _ready = _blocks(p, shifts, atom, buf, atom.hi, atom.work)
@@ -930,10 +932,11 @@ def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: 
 
 
 @njit(**OPTIONS)
-def _take(p: Profile, shifts: I64, demand: int, s0: int, s1: int, rows: I64, r0: int, r1: int, sign: int) -> None:  # type: ignore[type-arg]
+def _take(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign: int) -> None:
     """Subtract (sign 1) or give back (-1) rows [r0, r1) of one atom in every occurrence."""
     columns = p.free.shape[1]
-    for s in range(s0, s1):
+    demand = atom.demand
+    for s in range(atom.shift_first, atom.shift_end):
         move = shifts[s]
         for r in range(r0, r1):
             t0 = rows[r, 0] + move
@@ -946,7 +949,7 @@ def _take(p: Profile, shifts: I64, demand: int, s0: int, s1: int, rows: I64, r0:
 
 
 @njit(**OPTIONS)
-def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, count: int) -> int:
+def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, count: int) -> Int:
     """Append the heights in `x` as merged rows in ascending time; return the new count or -1."""
     step, u, stop = 1, first, last
     if atom.early:
@@ -971,14 +974,14 @@ def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, co
 
 
 @njit(**OPTIONS)
-def _start_of(g: Graph, run: Run, v: int) -> int:
+def _start_of(g: Graph, run: Run, v: int) -> Int:
     if run.early:
         return run.columns - (g.vertices[v, END] - run.base)
     return g.vertices[v, START] - run.base
 
 
 @njit(**OPTIONS)
-def _end_of(g: Graph, run: Run, v: int) -> int:
+def _end_of(g: Graph, run: Run, v: int) -> Int:
     if run.early:
         return run.columns - (g.vertices[v, START] - run.base)
     return g.vertices[v, END] - run.base
@@ -1039,7 +1042,7 @@ def _share(g: Graph, run: Run, s: Scratch) -> None:
 
 
 @njit(**OPTIONS)
-def _interval(g: Graph, s: Scratch, a: int, lo: int, hi: int) -> int:
+def _interval(g: Graph, s: Scratch, a: int, lo: int, hi: int) -> Int:
     """Return the start of the interval that an atom is given of [its shared window, hi)."""
     before = 0.0
     base = lo
@@ -1057,7 +1060,7 @@ def _interval(g: Graph, s: Scratch, a: int, lo: int, hi: int) -> int:
 
 
 @njit(**OPTIONS)
-def _end_bound(g: Graph, run: Run, s: Scratch, a: int) -> int:
+def _end_bound(g: Graph, run: Run, s: Scratch, a: int) -> Int:
     """Return the column by which vertex `a` must end, given what is placed."""
     after = 0 if run.early else 1
     bound, moved = np.int64(_FAR), np.int64(0)
@@ -1097,7 +1100,7 @@ def _push(s: Scratch, a: int) -> None:
 
 
 @njit(**OPTIONS)
-def _pop(s: Scratch) -> int:
+def _pop(s: Scratch) -> Int:
     heap = s.vertex[_HEAP]
     top = heap[0]
     s.state[_HEAPED] -= 1
@@ -1187,7 +1190,7 @@ def _open(g: Graph, run: Run, s: Scratch, root: int) -> bool:
 
 
 @njit(**OPTIONS)
-def _close(g: Graph, run: Run, s: Scratch, a: int) -> int:
+def _close(g: Graph, run: Run, s: Scratch, a: int) -> Int:
     """Note that atom `a` is placed; open what waited for it.
 
     Returns -1, the edge whose largest gap is broken, or -2 when an `any` has no option left.
@@ -1287,7 +1290,7 @@ def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
         s.state[ROWS_FULL] = 1
         _fail(s, a, NO_ROOM, atom.lo, atom.hi)
         return False
-    _take(p, g.shifts, atom.demand, atom.shift_first, atom.shift_end, s.rows, begin, count, 1)
+    _take(p, g.shifts, atom, s.rows, begin, count, 1)
     s.state[_ROWS] = count
     s.vertex[_RF, a], s.vertex[_RC, a] = begin, count - begin
     s.vertex[_FROM, a], s.vertex[_TO, a] = first, last
@@ -1305,7 +1308,7 @@ def _undo(p: Profile, g: Graph, run: Run, s: Scratch, kept: int) -> None:
         atom = _atom_of(g, run, a, 0, 0)
         r0 = s.vertex[_RF, a]
         r1 = r0 + s.vertex[_RC, a]
-        _take(p, g.shifts, atom.demand, atom.shift_first, atom.shift_end, s.rows, r0, r1, -1)
+        _take(p, g.shifts, atom, s.rows, r0, r1, -1)
         s.vertex[_DONE, a] = 0
         s.state[_ROWS] = r0  # rows are appended in the order of the stack
     s.state[_STACKED] = kept
@@ -1340,7 +1343,7 @@ def _leap(p: Profile, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
         return False
     s.vertex[_CAP, found] = s.vertex[_TO, found] - excess
     _undo(p, g, run, s, at)
-    return _restart(g, run, s, at)
+    return bool(_restart(g, run, s, at))
 
 
 @njit(**OPTIONS)
@@ -1497,9 +1500,7 @@ def _graph_of(t: Tables, r: int) -> Graph:
 
 
 @njit(**OPTIONS)
-def _try_passes(  # type: ignore[type-arg]
-    p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status: I64
-) -> bool:
+def _try_passes(p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status: I64) -> bool:
     """Try one choice of options with each strategy in turn; True when placed."""
     for q in range(passes.shape[0]):
         now = Run(run.base, run.columns, run.early, passes[q])
@@ -1515,7 +1516,7 @@ def _try_passes(  # type: ignore[type-arg]
 
 
 @njit(**OPTIONS)
-def _place_request(  # type: ignore[type-arg]
+def _place_request(
     t: Tables, p: Profile, s: Scratch, out: Output, r: int, passes: I64, base: int, early: int
 ) -> bool:
     """Place request r or refuse it; False when scratch or output are too small, nothing done."""
@@ -1528,7 +1529,7 @@ def _place_request(  # type: ignore[type-arg]
     out.extents[r, :] = 0
     if n == 0:  # best effort: nothing to hold
         status[OUTCOME] = PLACED
-        return _export(g, run, s, out, r)
+        return bool(_export(g, run, s, out, r))
     _index_edges(g, run, s)
     for v in range(n):
         s.vertex[_CHOICE, v] = 0
@@ -1548,7 +1549,7 @@ def _place_request(  # type: ignore[type-arg]
 
 
 @njit(**OPTIONS)
-def place(  # type: ignore[type-arg]
+def place(
     t: Tables,
     p: Profile,
     s: Scratch,
@@ -1559,7 +1560,7 @@ def place(  # type: ignore[type-arg]
     passes: I64,
     base: int,
     early: int,
-) -> int:
+) -> Int:
     """Place requests `order[begin:end]` one after the other on `p.free`, which keeps them.
 
     `passes` are the strategies tried on each; `base` is the step of column 0. Returns the

@@ -217,7 +217,7 @@ def workspace() -> Workspace:
     found = getattr(_LOCAL, "workspace", None)
     if found is None:
         found = _LOCAL.workspace = Workspace()
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _output(table: WorkTable) -> kernels.Output:
@@ -256,6 +256,11 @@ class Batch:
         table = pack(requests, view)
         return cls(table, table.profile(view), _output(table), view.row_names)
 
+    def again(self, free: I64) -> Batch:
+        """Return the same requests on a copy of other free capacity, nothing answered yet."""
+        profile = self.profile._replace(free=free.copy())
+        return Batch(self.table, profile, _output(self.table), self.row_names)
+
     def place(self, order: I64, passes: I64, early: bool = False) -> None:
         """Place or refuse the requests in `order`; what is placed is taken from the profile."""
         begin = 0
@@ -286,6 +291,12 @@ class Batch:
         rows = np.empty((4 * len(out.rows) + len(scratch.rows), 3), dtype=np.int64)
         rows[: out.used[2]] = out.rows[: out.used[2]]
         self.out = out._replace(rows=rows)
+
+    def choices(self, index: int) -> tuple[tuple[int, int], ...]:
+        """Return (vertex of the `any`, option) of a placed request."""
+        first = int(self.out.extents[index, kernels.CHOICE_FIRST])
+        count = int(self.out.extents[index, kernels.CHOICE_COUNT])
+        return _pairs(self.out.choices[first : first + count])
 
     def results(self, requests: Sequence[Request]) -> list[PlacementResult]:
         """Return one result a request, in input order, as views of the output arrays."""

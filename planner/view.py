@@ -56,6 +56,11 @@ class PlanView(Protocol):
         ...
 
     @property
+    def nominal(self) -> Resources:
+        """All machines together, no outages: what shares and sizes are counted against."""
+        ...
+
+    @property
     def first(self) -> int:
         """Step of column 0 of `free`."""
         ...

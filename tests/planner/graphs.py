@@ -157,7 +157,11 @@ class _Build:
         row[SHORTEST] = min(lengths) if piece.kind == ANY else max(finish)
         chain = bool(piece.edges)
         self.effort.append(
-            efforts[0] if piece.kind == ANY else sum(efforts) if chain else sqrt(sum(e * e for e in efforts))
+            efforts[0]
+            if piece.kind == ANY
+            else sum(efforts)
+            if chain
+            else sqrt(sum(e * e for e in efforts))
         )
         if piece.kind == EVERY:
             row[LAST_SHIFT] = piece.shifts[-1]
@@ -229,6 +233,11 @@ class ArrayView:
     def grid(self) -> TimeGrid:
         """One-second steps."""
         return TimeGrid(1000, self.first + self.free.shape[1])
+
+    @property
+    def nominal(self) -> Resources:
+        """The most that is free at any step."""
+        return Resources.of(zip(self.resources, self.free.max(axis=1).tolist(), strict=True))
 
     @property
     def row_names(self) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,157 @@
+"""Portfolio: the best of several agents and request orders (greedy.md 2.5).
+
+In a fixed order count and hours pull against each other, so runs are judged by value, then by
+preemption; the first of equals stays. The order of requests is free only among those of one
+priority and one submission.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agent import Limits
+from planner.agents.atom_placer import GreedyAgent
+from planner.kernels import (
+    BLOCKS,
+    COMPACT,
+    HEADROOM_ONLY,
+    LEVEL,
+    LOWEST,
+    OUTCOME,
+    PLACED,
+    ROW_COUNT,
+    ROW_FIRST,
+    VERTEX_COUNT,
+)
+from planner.placement import PlacementResult
+from planner.profile import Batch, taking_order
+from planner.request import Request
+from planner.value import size_of, worth_of
+from planner.view import PlanView
+from rdl.work_graph import END, SHORTEST, START
+
+I64 = NDArray[np.int64]
+
+_MEMBERS = (
+    GreedyAgent("gree-l", (LOWEST, COMPACT)),
+    GreedyAgent("gree", (BLOCKS, COMPACT)),
+    GreedyAgent("headroom", (HEADROOM_ONLY,)),
+    GreedyAgent("level", (LEVEL, COMPACT)),
+)
+
+#: One request alone: most headroom, headroom level, GREE.
+_ONLINE = GreedyAgent("portfolio", (HEADROOM_ONLY, LEVEL, BLOCKS, COMPACT))
+
+
+@dataclass(frozen=True, slots=True)
+class Portfolio:
+    """Runs GREE-L, GREE, most headroom and headroom level on three orders and keeps the best.
+
+    Orders: as given; greatest weight first, then smallest size; tightest window first.
+
+    Attributes
+    ----------
+    clock
+        Monotonic seconds, for `Limits.time_s`: between runs only, the first always ends.
+    """
+
+    name: str = "portfolio"
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False)
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> list[PlacementResult]:
+        """Return the results of the best run, one a request, in input order."""
+        if not requests:
+            return []
+        if len(requests) == 1:
+            return _ONLINE.plan(requests, view, limits)
+        until = None if limits.time_s is None else self.clock() + limits.time_s
+        first = Batch.of(requests, view)
+        free = first.profile.free.copy()
+        weights = np.array([request.weight for request in requests])
+        values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
+        orders = _orders(requests, weights, values)
+        best: tuple[float, int] | None = None
+        kept = first
+        runs = [(member, order) for member in _MEMBERS for order in orders]
+        for done, (member, order) in enumerate(runs):
+            if done and _over(limits, until, self.clock):
+                break
+            batch = first.again(free)
+            member.run(batch, order, Limits())
+            score = (_value(batch, requests, values), -preemption_of(batch))
+            if best is None or score > best:
+                best, kept = score, batch
+            if limits.progress is not None:
+                limits.progress(done + 1, len(runs))
+        return kept.results(requests)
+
+
+def _over(limits: Limits, until: float | None, clock: Callable[[], float]) -> bool:
+    if limits.stop is not None and limits.stop():
+        return True
+    return until is not None and clock() >= until
+
+
+def _orders(
+    requests: Sequence[Request], weights: NDArray[np.float64], values: NDArray[np.float64]
+) -> list[I64]:
+    """Return the orders tried, without those that repeat one before."""
+    submitted = np.array([request.submitted_ms for request in requests], dtype=np.int64)
+    priority = np.array([request.priority for request in requests], dtype=np.int64)
+    found = [taking_order(requests)]
+    for keys in ((values, -weights), (_slack(requests),)):
+        order = np.lexsort((*keys, submitted, -priority)).astype(np.int64)
+        if not any(np.array_equal(order, known) for known in found):
+            found.append(order)
+    return found
+
+
+def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
+    """Return the part of each window that its request need not use."""
+    roots = [request.graph.vertices[-1] for request in requests if len(request.graph.vertices)]
+    table = np.array(roots, dtype=np.int64).reshape(-1, len(roots[0]) if roots else 18)
+    length = np.maximum(1, table[:, END] - table[:, START])
+    slack = np.zeros(len(requests))
+    held = np.array([len(request.graph.vertices) > 0 for request in requests])
+    slack[held] = 1.0 - table[:, SHORTEST] / length
+    return slack
+
+
+def _value(batch: Batch, requests: Sequence[Request], values: NDArray[np.float64]) -> float:
+    placed = batch.out.status[:, OUTCOME] == PLACED
+    total = float(values[placed].sum())
+    for index in np.flatnonzero(placed & (batch.out.extents[:, -1] > 0)).tolist():
+        choices = batch.choices(index)
+        total += float(values[index]) * (worth_of(requests[index].graph, choices) - 1.0)
+    return total
+
+
+def preemption_of(batch: Batch) -> int:
+    """Return the sum of all falls of all placed atoms, each last fall included."""
+    total = 0
+    extents = batch.out.extents
+    placed = np.flatnonzero(batch.out.status[:, OUTCOME] == PLACED)
+    starts: list[I64] = []
+    for index in placed.tolist():
+        extent = extents[index]
+        first = batch.out.first[extent[2] : extent[2] + extent[VERTEX_COUNT]]
+        starts.append(first + extent[ROW_FIRST])
+    rows = batch.out.rows[: int(extents[placed, ROW_COUNT].sum())]
+    if not len(rows):
+        return total
+    follows = np.zeros(len(rows) + 1, dtype=bool)
+    follows[1:-1] = rows[1:, 0] == rows[:-1, 1]
+    follows[np.concatenate(starts)] = False
+    after = np.append(rows[1:, 2], 0) * follows[1:]
+    return int(np.maximum(0, rows[:, 2] - after).sum())
+
+
+#: The agent that users name.
+PORTFOLIO = Portfolio()
