@@ -37,6 +37,7 @@ from rdl.satisfaction_atoms import asked, least_work, shortest_lease
 from rdl.satisfaction_periods import first_instant
 from rdl.shapes import least_reachable
 from rdl.time_grid import TimeGrid
+from tests.rdl.brute_force import satisfying
 
 CORE = Resources.of({"cpu": 1000})
 SECOND = 1000
@@ -518,3 +519,59 @@ def test_order_by_definition(a: list[int], b: list[int], lease: int, gap: int) -
     first = min((t for t, x in enumerate(b) if x), default=0)
     expected = fits(parts[0], a) and fits(parts[1], b) and first - (last + 1) >= gap
     assert (rule(expression, {"0": rows_of(a), "1": rows_of(b)}) is None) == expected
+
+
+TICKS = 4  # steps of 1 ms, as the brute force wants them
+
+
+def tiny(minimum: int, maximum: int, lease: int, work: int, multiple: int = 1) -> Atom:
+    return Atom(CORE, minimum, maximum, lease, work, multiple)
+
+
+UNIT, PAIR = tiny(1, 1, 1, 1), tiny(1, 2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        tiny(1, 2, 2, 4),
+        tiny(2, 3, 2, 7),
+        tiny(2, 4, 1, 6, multiple=2),
+        AllOf((PAIR, UNIT)),
+        Order((UNIT, PAIR)),
+        Order((UNIT, UNIT), Gap(1, 2)),
+        Order((UNIT, UNIT, UNIT), Gap(0, 0)),
+        Order((UNIT, AllOf((Void(CORE, 1),)), UNIT)),
+        AnyOf((UNIT, PAIR)),
+        AnyOf((Order((UNIT, UNIT)), tiny(1, 1, 2, 2))),
+        Window(Offset(1), Offset(3), tiny(1, 2, 2, 2)),
+        Window(Offset(0), Offset(3), Order((UNIT, Window(Offset(1), Offset(4), UNIT)))),
+        Graph(("a", "b"), (UNIT, PAIR), (Edge(1, 0, Gap(0, 1)),)),
+        Graph(("a", "b", "c"), (UNIT, UNIT, UNIT), (Edge(0, 2), Edge(1, 2, Gap(1)))),
+        Every(2, UNIT, times=2),
+        Every(2, UNIT, times=2, same_offset=False),
+        Every(2, AnyOf((UNIT, UNIT)), times=2),
+        Every(2, AnyOf((UNIT, UNIT)), times=2, same_offset=False),
+        Every(2, Window(Offset(1), Offset(2), UNIT), times=1, anchor=Offset(1)),
+        AllOf((Every(2, UNIT, times=2), AnyOf((UNIT, PAIR)))),
+    ],
+    ids=lambda expression: type(expression).__name__,
+)
+def test_oracle_accepts_exactly_the_satisfying_allocations(expression: Expression) -> None:
+    """Over every allocation and every choice on 4 steps: accepted iff enumeration finds it."""
+    wanted = satisfying(expression, TICKS)
+    grid = TimeGrid(1, TICKS)
+    # Where some satisfying allocation holds an atom or makes a choice, anything may stand.
+    paths = sorted({path for held, _ in wanted for path, _ in held})
+    choosing = sorted({path for _, choices in wanted for path, _ in choices})
+    tallest = max(height for held, _ in wanted for _, heights in held for height in heights)
+    heights = list(product(range(tallest + 1), repeat=TICKS))
+    if len(paths) > 2:
+        heights = [x for x in heights if sum(x) <= (3 if len(paths) == 3 else 1)]
+    for options in product((None, 0, 1), repeat=len(choosing)):
+        choices = {p: o for p, o in zip(choosing, options, strict=True) if o is not None}
+        for held in product(heights, repeat=len(paths)):
+            allocation = {p: rows_of(x) for p, x in zip(paths, held, strict=True)}
+            accepted = check(expression, grid, 0, allocation, choices) is None
+            rows = tuple((p, x) for p, x in zip(paths, held, strict=True) if any(x))
+            assert accepted == ((rows, tuple(sorted(choices.items()))) in wanted), (held, choices)
