@@ -235,7 +235,7 @@ class _Judge:
         try:
             start = instant_ms(window.start, scope.frame, self.grid, self.submitted_ms)
             end = instant_ms(window.end, scope.frame, self.grid, self.submitted_ms)
-        except PeriodError as error:
+        except (PeriodError, OverflowError) as error:
             _broken(path, "window", str(error))
         first, last = self.grid.ceil(start), self.grid.floor(end)
         return _Scope(max(first, scope.first), min(last, scope.end), scope.frame, start)
@@ -243,7 +243,7 @@ class _Judge:
     def _every(self, every: Every, path: str, scope: _Scope) -> _Span:
         try:
             periods = self._periods(every, path, scope)
-        except PeriodError as error:
+        except (PeriodError, OverflowError) as error:
             _broken(path, "period", str(error))
         if not periods:
             _broken(path, "period", "no whole period lies before the horizon")

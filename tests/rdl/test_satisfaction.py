@@ -471,6 +471,15 @@ def test_civil_days() -> None:
     assert rule(daily, allocation(9, 33, 57, 81)) == "period"  # no origin, no civil day
 
 
+def test_the_end_of_the_calendar_is_a_violation() -> None:
+    """Times past the year 9999 are said to be wrong, they do not crash the judge."""
+    grid = TimeGrid(HOUR, 24, datetime(2026, 3, 26, tzinfo=UTC))
+    far = Every(24 * HOUR, window(ONE, 10**13, 10**14), times=1, zone=PARIS)
+    assert rule(far, {}, grid=grid) == "window"
+    late = Every(24 * HOUR, ONE, times=1, zone=PARIS, anchor=Offset(10**18))
+    assert rule(late, {}, grid=grid) == "period"
+
+
 @pytest.mark.parametrize(
     ("wall", "zone", "utc"),
     [
