@@ -1,0 +1,136 @@
+"""From an agent's answer to what a reservation holds, and the cuts that time and clients make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from planner.commit import NEVER, Details, Holding
+from planner.placement import PlacementResult, shifts_of
+from planner.request import Request
+from planner.reservation import AtomAllocation, Rows
+from rdl.resources import Resources
+from rdl.work_graph import BUNDLE, EVERY, KIND, LABEL, PARENT, SHIFT_COUNT, WorkGraph
+
+_ONCE = (0,)
+
+
+def details_of(request: Request, result: PlacementResult) -> Details:
+    """Return expression, choices by path, and notes."""
+    graph = request.graph
+    choices = tuple((graph.paths[vertex], option) for vertex, option in result.choices)
+    return Details(graph.expression, choices, graph.notes)
+
+
+def holding_of(request: Request, result: PlacementResult) -> Holding:
+    """Return what a placed request holds."""
+    graph = request.graph
+    atoms = tuple(_atoms_of(graph, result))
+    if graph.endless or not atoms:
+        begin = min((int(atom.rows[0, 0]) for atom in atoms), default=graph.submitted)
+        return Holding(atoms, begin, NEVER, graph.endless)
+    begin = min(int(atom.rows[0, 0]) for atom in atoms)
+    finish = max(int(atom.rows[-1, 1]) + max(atom.shifts) for atom in atoms)
+    return Holding(atoms, begin, finish)
+
+
+def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:
+    """Yield the atoms that hold something, in written order."""
+    recurring = bool((graph.vertices[:, KIND] == EVERY).any())
+    for vertex, rows in result.atoms():
+        if not len(rows):
+            continue
+        bundle = graph.bundles[graph.vertices[vertex, BUNDLE]]
+        label = graph.vertices[vertex, LABEL]
+        name = graph.labels[label] if label >= 0 else None
+        if recurring:
+            path, inner = _pattern_of(graph, vertex)
+            shifts = tuple(shifts_of(graph, vertex).tolist())
+            yield AtomAllocation(path, bundle, name, rows, shifts, None, inner)
+        else:
+            yield AtomAllocation(graph.paths[vertex], bundle, name, rows)
+
+
+def patterns_of(graph: WorkGraph) -> dict[str, tuple[int, ...]]:
+    """Return the shifts of every atom by its path with ``@*``."""
+    return {
+        _pattern_of(graph, vertex)[0]: tuple(shifts_of(graph, vertex).tolist())
+        for vertex in graph.atoms.tolist()
+    }
+
+
+def _pattern_of(graph: WorkGraph, vertex: int) -> tuple[str, tuple[int, ...]]:
+    """Return the path with ``@*`` for occurrence numbers, and the counts of inner `every`s."""
+    path = graph.paths[vertex]
+    counts: list[int] = []
+    above = int(graph.vertices[vertex, PARENT])
+    while above >= 0:
+        row = graph.vertices[above]
+        if row[KIND] == EVERY:
+            head = f"{graph.paths[above]}.0@" if graph.paths[above] else "0@"
+            path = f"{head}*{path[len(head) + 1 :]}"
+            counts.append(int(row[SHIFT_COUNT]))
+        above = int(row[PARENT])
+    return path, tuple(counts[:-1])
+
+
+def without_after(holding: Holding, step: int) -> Holding:
+    """Return what is left when everything from `step` on is released.
+
+    Occurrences become atoms of their own, since the cut goes through some of them only.
+    """
+    atoms: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        for path, rows in atom.occurrences():
+            past, rest = split(rows, step)
+            if len(past) or len(rest):
+                atoms.append(AtomAllocation(path, atom.bundle, atom.label, past, _ONCE, rest))
+    finish = max((int(atom.rows[-1, 1]) for atom in atoms if len(atom.rows)), default=step)
+    return Holding(tuple(atoms), min(holding.begin, finish), finish)
+
+
+def split(rows: Rows, step: int) -> tuple[Rows, Rows]:
+    """Return the parts of `rows` before and from `step` on."""
+    past = rows[rows[:, 0] < step].copy()
+    rest = rows[rows[:, 1] > step].copy()
+    past[:, 1] = np.minimum(past[:, 1], step)
+    rest[:, 0] = np.maximum(rest[:, 0], step)
+    return past, rest
+
+
+def past_of(holding: Holding, step: int) -> dict[tuple[str, Resources], list[list[int]]]:
+    """Return the rows before `step` of every occurrence, for comparing two holdings."""
+    found: dict[tuple[str, Resources], list[list[int]]] = {}
+    for atom in holding.atoms:
+        for path, rows in atom.occurrences():
+            past, _ = split(rows, step)
+            if len(past):
+                found[path, atom.bundle] = past.tolist()
+    return found
+
+
+def last_step(holding: Holding) -> int:
+    """Return the first step past every row held, endless or not."""
+    ends = (int(a.rows[-1, 1]) + max(a.shifts) for a in holding.atoms if len(a.rows))
+    return max(ends, default=0)
+
+
+def merged(rows: Rows) -> Rows:
+    """Return sorted rows with touching equals joined."""
+    out: list[list[int]] = []
+    for start, end, bundles in rows.tolist():
+        if out and out[-1][1] == start and out[-1][2] == bundles:
+            out[-1][1] = end
+        else:
+            out.append([start, end, bundles])
+    return np.array(out, dtype=np.int64).reshape(-1, 3)
+
+
+def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
+    """Return the work held, in bundle-steps over all occurrences."""
+    total = 0
+    for atom in atoms:
+        rows = atom.rows
+        total += int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) * len(atom.shifts)
+    return total

@@ -1,0 +1,246 @@
+"""What is left of the cluster: the dense free profile and the slack of window averages.
+
+A ledger is written by `Plan.apply` alone. Snapshots share it until the next write, which then goes
+to a copy, so taking a snapshot costs nothing and holding one costs one copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.calendar import Calendar, calendar_of
+from planner.policy_view import AverageLimits
+from planner.row_book import RowBook, limit_of
+from planner.view import Demand
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+#: (demand, rows int64[m, 3] of one atom with every occurrence listed, sign): what to take.
+Taking = tuple[Demand, NDArray[np.int64], int]
+
+#: From so many rows on, differences are summed instead of slices subtracted.
+_MANY_ROWS = 48
+
+
+@dataclass(slots=True)
+class Cells:
+    """The arrays of a ledger; rows past the counts are room to grow.
+
+    Attributes
+    ----------
+    free, rows
+        int64[room, steps], and how many of its rows are filled.
+    slack, averages
+        int64[room, longest window + steps], and how many of its rows are filled.
+    """
+
+    free: NDArray[np.int64]
+    slack: NDArray[np.int64]
+    rows: int = 0
+    averages: int = 0
+
+    def copy(self) -> Cells:
+        """Return equal cells that share nothing."""
+        return Cells(self.free.copy(), self.slack.copy(), self.rows, self.averages)
+
+
+class Ledger:
+    """Free amounts over [first, grid.horizon) under one row book.
+
+    Attributes
+    ----------
+    book, grid, first, calendar
+        What the rows mean, and the steps the columns are.
+    """
+
+    __slots__ = ("_average_view", "_demands", "_view", "book", "calendar", "cells", "first", "grid")
+
+    def __init__(self, book: RowBook, grid: TimeGrid, first: int) -> None:
+        self.book = book
+        self.grid = grid
+        self.first = first
+        self.calendar: Calendar = calendar_of(book.cluster, first, grid.horizon)
+        steps = grid.horizon - first
+        self.cells = Cells(
+            np.empty((len(book.rows), steps), dtype=np.int64),
+            np.empty((0, book.longest_window + steps), dtype=np.int64),
+        )
+        self._view: NDArray[np.int64] | None = None
+        self._average_view: AverageLimits | None = None
+        self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
+
+    def copy(self) -> Ledger:
+        """Return an equal ledger that shares nothing that is written.
+
+        What a bundle takes does not depend on what is left, so the cache of demands is common.
+        """
+        twin = copy.copy(self)
+        twin.cells = self.cells.copy()
+        twin.forget_views()
+        return twin
+
+    def forget_views(self) -> None:
+        """Make the next readers look at the present cells."""
+        self._view = None
+        self._average_view = None
+
+    def fill(self) -> None:
+        """Give every row of the book its cells."""
+        self._add_rows()
+        self._add_averages()
+
+    def rolled(self, grid: TimeGrid, first: int) -> Ledger:
+        """Return the ledger of a later [first, horizon): columns move, nothing is rebuilt."""
+        later = Ledger(self.book, grid, first)
+        self.fill()
+        later.fill()
+        moved = first - self.first
+        mine, its = self.cells, later.cells
+        kept = min(max(mine.free.shape[1] - moved, 0), its.free.shape[1])
+        its.free[: mine.rows, :kept] = mine.free[: mine.rows, moved : moved + kept]
+        kept = min(max(mine.slack.shape[1] - moved, 0), its.slack.shape[1])
+        its.slack[: mine.averages, :kept] = mine.slack[: mine.averages, moved : moved + kept]
+        return later
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """int64[row, step - first], read-only and contiguous; gains rows when the book does."""
+        if self._view is None or self.cells.rows < len(self.book.rows):
+            self._add_rows()
+            view = self.cells.free[: self.cells.rows]
+            view.flags.writeable = False
+            self._view = view
+        return self._view
+
+    @property
+    def averages(self) -> AverageLimits:
+        """Slack of every window average met so far; columns from first - longest window."""
+        if self._average_view is None or self.cells.averages < len(self.book.averages):
+            self._add_averages()
+            slack = self.cells.slack[: self.cells.averages]
+            slack.flags.writeable = False
+            known = self.book.averages[: self.cells.averages]
+            windows = np.array([row.window for row in known], dtype=np.int64)
+            self._average_view = AverageLimits(windows, slack, self.book.longest_window)
+        return self._average_view
+
+    def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        """Return what `bundle` takes; cached."""
+        key = (bundle, label, tenant, queue)
+        known = self._demands.get(key)
+        if known is None:
+            known = self.book.demand(bundle, label, tenant, queue, self.calendar)
+            self._demands[key] = known
+        return known
+
+    def take(self, takings: Iterable[Taking]) -> None:
+        """Subtract rows (sign 1) or give them back (sign -1), in place."""
+        self._add_rows()
+        if len(self.book.averages):
+            self._add_averages()
+        many: list[Taking] = []
+        for demand, rows, sign in takings:
+            if len(rows) > _MANY_ROWS:
+                many.append((demand, rows, sign))
+            else:
+                self._take_slices(demand, rows, sign)
+            for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
+                self._take_average(number, rows, sign * amount)
+        for demand, rows, sign in many:
+            use = self.use_of(rows) * sign
+            for row, amount in zip(demand.rows, demand.amounts, strict=True):
+                self.cells.free[row] -= use * amount
+
+    def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64[steps]: bundles held at each column by `rows`."""
+        steps = self.cells.free.shape[1]
+        change = np.zeros(steps + 1, dtype=np.int64)
+        starts = np.clip(rows[:, 0] - self.first, 0, steps)
+        ends = np.clip(rows[:, 1] - self.first, 0, steps)
+        np.add.at(change, starts, rows[:, 2])
+        np.subtract.at(change, ends, rows[:, 2])
+        return np.cumsum(change[:-1])
+
+    def window_use(self, rows: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+        """Return int64[offset + steps]: bundle-steps of `rows` inside [tau, tau + window).
+
+        With U(t) the bundle-steps before t, it is U(tau + window) - U(tau); time before the first
+        column counts too, so that windows that reach into the past see what was held there.
+        """
+        offset = self.book.longest_window
+        columns = self.cells.slack.shape[1]
+        before = self.first - offset
+        change = np.zeros(columns + window + 1, dtype=np.int64)
+        last = len(change) - 1
+        np.add.at(change, np.clip(rows[:, 0] - before, 0, last), rows[:, 2])
+        np.subtract.at(change, np.clip(rows[:, 1] - before, 0, last), rows[:, 2])
+        total = np.concatenate([[0], np.cumsum(np.cumsum(change[:-1]))])
+        return np.asarray(total[window : window + columns] - total[:columns])
+
+    def _take_slices(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
+        free, first = self.cells.free, self.first
+        for start, end, bundles in rows.tolist():
+            if end <= first:
+                continue
+            low = max(start - first, 0)
+            high = end - first
+            held = sign * bundles
+            for row, amount in zip(demand.rows, demand.amounts, strict=True):
+                free[row, low:high] -= held * amount
+
+    def _take_average(self, number: int, rows: NDArray[np.int64], amount: int) -> None:
+        """Subtract from the slack only where a window touches the rows."""
+        window = self.book.averages[number].window
+        offset = self.book.longest_window
+        before = self.first - offset
+        low = max(int(rows[:, 0].min(initial=self.grid.horizon)) - window + 1 - before, 0)
+        high = min(int(rows[:, 1].max(initial=0)) - before, self.cells.slack.shape[1])
+        if low >= high:
+            return
+        self.cells.slack[number, low:high] -= amount * self._window_use_near(
+            rows, window, low, high
+        )
+
+    def _window_use_near(
+        self, rows: NDArray[np.int64], window: int, low: int, high: int
+    ) -> NDArray[np.int64]:
+        """Return `window_use` at the columns [low, high) in O(rows + window + columns)."""
+        before = self.first - self.book.longest_window + low
+        change = np.zeros(high - low + window + 1, dtype=np.int64)
+        last = len(change) - 1
+        np.add.at(change, np.clip(rows[:, 0] - before, 0, last), rows[:, 2])
+        np.subtract.at(change, np.clip(rows[:, 1] - before, 0, last), rows[:, 2])
+        total = np.concatenate([[0], np.cumsum(np.cumsum(change[:-1]))])
+        return np.asarray(total[window : window + high - low] - total[: high - low])
+
+    def _add_rows(self) -> None:
+        wanted = len(self.book.rows)
+        if self.cells.rows == wanted:
+            return
+        if wanted > len(self.cells.free):
+            grown = np.empty((wanted + wanted // 2, self.cells.free.shape[1]), dtype=np.int64)
+            grown[: self.cells.rows] = self.cells.free[: self.cells.rows]
+            self.cells.free = grown
+        for number in range(self.cells.rows, wanted):
+            row = self.book.rows[number]
+            self.cells.free[number] = limit_of(row, self.calendar, self.grid, self.first)
+        self.cells.rows = wanted
+        self._view = None
+
+    def _add_averages(self) -> None:
+        wanted = len(self.book.averages)
+        if self.cells.averages == wanted:
+            return
+        if wanted > len(self.cells.slack):
+            grown = np.empty((wanted + wanted // 2, self.cells.slack.shape[1]), dtype=np.int64)
+            grown[: self.cells.averages] = self.cells.slack[: self.cells.averages]
+            self.cells.slack = grown
+        for number in range(self.cells.averages, wanted):
+            self.cells.slack[number] = self.book.averages[number].limit
+        self.cells.averages = wanted
+        self._average_view = None

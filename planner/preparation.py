@@ -1,0 +1,239 @@
+"""What a batch of changes comes to on a Plan: records for what can be done, conflicts for the rest.
+
+Pure: the Plan is read, never written. Each change sees the changes of the batch before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planner.admission import limit_refusal
+from planner.commit import (
+    Admit,
+    Admitted,
+    Advance,
+    Advanced,
+    Asked,
+    Cancel,
+    Change,
+    Close,
+    CommitRecord,
+    Committed,
+    Conflict,
+    Ended,
+    Outcome,
+    Prepared,
+    Reconfigure,
+    Reconfigured,
+    RecordedChange,
+    Refuse,
+    Refused,
+    Update,
+    Updated,
+)
+from planner.holding import details_of, holding_of, past_of
+from planner.placement import Code
+from planner.recheck import Overlay, pieces_of
+from planner.recurrence import extensions
+from planner.reservation import Refusal
+from planner.states import Event, State, may
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+
+_Answer = RecordedChange | Conflict
+
+
+def prepare(plan: Plan, changes: Sequence[Change], *, atomic: bool, at_ms: int) -> Prepared:
+    """Return the record and one outcome a change; see `Plan.prepare`."""
+    batch = _Batch(plan)
+    records: list[RecordedChange] = []
+    outcomes: list[Outcome] = []
+    for index, change in enumerate(changes):
+        answer = batch.answer(index, change)
+        if isinstance(answer, Conflict):
+            outcomes.append(answer)
+        else:
+            records.append(answer)
+            outcomes.append(Committed(index, getattr(answer, "id", None)))
+    failed = atomic and len(records) < len(changes)
+    if failed or not records:
+        return Prepared(None, tuple(outcomes))
+    return Prepared(CommitRecord(plan.version + 1, at_ms, tuple(records)), tuple(outcomes))
+
+
+class _Batch:
+    """The changes of one batch so far."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.overlay = Overlay(plan.ledger)
+        self.new_ids: set[str] = set()
+        self.touched: set[str] = set()
+        self.added: dict[tuple[str, str], int] = {}
+        self._answers: dict[type, Callable[[int, Any], _Answer]] = {
+            Admit: self._admit,
+            Refuse: self._refuse,
+            Update: self._update,
+            Cancel: self._cancel,
+            Close: self._close,
+            Advance: self._advance,
+            Reconfigure: self._reconfigure,
+        }
+
+    def answer(self, index: int, change: Change) -> _Answer:
+        """Return the record of a change, or why there is none."""
+        return self._answers[type(change)](index, change)
+
+    def _admit(self, index: int, change: Admit) -> _Answer:
+        request, result = change.request, change.result
+        if not result.placed:
+            raise ValueError(f"request {request.id!r} is refused; commit it with Refuse")
+        if self._known(request.id):
+            return _duplicate(index, request.id)
+        scope = (request.tenant, request.queue)
+        refused = limit_refusal(self.plan, request, self.added)
+        if refused is not None and refused.code is not None:
+            return Conflict(index, request.id, refused.code, refused.detail, refused.binding)
+        holding = holding_of(request, result)
+        if holding.atoms and holding.begin < self.plan.now:
+            detail = "the plan has moved past its first step; plan it again"
+            return Conflict(index, request.id, Code.CONFLICT, detail)
+        pieces = pieces_of(holding, self.plan.ledger, *scope)
+        short = self.overlay.shortage(pieces)
+        if short is not None:
+            return Conflict(index, request.id, short.code, short.detail, short.binding)
+        self.overlay.add(pieces)
+        self.new_ids.add(request.id)
+        self.added[scope] = self.added.get(scope, 0) + 1
+        return Admitted(
+            request.id,
+            request.tenant,
+            request.queue,
+            request.submitted_ms,
+            request.weight,
+            request.priority,
+            change.agent,
+            details_of(request, result),
+            holding,
+        )
+
+    def _refuse(self, index: int, change: Refuse) -> _Answer:
+        asked = change.request
+        if self._known(asked.id):
+            return _duplicate(index, asked.id)
+        self.new_ids.add(asked.id)
+        if isinstance(asked, Asked):
+            text = asked.expression
+        else:
+            from rdl.formatter import format_expression
+
+            text = format_expression(asked.graph.expression)
+        refusal = Refusal(
+            asked.id,
+            asked.tenant,
+            asked.queue,
+            asked.submitted_ms,
+            asked.weight,
+            asked.priority,
+            text,
+            change.code,
+            change.detail,
+            change.binding,
+            change.offers,
+        )
+        return Refused(refusal)
+
+    def _update(self, index: int, change: Update) -> _Answer:
+        plan = self.plan
+        blocked = self._blocked(index, change.id, change.revision, Event.RENEGOTIATE)
+        if blocked is not None:
+            return blocked
+        if not change.result.placed:
+            raise ValueError(f"the update of {change.id!r} is refused; there is nothing to swap")
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        before = plan.table.holding(number)
+        holding = holding_of(change.request, change.result)
+        if past_of(before, plan.now) != past_of(holding, plan.now):
+            detail = "what was held before now is not what the new allocation says"
+            return Conflict(index, change.id, Code.PAST_CHANGED, detail)
+        tenant, queue = plan.table.scope(number)
+        pieces = pieces_of(before, plan.ledger, tenant, queue, -1)
+        pieces += pieces_of(holding, plan.ledger, tenant, queue)
+        short = self.overlay.shortage(pieces)
+        if short is not None:
+            return Conflict(index, change.id, short.code, short.detail, short.binding)
+        self.overlay.add(pieces)
+        self.touched.add(change.id)
+        request = change.request
+        return Updated(
+            change.id,
+            int(plan.table.meta[number]["revision"]) + 1,
+            change.agent,
+            request.weight,
+            request.priority,
+            details_of(request, change.result),
+            holding,
+        )
+
+    def _cancel(self, index: int, change: Cancel) -> _Answer:
+        return self._ended(index, change, Event.CANCEL, State.CANCELLED)
+
+    def _close(self, index: int, change: Close) -> _Answer:
+        return self._ended(index, change, Event.CLOSE, State.COMPLETED)
+
+    def _ended(self, index: int, change: Cancel | Close, event: Event, state: State) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, event)
+        if blocked is not None:
+            return blocked
+        plan = self.plan
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        tenant, queue = plan.table.scope(number)
+        held = plan.table.holding(number)
+        # What is given back in this batch serves the changes after it, from the present step on.
+        self.overlay.add(pieces_of(held, plan.ledger, tenant, queue, -1))
+        self.touched.add(change.id)
+        return Ended(change.id, state, plan.now)
+
+    def _advance(self, index: int, change: Advance) -> _Answer:
+        plan = self.plan
+        horizon = max(plan.grid.horizon, change.horizon or 0)
+        if change.now_step < plan.now:
+            detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
+            return Conflict(index, None, Code.CONFLICT, detail)
+        if change.now_step >= horizon:
+            detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
+            return Conflict(index, None, Code.BEYOND_HORIZON, detail)
+        return Advanced(change.now_step, horizon, extensions(plan, horizon))
+
+    def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
+        cluster, plan = change.cluster, self.plan
+        if cluster.step_ms != plan.grid.step_ms:
+            return Conflict(index, None, Code.CONFLICT, "the step of a plan cannot change")
+        return Reconfigured(cluster)
+
+    def _known(self, id_: str) -> bool:
+        return id_ in self.new_ids or self.plan.knows(id_)
+
+    def _blocked(self, index: int, id_: str, revision: int | None, event: Event) -> Conflict | None:
+        """Return why an event cannot happen to a reservation, or None."""
+        number = self.plan.table.number_of(id_)
+        if number is None:
+            return Conflict(index, id_, Code.CONFLICT, f"there is no reservation {id_!r}")
+        if id_ in self.touched:
+            return Conflict(index, id_, Code.CONFLICT, "it is changed twice in one batch")
+        present = int(self.plan.table.meta[number]["revision"])
+        if revision is not None and revision != present:
+            detail = f"it is at revision {present}, not {revision}"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        state = self.plan.table.state(number)
+        if not may(state, event):
+            return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}")
+        return None
+
+
+def _duplicate(index: int, id_: str) -> Conflict:
+    return Conflict(index, id_, Code.DUPLICATE_ID, f"the id {id_!r} is taken")

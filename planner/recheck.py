@@ -1,0 +1,266 @@
+"""Does a change still fit? The re-check that every commit passes (Omega 3.4, fine-grained).
+
+A change is judged by what it adds: a cell that was over-committed before (a machine was lost, a
+policy was lowered) refuses only what would make it worse, so that trouble at one instant is no
+trouble elsewhere, and a reservation can always be renegotiated to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.commit import Holding
+from planner.ledger import Ledger
+from planner.placement import Binding, Code
+from planner.reservation import AtomAllocation, Rows
+from planner.view import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """The first thing that does not fit."""
+
+    code: Code
+    detail: str
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """All rows of one atom, with what its bundle takes; `sign` -1 gives back."""
+
+    path: str
+    demand: Demand
+    rows: Rows
+    sign: int
+
+
+def pieces_of(
+    holding: Holding, ledger: Ledger, tenant: str, queue: str, sign: int = 1
+) -> list[Piece]:
+    """Return the pieces of a holding on a ledger."""
+    return [
+        Piece(atom.path, ledger.demand(atom.bundle, atom.label, tenant, queue), _flat(atom), sign)
+        for atom in holding.atoms
+        if len(atom.rows)
+    ]
+
+
+def _flat(atom: AtomAllocation) -> Rows:
+    return atom.rows if len(atom.shifts) == 1 and not atom.shifts[0] else atom.all_rows()
+
+
+class Overlay:
+    """What a batch would add to a ledger, change by change; the ledger itself is not touched."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._use: dict[int, NDArray[np.int64]] = {}
+        self._slack: dict[int, NDArray[np.int64]] = {}
+
+    def shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        """Return what does not fit, or None."""
+        return (
+            self._fit_shortage(pieces)
+            or self._row_shortage(pieces)
+            or self._average_shortage(pieces)
+        )
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Count the pieces of a change that fits as taken."""
+        for row, change in self._changes(pieces).items():
+            taken = self._use.get(row)
+            if taken is None:
+                self._use[row] = change.dense(self.ledger)
+            else:
+                taken[change.low : change.high] += change.values
+        for number, change in self._average_changes(pieces).items():
+            columns = self.ledger.averages.slack.shape[1]
+            taken = self._slack.setdefault(number, np.zeros(columns, dtype=np.int64))
+            taken[change.low : change.high] += change.values
+
+    def _fit_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        held = {piece.path: piece for piece in pieces if piece.sign < 0}
+        for piece in pieces:
+            if piece.sign < 0 or not len(piece.rows):
+                continue
+            fit = piece.demand.fit
+            if fit and int(piece.rows[:, 2].max()) <= min(fit):
+                continue
+            found = self._fit_in(piece, held.get(piece.path))
+            if found is not None:
+                return found
+        return None
+
+    def _fit_in(self, piece: Piece, before: Piece | None) -> Shortage | None:
+        ledger = self.ledger
+        held = ledger.use_of(piece.rows)
+        caps = np.repeat(
+            np.array(piece.demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks)
+        )
+        if before is not None and before.demand is piece.demand:
+            caps = np.maximum(caps, ledger.use_of(before.rows))
+        # Occurrences of one atom never overlap beyond the rules of the expression, so that the
+        # sum over them at a step is what one atom holds there.
+        over = np.flatnonzero(held > caps)
+        if not len(over):
+            return None
+        at = int(over[0])
+        needed, free = int(held[at]), int(caps[at])
+        detail = f"machines hold {free} of {needed} bundles of atom {piece.path or 'the request'}"
+        binding = Binding(piece.path, "fit", at + ledger.first, None, needed, free)
+        return Shortage(Code.CAPACITY, detail, binding)
+
+    def _row_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        free = self.ledger.free
+        for row, change in self._changes(pieces).items():
+            left = free[row, change.low : change.high]
+            taken = self._use.get(row)
+            if taken is not None:
+                left = left - taken[change.low : change.high]
+            short = (change.values > left) & (change.values > 0)
+            if short.any():
+                at = int(np.argmax(short))
+                return self._short_row(pieces, row, change.low + at, change.values[at], left[at])
+        return None
+
+    def _short_row(
+        self, pieces: Sequence[Piece], row: int, column: int, needed: int, left: int
+    ) -> Shortage:
+        named = self.ledger.book.rows[row]
+        step = column + self.ledger.first
+        path = next(
+            (
+                piece.path
+                for piece in pieces
+                if piece.sign > 0 and row in piece.demand.rows and _holds_at(piece.rows, step)
+            ),
+            "",
+        )
+        kind, _, name = named.what.partition(":")
+        policy = name if named.policy is not None else None
+        code = Code(kind) if policy else Code.CAPACITY
+        where = f" within policy {policy}" if policy else ""
+        detail = f"{needed} more {named.resource} are asked{where}, {left} are free"
+        binding = Binding(
+            path,
+            "policy" if policy else "capacity",
+            step,
+            named.resource,
+            int(needed),
+            int(left),
+            policy,
+        )
+        return Shortage(code, detail, binding)
+
+    def _average_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        for number, change in self._average_changes(pieces).items():
+            left = self.ledger.averages.slack[number, change.low : change.high]
+            taken = self._slack.get(number)
+            if taken is not None:
+                left = left - taken[change.low : change.high]
+            short = (change.values > left) & (change.values > 0)
+            if short.any():
+                at = int(np.argmax(short))
+                row = self.ledger.book.averages[number]
+                step = change.low + at + self.ledger.first - self.ledger.book.longest_window
+                needed, free = int(change.values[at]), int(left[at])
+                detail = (
+                    f"{needed} more {row.resource}-steps are asked in the window of {row.window} "
+                    f"steps from step {step}, policy {row.policy} leaves {free}"
+                )
+                path = next((p.path for p in pieces if number in p.demand.averages), "")
+                binding = Binding(path, "policy", step, row.resource, needed, free, row.policy)
+                return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
+        return None
+
+    def _changes(self, pieces: Sequence[Piece]) -> dict[int, _Change]:
+        """Return what the pieces add to each row, over the steps they touch."""
+        ledger = self.ledger
+        span = _span(pieces, ledger.first, ledger.grid.horizon)
+        if span is None:
+            return {}
+        low, high = span
+        found: dict[int, _Change] = {}
+        for piece in pieces:
+            demand = piece.demand
+            if not demand.rows:
+                continue
+            use = _dense(piece.rows, low + ledger.first, high - low) * piece.sign
+            for row, amount in zip(demand.rows, demand.amounts, strict=True):
+                known = found.get(row)
+                if known is None:
+                    found[row] = _Change(low, high, use * amount)
+                else:
+                    known.values[:] += use * amount
+        return found
+
+    def _average_changes(self, pieces: Sequence[Piece]) -> dict[int, _Change]:
+        """Return what the pieces add to each window, over the windows they touch."""
+        found: dict[int, _Change] = {}
+        numbers = {number for piece in pieces for number in piece.demand.averages}
+        for number in sorted(numbers):
+            found[number] = self._average_change(number, pieces)
+        return found
+
+    def _average_change(self, number: int, pieces: Sequence[Piece]) -> _Change:
+        ledger = self.ledger
+        window = ledger.book.averages[number].window
+        before = ledger.first - ledger.book.longest_window
+        mine = [piece for piece in pieces if number in piece.demand.averages and len(piece.rows)]
+        columns = ledger.averages.slack.shape[1]
+        low = min((int(p.rows[:, 0].min()) for p in mine), default=0) - window + 1 - before
+        high = max((int(p.rows[:, 1].max()) for p in mine), default=0) - before
+        low, high = max(low, 0), min(high, columns)
+        if low >= high:
+            return _Change(0, 0, np.zeros(0, dtype=np.int64))
+        total = np.zeros(high - low, dtype=np.int64)
+        for piece in mine:
+            amount = piece.demand.average_amounts[piece.demand.averages.index(number)]
+            use = _dense(piece.rows, low + before, high - low + window - 1)
+            area = np.concatenate([[0], np.cumsum(use)])
+            total += (area[window:] - area[: high - low]) * (amount * piece.sign)
+        return _Change(low, high, total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Amounts over the columns [low, high)."""
+
+    low: int
+    high: int
+    values: NDArray[np.int64]
+
+    def dense(self, ledger: Ledger) -> NDArray[np.int64]:
+        out = np.zeros(ledger.free.shape[1], dtype=np.int64)
+        out[self.low : self.high] = self.values
+        return out
+
+
+def _span(pieces: Sequence[Piece], first: int, horizon: int) -> tuple[int, int] | None:
+    """Return the columns that any piece touches, clipped to the profile."""
+    held = [piece.rows for piece in pieces if len(piece.rows)]
+    low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)
+    high = min(max((int(rows[:, 1].max()) for rows in held), default=first), horizon)
+    return (low - first, high - first) if low < high else None
+
+
+def _dense(rows: Rows, first: int, steps: int) -> NDArray[np.int64]:
+    """Return int64[steps]: bundles held from step `first` on; rows outside are cut off."""
+    change = np.zeros(steps + 1, dtype=np.int64)
+    if len(rows) <= 16:
+        for start, end, bundles in rows.tolist():
+            change[min(max(start - first, 0), steps)] += bundles
+            change[min(max(end - first, 0), steps)] -= bundles
+    else:
+        np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
+        np.subtract.at(change, np.clip(rows[:, 1] - first, 0, steps), rows[:, 2])
+    return np.cumsum(change[:-1])
+
+
+def _holds_at(rows: Rows, step: int) -> bool:
+    return bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())

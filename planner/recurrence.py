@@ -1,0 +1,74 @@
+"""Endless recurrences on a rolling horizon: the occurrences that a later horizon brings in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.commit import Holding
+from planner.holding import last_step, patterns_of
+from planner.states import LIVE, STATE_NUMBERS
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+
+Extension = tuple[str, tuple[tuple[int, ...], ...]]
+
+
+def extensions(plan: Plan, horizon: int) -> tuple[Extension, ...]:
+    """Return the endless reservations that gain occurrences, with all their shifts.
+
+    Only whole periods that end inside the new horizon count, as on admission. The expression is
+    compiled again, because civil days are not evenly spaced.
+    """
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    found: list[Extension] = []
+    for number in np.flatnonzero(live & (meta["endless"] > 0)).tolist():
+        holding = plan.table.holding(number)
+        if last_step(holding) + holding.endless > horizon + _slack(holding):
+            continue
+        shifts = _later_shifts(plan, number, holding, horizon)
+        if any(
+            len(new) > len(atom.shifts) for new, atom in zip(shifts, holding.atoms, strict=True)
+        ):
+            found.append((plan.table.id_of(number), shifts))
+    return tuple(found)
+
+
+def _slack(holding: Holding) -> int:
+    """Return a period: the last occurrence may end that much before its period does."""
+    return holding.endless
+
+
+def _later_shifts(
+    plan: Plan, number: int, holding: Holding, horizon: int
+) -> tuple[tuple[int, ...], ...]:
+    """Return the shifts of every atom held, on a grid that ends at `horizon`."""
+    from rdl.compiler import CompileContext, compile_source
+
+    meta = plan.table.meta[number]
+    context = CompileContext(
+        grid=plan.grid.with_horizon(horizon),
+        submitted_ms=int(meta["submitted"]),
+        machines=plan.cluster.shapes(),
+        max_period_ms=plan.cluster.max_period_ms,
+    )
+    graph = compile_source(plan.table.details.get(number).text, context)
+    later = patterns_of(graph)
+    return tuple(later.get(atom.path, atom.shifts) for atom in holding.atoms)
+
+
+def extended(
+    holding: Holding, shifts: Sequence[Sequence[int]], *, only_new: bool = False
+) -> Holding:
+    """Return a holding with other occurrences: all of `shifts`, or only those it lacks."""
+    atoms = []
+    for atom, wanted in zip(holding.atoms, shifts, strict=True):
+        known = set(atom.shifts) if only_new else ()
+        kept = tuple(shift for shift in wanted if shift not in known)
+        atoms.append(replace(atom, shifts=kept))
+    return Holding(tuple(atoms), holding.begin, holding.finish, holding.endless)

@@ -1,0 +1,230 @@
+"""Reservations and refusals as they are read: objects made on demand from the Plan's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.placement import Binding, Code
+from planner.states import State
+from rdl.durations import rfc3339_text
+from rdl.resources import CPU, Resources
+from rdl.time_grid import TimeGrid, seconds_of
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AtomAllocation:
+    """What one atom holds.
+
+    Attributes
+    ----------
+    path
+        Source path; for a recurring atom ``@*`` stands where numbers of occurrences go.
+    bundle, label
+        What one bundle is, and the machines it is for.
+    rows
+        int64[m, 3]: start step, end step, bundles of occurrence 0; sorted and merged.
+    shifts
+        Offsets of the occurrences in steps; ``(0,)`` outside `every`.
+    released
+        int64[k, 3]: rows given back by cancelling or closing.
+    inner
+        For `every` inside `every`: how many occurrences each has, innermost first, the outermost
+        left out; shifts then stand with the innermost counted first.
+    """
+
+    path: str
+    bundle: Resources
+    label: str | None
+    rows: Rows
+    shifts: tuple[int, ...] = (0,)
+    released: Rows | None = None
+    inner: tuple[int, ...] = ()
+
+    def occurrences(self) -> Iterator[tuple[str, Rows]]:
+        """Yield (path, rows) of every occurrence that holds something."""
+        for number, shift in enumerate(self.shifts):
+            rows = self.rows + np.array([shift, shift, 0]) if shift else self.rows
+            yield self._path_of(number), rows
+
+    def _path_of(self, number: int) -> str:
+        """Return the path of an occurrence; the last ``@*`` is the innermost."""
+        path = self.path
+        for count in self.inner:
+            number, here = divmod(number, count)
+            head, _, tail = path.rpartition("@*")
+            path = f"{head}@{here}{tail}"
+        return path.replace("@*", f"@{number}")
+
+    def all_rows(self) -> Rows:
+        """Return the rows of all occurrences, unmerged."""
+        if self.shifts == (0,):
+            return self.rows
+        shifts = np.array(self.shifts, dtype=np.int64)
+        moved = np.repeat(self.rows[None], len(shifts), axis=0)
+        moved[:, :, :2] += shifts[:, None, None]
+        return moved.reshape(-1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One thing that happened to a reservation."""
+
+    at_ms: int
+    version: int
+    what: str
+    detail: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form of plan files."""
+        entry: dict[str, Any] = {
+            "at": seconds_of(self.at_ms),
+            "version": self.version,
+            "what": self.what,
+        }
+        return entry | {"detail": self.detail} if self.detail else entry
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One promise of the Plan.
+
+    Attributes
+    ----------
+    expression
+        The formatter's text of the request as submitted.
+    choices
+        (path of the `any`, index of the option taken).
+    admitted_version
+        Version of the Plan that its first commit made.
+    history
+        Oldest first; the admission is the first entry.
+    """
+
+    id: str
+    tenant: str
+    queue: str
+    submitted_ms: int
+    weight: float
+    priority: int
+    state: State
+    revision: int
+    agent: str
+    expression: str
+    choices: tuple[tuple[str, int], ...]
+    notes: tuple[str, ...]
+    atoms: tuple[AtomAllocation, ...]
+    history: tuple[HistoryEntry, ...] = ()
+
+    @property
+    def admitted_version(self) -> int:
+        """Version of the Plan that admitted it."""
+        return self.history[0].version
+
+    def to_json(self, grid: TimeGrid, *, history: bool = False) -> dict[str, Any]:
+        """Return the form of plan files: times in seconds, one atom entry an occurrence."""
+        entry: dict[str, Any] = {
+            "id": self.id,
+            "tenant": self.tenant,
+            "queue": self.queue,
+            "submitted": seconds_of(self.submitted_ms),
+            **_submitted_at(self.submitted_ms, grid),
+            "state": self.state.value,
+            "weight": float(self.weight),
+            "priority": self.priority,
+            "revision": self.revision,
+            "agent": self.agent,
+            "expression": self.expression,
+            "choices": dict(self.choices),
+            "notes": list(self.notes),
+            "atoms": [one for atom in self.atoms for one in atom_to_json(atom, grid)],
+        }
+        if history:
+            entry["history"] = [one.to_json() for one in self.history]
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One request that was answered "no"."""
+
+    id: str
+    tenant: str
+    queue: str
+    submitted_ms: int
+    weight: float
+    priority: int
+    expression: str
+    code: Code
+    detail: str
+    binding: Binding | None = None
+    offers: tuple[dict[str, Any], ...] = ()
+
+    def to_json(self, grid: TimeGrid) -> dict[str, Any]:
+        """Return the form of plan files."""
+        return {
+            "id": self.id,
+            "tenant": self.tenant,
+            "queue": self.queue,
+            "submitted": seconds_of(self.submitted_ms),
+            **_submitted_at(self.submitted_ms, grid),
+            "weight": float(self.weight),
+            "priority": self.priority,
+            "expression": self.expression,
+            "code": self.code.value,
+            "detail": self.detail,
+            "binding": None if self.binding is None else binding_to_json(self.binding, grid),
+            "offers": list(self.offers),
+        }
+
+
+def atom_to_json(atom: AtomAllocation, grid: TimeGrid) -> Iterator[dict[str, Any]]:
+    """Yield the plan file's entry of every occurrence; released rows stand with occurrence 0."""
+    for number, (path, rows) in enumerate(atom.occurrences()):
+        entry: dict[str, Any] = {"path": path, "bundle": atom.bundle.to_json()}
+        if atom.label is not None:
+            entry["on"] = atom.label
+        entry["allocation"] = rows_to_json(rows, grid)
+        if number == 0 and atom.released is not None and len(atom.released):
+            entry["released"] = rows_to_json(atom.released, grid)
+        yield entry
+
+
+def rows_to_json(rows: Rows, grid: TimeGrid) -> list[list[int | float]]:
+    """Return ``[start_s, end_s, bundles]`` for each row."""
+    return [[grid.seconds(s), grid.seconds(e), bundles] for s, e, bundles in rows.tolist()]
+
+
+def amount_to_json(resource: str, amount: int | None) -> int | float | str | None:
+    """Return one amount as files write it; what is below zero is a bare number."""
+    if amount is None:
+        return None
+    if amount > 0:
+        return Resources.of({resource: amount}).to_json()[resource]
+    return amount / 1000 if resource == CPU and amount else amount
+
+
+def binding_to_json(binding: Binding, grid: TimeGrid) -> dict[str, Any]:
+    """Return the form of plan files."""
+    resource = binding.resource
+    return {
+        "path": binding.path,
+        "kind": binding.kind,
+        "at": None if binding.at is None else grid.seconds(binding.at),
+        "resource": resource,
+        "needed": amount_to_json(resource or "", binding.needed),
+        "free": amount_to_json(resource or "", binding.free),
+        "policy": binding.policy,
+    }
+
+
+def _submitted_at(submitted_ms: int, grid: TimeGrid) -> dict[str, str]:
+    if grid.origin is None:
+        return {}
+    return {"submitted_at": rfc3339_text(grid.instant_at(submitted_ms))}

@@ -1,0 +1,334 @@
+"""Reservations as columns: a million of them are arrays, and objects only when they are read.
+
+What is counted against 300 bytes a reservation: every column below, the id index (a dict of str to
+int, and the id texts), rows, atoms and interned words. Expression texts, choices and notes stand in
+`DetailStore`: the default keeps them in memory as compact bytes, a service may read them from its
+log instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.commit import Admitted, Details, Holding
+from planner.reservation import AtomAllocation, HistoryEntry, Reservation
+from planner.states import NUMBERED_STATES, STATE_NUMBERS, State
+from rdl.resources import Resources
+
+_META = np.dtype(
+    [
+        ("submitted", np.int64),
+        ("at", np.int64),
+        ("weight", np.float64),
+        ("version", np.int32),
+        ("tenant", np.int32),
+        ("priority", np.int32),
+        ("revision", np.int32),
+        ("begin", np.int32),
+        ("finish", np.int32),
+        ("endless", np.int32),
+        ("atom", np.int32),
+        ("atoms", np.int32),
+        ("queue", np.int32),
+        ("agent", np.int32),
+        ("state", np.int8),
+    ]
+)
+_ATOM = np.dtype(
+    [
+        ("row", np.int32),
+        ("rows", np.int32),
+        ("path", np.int32),
+        ("kind", np.int32),
+        ("shifts", np.int32),
+    ]
+)
+_ROW = np.dtype([("start", np.int32), ("end", np.int32), ("bundles", np.int64)])
+
+#: Columns grow by an eighth, so that at most so much of them lies idle.
+_GROWTH = 8
+
+Word = TypeVar("Word")
+
+
+class DetailStore(Protocol):
+    """Keeps the details of reservation number i."""
+
+    def put(self, number: int, details: Details) -> None:
+        """Keep or replace."""
+        ...
+
+    def get(self, number: int) -> Details:
+        """Return what was put last."""
+        ...
+
+    def nbytes(self) -> int:
+        """Return the memory it takes."""
+        ...
+
+
+class MemoryDetails:
+    """Details in memory: the expression tree a commit brought, or compact text after a replay."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytes | Details] = []
+
+    def put(self, number: int, details: Details) -> None:
+        """Keep or replace; numbers come in order."""
+        entry = details if details.expression is not None else _packed(details)
+        if number == len(self._kept):
+            self._kept.append(entry)
+        else:
+            self._kept[number] = entry
+
+    def get(self, number: int) -> Details:
+        """Return what was put last."""
+        entry = self._kept[number]
+        return entry if isinstance(entry, Details) else _unpacked(entry)
+
+    def nbytes(self) -> int:
+        """Return the memory of the texts; trees that a commit brought are their maker's."""
+        texts = sum(sys.getsizeof(one) for one in self._kept if isinstance(one, bytes))
+        return texts + sys.getsizeof(self._kept)
+
+
+def _packed(details: Details) -> bytes:
+    if not details.choices and not details.notes:
+        return details.text.encode()
+    rest = json.dumps([dict(details.choices), list(details.notes)], separators=(",", ":"))
+    return f"{details.text}\0{rest}".encode()
+
+
+def _unpacked(entry: bytes) -> Details:
+    text, _, rest = entry.decode().partition("\0")
+    if not rest:
+        return Details(text)
+    choices, notes = json.loads(rest)
+    return Details(text, tuple(choices.items()), tuple(notes))
+
+
+class _Words(Generic[Word]):
+    """Interned values: each kept once, known by number."""
+
+    def __init__(self) -> None:
+        self.values: list[Word] = []
+        self._numbers: dict[Word, int] = {}
+
+    def number(self, value: Word) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+    def nbytes(self) -> int:
+        return sys.getsizeof(self._numbers) + sum(sys.getsizeof(one) + 40 for one in self.values)
+
+
+class _Column:
+    """A structured array that grows."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._data = np.empty(64, dtype=dtype)
+        self.count = 0
+
+    @property
+    def data(self) -> NDArray[Any]:
+        return self._data[: self.count]
+
+    def append(self, entries: object, count: int = 1) -> int:
+        first = self.count
+        if first + count > len(self._data):
+            size = max(first + count, len(self._data) + len(self._data) // _GROWTH)
+            grown = np.empty(size, dtype=self._data.dtype)
+            grown[:first] = self._data[:first]
+            self._data = grown
+        self._data[first : first + count] = entries
+        self.count = first + count
+        return first
+
+    def nbytes(self) -> int:
+        return self._data.nbytes
+
+
+class ReservationTable:
+    """All reservations of a Plan, by number in order of admission."""
+
+    def __init__(self, details: DetailStore | None = None) -> None:
+        self.details: DetailStore = MemoryDetails() if details is None else details
+        self._meta = _Column(_META)
+        self._atoms = _Column(_ATOM)
+        self._rows = _Column(_ROW)
+        self._numbers: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._names: _Words[str] = _Words()
+        self._paths: _Words[tuple[str, tuple[int, ...]]] = _Words()
+        self._kinds: _Words[tuple[Resources, str | None]] = _Words()
+        self._shifts: _Words[tuple[int, ...]] = _Words()
+        self._released: dict[int, NDArray[np.int64]] = {}
+        self._history: dict[int, list[HistoryEntry]] = {}
+        self._idle_rows = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def number_of(self, id: str) -> int | None:  # noqa: A002 - the field's word
+        """Return the number of a reservation, or None."""
+        return self._numbers.get(id)
+
+    @property
+    def meta(self) -> NDArray[Any]:
+        """The structured column of whole reservations; written by the Plan alone."""
+        return self._meta.data
+
+    def append(self, admitted: Admitted, at_ms: int, version: int) -> int:
+        """Keep a new reservation; return its number."""
+        number = len(self._ids)
+        holding = admitted.holding
+        first = self._append_atoms(holding)
+        self._meta.append(
+            (
+                admitted.submitted_ms,
+                at_ms,
+                admitted.weight,
+                version,
+                self._names.number(admitted.tenant),
+                admitted.priority,
+                1,
+                holding.begin,
+                holding.finish,
+                holding.endless,
+                first,
+                len(holding.atoms),
+                self._names.number(admitted.queue),
+                self._names.number(admitted.agent),
+                STATE_NUMBERS[State.ACCEPTED],
+            )
+        )
+        self._numbers[admitted.id] = number
+        self._ids.append(admitted.id)
+        self.details.put(number, admitted.details)
+        return number
+
+    def _append_atoms(self, holding: Holding) -> int:
+        first = self._atoms.count
+        for atom in holding.atoms:
+            count = len(atom.rows)
+            row = self._rows.append(_structured(atom.rows), count) if count else self._rows.count
+            path = self._paths.number((atom.path, atom.inner))
+            kind = self._kinds.number((atom.bundle, atom.label))
+            shifts = self._shifts.number(atom.shifts)
+            index = self._atoms.append((row, count, path, kind, shifts))
+            if atom.released is not None and len(atom.released):
+                self._released[index] = atom.released
+        return first
+
+    def replace(self, number: int, holding: Holding) -> None:
+        """Give a reservation another holding; the old rows lie idle until the next compaction."""
+        meta = self._meta.data[number]
+        for index in range(int(meta["atom"]), int(meta["atom"]) + int(meta["atoms"])):
+            self._idle_rows += int(self._atoms.data[index]["rows"])
+            self._released.pop(index, None)
+        first = self._append_atoms(holding)
+        meta = self._meta.data[number]
+        meta["atom"], meta["atoms"] = first, len(holding.atoms)
+        meta["begin"], meta["finish"] = holding.begin, holding.finish
+        meta["endless"] = holding.endless
+        if self._idle_rows > 4096 and 2 * self._idle_rows > self._rows.count:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Rewrite atoms and rows without the idle ones."""
+        holdings = [self.holding(number) for number in range(len(self))]
+        self._atoms, self._rows = _Column(_ATOM), _Column(_ROW)
+        self._released, self._idle_rows = {}, 0
+        for number, holding in enumerate(holdings):
+            self._meta.data[number]["atom"] = self._append_atoms(holding)
+
+    def note(self, number: int, entry: HistoryEntry) -> None:
+        """Add to the history of a reservation."""
+        self._history.setdefault(number, []).append(entry)
+
+    def holding(self, number: int) -> Holding:
+        """Return what a reservation holds."""
+        meta = self._meta.data[number]
+        first = int(meta["atom"])
+        atoms = tuple(self._atom(index) for index in range(first, first + int(meta["atoms"])))
+        return Holding(atoms, int(meta["begin"]), int(meta["finish"]), int(meta["endless"]))
+
+    def _atom(self, index: int) -> AtomAllocation:
+        row, count, path, kind, shifts = self._atoms.data[index].tolist()
+        piece = self._rows.data[row : row + count]
+        rows = np.empty((count, 3), dtype=np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2] = piece["start"], piece["end"], piece["bundles"]
+        rows.flags.writeable = False
+        bundle, label = self._kinds.values[kind]
+        released = self._released.get(index)
+        name, inner = self._paths.values[path]
+        return AtomAllocation(
+            name, bundle, label, rows, self._shifts.values[shifts], released, inner
+        )
+
+    def scope(self, number: int) -> tuple[str, str]:
+        """Return (tenant, queue)."""
+        meta = self._meta.data[number]
+        return self._names.values[meta["tenant"]], self._names.values[meta["queue"]]
+
+    def state(self, number: int) -> State:
+        """Return the state of a reservation."""
+        return NUMBERED_STATES[int(self._meta.data[number]["state"])]
+
+    def read(self, number: int) -> Reservation:
+        """Return a reservation as an object."""
+        meta = self._meta.data[number]
+        details = self.details.get(number)
+        tenant, queue = self.scope(number)
+        admitted = HistoryEntry(int(meta["at"]), int(meta["version"]), "admitted")
+        return Reservation(
+            self._ids[number],
+            tenant,
+            queue,
+            int(meta["submitted"]),
+            float(meta["weight"]),
+            int(meta["priority"]),
+            NUMBERED_STATES[meta["state"]],
+            int(meta["revision"]),
+            self._names.values[meta["agent"]],
+            details.text,
+            details.choices,
+            details.notes,
+            self.holding(number).atoms,
+            (admitted, *self._history.get(number, ())),
+        )
+
+    def agent_number(self, name: str) -> int:
+        """Return the number an agent's name is kept under."""
+        return self._names.number(name)
+
+    def ids(self) -> Iterator[str]:
+        """Yield all ids in order of admission."""
+        return iter(self._ids)
+
+    def id_of(self, number: int) -> str:
+        """Return the id of a reservation."""
+        return self._ids[number]
+
+    def nbytes(self) -> int:
+        """Return the bytes of everything but details: see the head of this file."""
+        ids = sum(sys.getsizeof(one) + sys.getsizeof(n) for one, n in self._numbers.items())
+        columns = self._meta.nbytes() + self._atoms.nbytes() + self._rows.nbytes()
+        words = self._names.nbytes() + self._paths.nbytes() + self._shifts.nbytes()
+        index = sys.getsizeof(self._numbers) + sys.getsizeof(self._ids) + ids
+        return columns + words + self._kinds.nbytes() + index
+
+
+def _structured(rows: NDArray[np.int64]) -> NDArray[Any]:
+    out = np.empty(len(rows), dtype=_ROW)
+    out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]
+    return out

@@ -1,0 +1,65 @@
+"""PlanSnapshot: what agents read of the Plan, frozen at one version (or live, for one writer)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.ledger import Ledger
+from planner.policy_view import AverageLimits
+from planner.view import Demand
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+
+class PlanSnapshot:
+    """A `planner.view.PlanView` over a ledger.
+
+    `demand` may add rows to `free` and `averages` (a policy's scope met for the first time); rows
+    never move, so ask for demands first and read the arrays after.
+    """
+
+    __slots__ = ("__weakref__", "_ledger", "version")
+
+    def __init__(self, ledger: Ledger, version: int) -> None:
+        self._ledger = ledger
+        self.version = version
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The Plan's grid."""
+        return self._ledger.grid
+
+    @property
+    def nominal(self) -> Resources:
+        """All machines without outages."""
+        return self._ledger.book.cluster.nominal
+
+    @property
+    def first(self) -> int:
+        """Step of column 0 of `free`."""
+        return self._ledger.first
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """int64[row, step - first], read-only."""
+        return self._ledger.free
+
+    @property
+    def row_names(self) -> tuple[tuple[str, str], ...]:
+        """(what, resource) of each row of `free`."""
+        return tuple((row.what, row.resource) for row in self._ledger.book.rows)
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """int64[s + 1]: steps at which machines come or go."""
+        return self._ledger.calendar.breaks
+
+    @property
+    def averages(self) -> AverageLimits:
+        """What window averages leave."""
+        return self._ledger.averages
+
+    def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        """Return what `bundle` takes; the same arguments give the same object."""
+        return self._ledger.demand(bundle, label, tenant, queue)
