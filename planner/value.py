@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
 from rdl.resources import Resources
 from rdl.work_graph import (
@@ -77,3 +80,25 @@ def value_of(request: Request, choices: Iterable[tuple[int, int]], nominal: Reso
 def value_asked(request: Request, nominal: Resources) -> float:
     """Return the value at a preference of 1: the most the request can be worth."""
     return request.weight * size_of(request.graph, nominal)
+
+
+def falls_of(graph: WorkGraph, result: PlacementResult) -> int:
+    """Return the preemption of one result: how far its atoms fall, each last fall included."""
+    total = 0
+    for vertex, rows in result.atoms():
+        follows = np.append(rows[1:, 0] == rows[:-1, 1], False)
+        after = np.where(follows, np.roll(rows[:, 2], -1), 0)
+        total += int(np.maximum(0, rows[:, 2] - after).sum()) * len(shifts_of(graph, vertex))
+    return total
+
+
+def score_of(
+    requests: Sequence[Request], results: Sequence[PlacementResult], nominal: Resources
+) -> tuple[float, int]:
+    """Return (accepted value, minus preemption): the greater of two scores is the better plan."""
+    value, falls = 0.0, 0
+    for request, result in zip(requests, results, strict=True):
+        if result.placed:
+            value += value_of(request, result.choices, nominal)
+            falls += falls_of(request.graph, result)
+    return value, -falls

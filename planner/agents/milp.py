@@ -10,23 +10,29 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from lp.limits import Monitor, SolveLimits, WarmStart
-from lp.model import Entries
-from lp.result import Solution, SolveStatus
+from lp.result import FloatArray, Solution
 from lp.solver import solve
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.formulations import rayon
 from planner.formulations.rayon_codec import decode, encode
-from planner.placement import Code, PlacementResult
+from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
+from rdl.work_graph import END, START
 
-#: Share of the time spent on value; the rest smooths what was accepted.
-_VALUE_SHARE = 0.7
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One solve: whether value is kept (and preemption lowered), and its share of the time."""
+
+    keeps_value: bool
+    share: float
+
+
+_STAGES = (_Stage(keeps_value=False, share=0.7), _Stage(keeps_value=True, share=1.0))
 
 #: Largest number of variables that is built; above it memory, not time, is what ends a run.
 MAX_VARIABLES = 5_000_000
@@ -92,31 +98,30 @@ class MilpAgent:
         ValueError
             If the model would have more than `MAX_VARIABLES` variables.
         """
-        began = self.clock()
+        until = None if limits.time_s is None else self.clock() + limits.time_s
         best, source = self._greedy(requests, view, limits)
-        shown = [r for r in requests if not r.graph.void]
-        _check_size(shown)
         score = score_of(requests, best, view.nominal)
-        bound = float("inf")
-        status = SolveStatus.NO_ANSWER
-        for preemption in (False, True):
-            built = rayon.build(shown, view, preemption=preemption)
-            if preemption:
-                _price_preemption(built, score[0])
-            start = encode([b for b, r in zip(best, requests, strict=True) if r in shown], built)
-            left = None if limits.time_s is None else limits.time_s - (self.clock() - began)
-            share = left if preemption or left is None else left * _VALUE_SHARE
-            if share is not None and share <= 0:
-                break
-            answer = self._solve(built, start, share, limits)
-            if not preemption:
-                status, bound = answer.status, answer.bound
+        asked = [index for index, request in enumerate(requests) if not request.graph.void]
+        _check_size([requests[index] for index in asked])
+        first: Solution | None = None
+        for stage in _STAGES:
+            kept = score[0] if stage.keeps_value else None
+            built = rayon.build([requests[index] for index in asked], view, value_kept=kept)
+            start = encode([best[index] for index in asked], built)
+            answer = self._solve(built, start, self._share(until, stage.share), limits)
+            first = first or answer
             if answer.status.has_values:
-                found = _merged(requests, decode(answer.values, built))
-                if score_of(requests, found, view.nominal) > score:
-                    best, source = found, self.solver
-                    score = score_of(requests, best, view.nominal)
-        return best, SolverReport(status.value, score[0], bound, source)
+                found = list(best)
+                for index, result in zip(asked, decode(answer.values, built), strict=True):
+                    found[index] = result
+                found_score = score_of(requests, found, view.nominal)
+                if found_score > score:
+                    best, score, source = found, found_score, self.solver
+        assert first is not None
+        return best, SolverReport(first.status.value, score[0], first.bound, source)
+
+    def _share(self, until: float | None, share: float) -> float | None:
+        return None if until is None else max(0.0, until - self.clock()) * share
 
     def _greedy(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
@@ -130,7 +135,7 @@ class MilpAgent:
     def _solve(
         self,
         built: rayon.RayonModel,
-        start: np.ndarray[tuple[int], np.dtype[np.float64]],
+        start: FloatArray,
         time_s: float | None,
         limits: Limits,
     ) -> Solution:
@@ -144,3 +149,20 @@ class MilpAgent:
         return solve(
             built.model, bounded, solver=self.solver, start=WarmStart(values=start), monitor=monitor
         )
+
+
+def _check_size(requests: Sequence[Request]) -> None:
+    count = sum(
+        int(graph.vertices[atom, END] - graph.vertices[atom, START]) + 1
+        for graph in (request.graph for request in requests)
+        for atom in graph.atoms
+    )
+    if count > MAX_VARIABLES:
+        raise ValueError(
+            f"the model would have {count} variables x_jt, more than {MAX_VARIABLES}: "
+            "plan fewer requests, shorter windows or longer steps, or use a greedy agent"
+        )
+
+
+#: The agent that users name.
+MILP = MilpAgent()

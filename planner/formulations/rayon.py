@@ -34,8 +34,10 @@ class RayonModel:
     view: PlanView
 
 
-def build(requests: list[Request], view: PlanView, *, preemption: bool = False) -> RayonModel:
-    """Build the model that maximises accepted value.
+def build(
+    requests: list[Request], view: PlanView, *, value_kept: float | None = None
+) -> RayonModel:
+    """Build the model that maximises accepted value, or keeps one and lowers preemption.
 
     Parameters
     ----------
@@ -43,18 +45,19 @@ def build(requests: list[Request], view: PlanView, *, preemption: bool = False) 
         Compiled on the view's grid.
     view
         Free capacity; what is over-committed already counts as none.
-    preemption
-        Add y_jt for every atom, so that falls can be priced by a second solve.
+    value_kept
+        None to maximise value. Else the value that must stay accepted while y_jt, now there for
+        every atom, is minimised: falls are half of all changes.
 
     Returns
     -------
     RayonModel
         With blocks ``x busy change rise overflow started unfinished worth``; the objective is the
-        accepted value.
+        accepted value, or minus the preemption.
     """
     model = LinearModel("rayon", Sense.MAXIMISE)
     columns = lay_out(requests, view)
-    _add_variables(model, columns, view, preemption)
+    _add_variables(model, columns, view, falls=value_kept is not None)
     capacity_1(model, columns, view)
     demand_3_10_11(model, columns)
     gangs_6(model, columns)
@@ -63,11 +66,11 @@ def build(requests: list[Request], view: PlanView, *, preemption: bool = False) 
     choices_10_11(model, columns)
     order_12_15(model, columns)
     order_16(model, columns)
-    worth(model, columns, view)
+    worth(model, columns, view, value_kept)
     return RayonModel(model, columns, view)
 
 
-def _add_variables(model: LinearModel, columns: Columns, view: PlanView, preemption: bool) -> None:
+def _add_variables(model: LinearModel, columns: Columns, view: PlanView, *, falls: bool) -> None:
     """Lay out the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
     upper = [np.minimum(atom.maximum, fit_heights(atom, view)) for atom in columns.atoms]
     heights = np.concatenate([np.zeros(0), *upper])
@@ -77,8 +80,13 @@ def _add_variables(model: LinearModel, columns: Columns, view: PlanView, preempt
     count = sum(atom.steps for atom in gangs)
     block = model.add_block("busy", count, upper=1, integer=True)
     _number(gangs, "busy", block.start, lambda atom: atom.steps)
-    changing = [atom for atom in columns.atoms if preemption or (atom.rigid and atom.lease > 1)]
-    block = model.add_block("change", sum(atom.steps + 1 for atom in changing))
+    changing = [atom for atom in columns.atoms if falls or (atom.rigid and atom.lease > 1)]
+    price = [
+        np.full(atom.steps + 1, -0.5 * atom.multiple * len(atom.shifts) if falls else 0.0)
+        for atom in changing
+    ]
+    cost = np.concatenate([np.zeros(0), *price])
+    block = model.add_block("change", cost.size, cost=cost)
     _number(changing, "change", block.start, lambda atom: atom.steps + 1)
     leased = [atom for atom in columns.atoms if atom.lease > 1 and not atom.rigid]
     block = model.add_block("rise", sum(atom.steps for atom in leased))
@@ -96,6 +104,9 @@ def _add_variables(model: LinearModel, columns: Columns, view: PlanView, preempt
         block = model.add_block(name, count, upper=1, integer=True)
         _number(ordered, name, block.start, lambda vertex: vertex.end - vertex.start)
 
+
+#: Share of the value kept that rounding of the solver may lose.
+VALUE_TOLERANCE = 1e-7
 
 Owner = TypeVar("Owner", AtomColumns, VertexColumns)
 
@@ -238,7 +249,7 @@ def choices_10_11(model: LinearModel, columns: Columns) -> None:
     rows.add_to(model, "any and all (10, 11)")
 
 
-def worth(model: LinearModel, columns: Columns, view: PlanView) -> None:
+def worth(model: LinearModel, columns: Columns, view: PlanView, value_kept: float | None) -> None:
     """Objective: accepted value, with the product of `prefer` of the options taken.
 
     The product over several `any` is a chain: what is left of the worth after the i-th `any` is
@@ -253,7 +264,10 @@ def worth(model: LinearModel, columns: Columns, view: PlanView) -> None:
         for _, children in chosen:
             cost += [0.0] * (2 + len(children))
         cost.append(value_asked(request, view.nominal))
-    model.add_block("worth", len(cost), cost=cost, upper=1.0)
+    model.add_block("worth", len(cost), cost=0.0 if value_kept is not None else cost, upper=1.0)
+    if value_kept is not None:
+        row = rows.open(1, lower=value_kept - VALUE_TOLERANCE * abs(value_kept))
+        rows.put_each(row, first + np.arange(len(cost)), np.array(cost))
     for chosen, (own, request) in zip(links, _pairs(columns), strict=True):
         row = rows.open(1, upper=1.0)
         rows.put(row, own[-1].overflow, 1.0)

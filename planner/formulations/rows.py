@@ -39,6 +39,13 @@ class Rows:
         self._columns.append(column_array.astype(np.int64))
         self._values.append(np.full(row_array.shape, float(values)))
 
+    def put_each(self, rows: Ints, columns: Ints, values: Floats) -> None:
+        """Add coefficients of their own to one row or to as many rows."""
+        row_array, column_array = np.broadcast_arrays(rows, columns)
+        self._rows.append(row_array.astype(np.int64))
+        self._columns.append(column_array.astype(np.int64))
+        self._values.append(values.astype(np.float64))
+
     def shift(
         self, rows: Ints, *, lower: Floats | None = None, upper: Floats | None = None
     ) -> None:
