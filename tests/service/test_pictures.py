@@ -1,0 +1,176 @@
+"""Skylines and reports: areas exact, sizes bounded, the same input the same picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.pictures.report import MOST_ROWS, comparison_html, table_html
+from service.pictures.skyline import PictureError, skyline_svg, write_skyline
+from service.pictures.skyline_data import COLUMNS, LAYERS, skyline_data
+
+CLUSTER = {
+    "step": "60s",
+    "horizon": "24h",
+    "machines": [{"name": "m", "count": 10, "resources": {"cpu": 32, "memory": "128 GiB"}}],
+    "outages": [{"machines": "m", "count": 5, "start": "2h", "end": "4h"}],
+}
+
+
+def plan(*reservations: dict[str, Any], refusals: int = 0, **cluster: Any) -> dict[str, Any]:
+    """A Plan document, as far as pictures read it."""
+    return {
+        "cluster": {**CLUSTER, **cluster},
+        "version": 1,
+        "step_s": 60,
+        "agent": "gree",
+        "order": "submitted",
+        "reservations": list(reservations),
+        "refusals": [
+            {"id": f"no{i}", "tenant": "b<c>", "code": "capacity", "binding": {"resource": "cpu"}}
+            for i in range(refusals)
+        ],
+        "metrics": {
+            "runtime_ms": 1.5,
+            "acceptance": 0.5,
+            "accepted": len(reservations),
+            "requests": len(reservations) + refusals,
+            "preemption": 3,
+            "preemption_inner": 0,
+            "uniformity": 1.2,
+            "value": 9.0,
+            "bound": None,
+            "gap": None,
+            "status": "placed",
+        },
+    }
+
+
+def reservation(tenant: str, *rows: tuple[int, int, int], **more: Any) -> dict[str, Any]:
+    """A reservation of <1 cpu, 2 GiB> bundles."""
+    atom = {"path": "0", "bundle": {"cpu": 1, "memory": "2 GiB"}, "allocation": list(rows), **more}
+    return {"id": f"{tenant}-{rows}", "tenant": tenant, "state": "accepted", "atoms": [atom]}
+
+
+def test_use_and_capacity_stand_where_they_are() -> None:
+    """One reservation of 10 bundles in [1 h, 2 h) shows 10,000 millicores there and none else.
+
+    A day of 1,440 steps is drawn in 360 columns of 4; half the machines are away from 2 h to 4 h.
+    """
+    data = skyline_data(plan(reservation("a", (3600, 7200, 10))))
+    cpu = next(panel for panel in data.panels if panel.resource == "cpu")
+    assert data.steps_per_column == 4
+    assert data.edges[[0, 15, 30, -1]].tolist() == [0.0, 3600.0, 7200.0, 86_400.0]
+    assert cpu.used[0, 15:30].tolist() == [10_000.0] * 15
+    assert cpu.used.sum() == 150_000.0
+    assert cpu.capacity[[29, 30, 59, 60]].tolist() == [320_000.0, 160_000.0, 160_000.0, 320_000.0]
+
+
+def test_released_rows_are_taken_off() -> None:
+    """What was given back is not shown."""
+    data = skyline_data(plan(reservation("a", (0, 7200, 10), released=[[3600, 7200, 10]])))
+    assert data.panels[0].used[0, 15:].sum() == 0
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 2999), st.integers(1, 500), st.integers(1, 50)), max_size=20
+    ),
+    horizon=st.integers(1, 3000),
+)
+def test_averaging_keeps_work_exact(rows: list[tuple[int, int, int]], horizon: int) -> None:
+    """However long the horizon, the area drawn is the work inside it, and columns are bounded."""
+    held = [(start * 60, (start + length) * 60, count) for start, length, count in rows]
+    data = skyline_data(plan(reservation("a", *held), horizon=horizon * 60, outages=[]))
+    lengths = np.diff(data.edges)
+    assert len(lengths) <= COLUMNS
+    expected = sum(
+        (min(start + length, horizon) - min(start, horizon)) * 60 * count * 1000
+        for start, length, count in rows
+    )
+    cpu = next(panel for panel in data.panels if panel.resource == "cpu")
+    drawn = float((cpu.used.sum(axis=0) * lengths).sum()) if rows else 0.0
+    assert drawn == pytest.approx(expected)
+
+
+def test_many_tenants_share_the_last_layer() -> None:
+    """The largest tenants keep a layer each, the rest one together; no request is lost."""
+    held = [reservation(f"t{i:02d}", (0, 600 * (i + 1), 1)) for i in range(30)]
+    data = skyline_data(plan(*held))
+    assert len(data.layers) == LAYERS
+    assert [layer.name for layer in data.layers[:2]] == ["t29", "t28"]
+    assert data.layers[-1].name == "others (21)"
+    assert sum(layer.accepted for layer in data.layers) == 30
+
+
+def test_layers_count_what_was_asked_too() -> None:
+    """A layer says how many of its tenant's requests were accepted."""
+    document = plan(reservation("b<c>", (0, 600, 1)), refusals=3)
+    assert [(x.accepted, x.requests) for x in skyline_data(document).layers] == [(1, 4)]
+
+
+def test_svg_and_png_are_written_and_the_same_again(tmp_path: Path) -> None:
+    """Both formats at once; a second run gives the same bytes; the SVG is well-formed XML."""
+    document = plan(reservation("a<b>", (0, 3600, 50)), refusals=40)
+    paths = [tmp_path / "x.svg", tmp_path / "x.png"]
+    write_skyline(document, paths)
+    first = [path.read_bytes() for path in paths]
+    write_skyline(document, paths)
+    assert [path.read_bytes() for path in paths] == first
+    assert first[1].startswith(b"\x89PNG")
+    text = "".join(ET.fromstring(first[0]).itertext())
+    for expected in ("agent gree", "refused  40", "a<b>  1/1", "no0 (b<c>) capacity: cpu", "more"):
+        assert expected in text
+
+
+def test_a_picture_of_6000_reservations_stays_small() -> None:
+    """The size of a picture is bounded by layers and columns, not by reservations."""
+    generator = np.random.default_rng(1)
+    starts = generator.integers(0, 1400, 6000) * 60
+    held = [
+        reservation(f"t{i % 15}", (int(start), int(start) + 60 * (1 + i % 40), 1 + i % 3))
+        for i, start in enumerate(starts)
+    ]
+    assert len(skyline_svg(plan(*held))) < 1_200_000
+
+
+def test_an_empty_plan_is_drawn() -> None:
+    """Nothing accepted and nothing refused is a picture too."""
+    assert "0 of 0 requests" in skyline_svg(plan())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("x.jpg", "ends in .svg or .png"), ("gone/x.svg", "there is no folder")],
+)
+def test_a_name_no_picture_can_have_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    """Unknown suffixes and missing folders are errors before anything is drawn."""
+    with pytest.raises(PictureError, match=message):
+        write_skyline(plan(), [tmp_path / name])
+
+
+def test_a_report_holds_its_tables_and_every_skyline_with_ids_of_its_own() -> None:
+    """Text is escaped, one SVG an agent, and no id occurs in two pictures."""
+    table = table_html(["agent", "value"], [["a<b>", 1.5], ["c", None]], base=0)
+    page = comparison_html("x & y", {"Metrics": table}, [plan(), plan()])
+    assert "a&lt;b&gt;" in page
+    assert "x &amp; y" in page
+    assert page.count("<svg") == 2
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r'href="#([^"]+)"', page):
+        assert target in ids
+
+
+def test_long_tables_are_cut_and_say_so() -> None:
+    """A page of ten thousand differences shows the first and counts the rest."""
+    page = table_html(["n"], [[i] for i in range(MOST_ROWS + 5)])
+    assert "and 5 more" in page
+    assert page.count("<tr>") == MOST_ROWS + 1
