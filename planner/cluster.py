@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.policy import Policy, Quota
+from rdl.compile_context import MachineShape
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid, duration_text
-
-if TYPE_CHECKING:
-    from rdl.compiler import MachineShape
 
 DEFAULT_QUEUE = "default"
 DAY_MS = 86_400_000
@@ -156,7 +153,7 @@ class Cluster:
 
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
-        from rdl.compiler import MachineShape
+        pass
 
         return tuple(MachineShape(g.name, g.resources, g.labels) for g in self.machines)
 

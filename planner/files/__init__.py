@@ -2,5 +2,19 @@
 
 from planner.files.cluster_file import cluster_from_json, cluster_to_json, read_cluster
 from planner.files.errors import FileError, FileProblem
+from planner.files.plan_document import PlanDocument, read_plan, write_plan
+from planner.files.workload_file import WorkloadLine, read_line, read_workload
 
-__all__ = ["FileError", "FileProblem", "cluster_from_json", "cluster_to_json", "read_cluster"]
+__all__ = [
+    "FileError",
+    "FileProblem",
+    "PlanDocument",
+    "WorkloadLine",
+    "cluster_from_json",
+    "cluster_to_json",
+    "read_cluster",
+    "read_line",
+    "read_plan",
+    "read_workload",
+    "write_plan",
+]

@@ -1,0 +1,147 @@
+"""Plan files: JSON in the order and number forms of the format, one reservation a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.cluster import Cluster
+from planner.files.cluster_file import cluster_from_json
+from planner.files.errors import FileError, FileProblem
+from planner.files.schema import schema_problems
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument:
+    """A whole plan as its file holds it, in plain JSON values.
+
+    Attributes
+    ----------
+    cluster
+        The cluster planned on, in the form of cluster files.
+    version
+        Version of the Plan it shows.
+    step_s
+        Length of a step in seconds.
+    agent, order
+        Who placed the requests, and in which order they were taken.
+    reservations, refusals
+        In the order of the workload; together each request once.
+    metrics
+        See `planner.metrics.Metrics.to_json`.
+    """
+
+    cluster: Mapping[str, Any]
+    version: int
+    step_s: int | float
+    agent: str
+    order: str
+    reservations: tuple[Mapping[str, Any], ...]
+    refusals: tuple[Mapping[str, Any], ...]
+    metrics: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON in the order of the format."""
+        return {
+            "cluster": dict(self.cluster),
+            "version": self.version,
+            "step_s": self.step_s,
+            "agent": self.agent,
+            "order": self.order,
+            "reservations": [dict(one) for one in self.reservations],
+            "refusals": [dict(one) for one in self.refusals],
+            "metrics": dict(self.metrics),
+        }
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "plan") -> PlanDocument:
+        """Read a plan from parsed JSON.
+
+        Raises
+        ------
+        FileError
+            With every problem of form, and of its cluster.
+        """
+        problems = schema_problems(value, "plan")
+        if problems:
+            raise FileError(path, tuple(problems))
+        assert isinstance(value, Mapping)
+        document = cls(
+            value["cluster"],
+            value["version"],
+            value["step_s"],
+            value["agent"],
+            value["order"],
+            tuple(value["reservations"]),
+            tuple(value["refusals"]),
+            value["metrics"],
+        )
+        document.read_cluster(path)
+        return document
+
+    def read_cluster(self, path: str = "plan") -> Cluster:
+        """Return the cluster.
+
+        Raises
+        ------
+        FileError
+            If the plan's cluster is not one.
+        """
+        try:
+            return cluster_from_json(self.cluster, path)
+        except FileError as error:
+            moved = tuple(
+                FileProblem(one.message, f"/cluster{one.pointer or ''}", one.line, one.fix)
+                for one in error.problems
+            )
+            raise FileError(path, moved) from error
+
+    def to_text(self) -> str:
+        """Return the file's text: deterministic, one line a reservation or refusal."""
+        whole = self.to_json()
+        parts = [f'"{key}": {_lines(value)}' for key, value in whole.items()]
+        return "{" + ",\n ".join(parts) + "}\n"
+
+
+def _lines(value: object) -> str:
+    if isinstance(value, list) and value:
+        return "[\n  " + ",\n  ".join(_text(entry) for entry in value) + "]"
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def write_plan(document: PlanDocument, path: str | Path) -> None:
+    """Write a plan file; a reader never sees half of one."""
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.partial")
+    partial.write_text(document.to_text(), encoding="utf-8")
+    partial.replace(target)
+
+
+def read_plan(path: str | Path) -> PlanDocument:
+    """Read a plan file.
+
+    Raises
+    ------
+    FileError
+        With every problem; the line for broken JSON, else the pointer.
+    OSError
+        If the file cannot be opened.
+    """
+    try:
+        value = json.loads(Path(path).read_bytes())
+    except UnicodeDecodeError as error:
+        problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save it as UTF-8")
+        raise FileError(str(path), (problem,)) from error
+    except json.JSONDecodeError as error:
+        message = f"not JSON: {error.msg} at column {error.colno}"
+        raise FileError(str(path), (FileProblem(message, line=error.lineno),)) from error
+    except RecursionError as error:
+        raise FileError(str(path), (FileProblem("not a plan: nested too deeply"),)) from error
+    return PlanDocument.from_json(value, str(path))

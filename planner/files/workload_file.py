@@ -1,0 +1,180 @@
+"""Workload files: one request a line, as JSON. A bad line is reported and loses nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from planner.cluster import DEFAULT_QUEUE
+from planner.files.errors import FileError, FileProblem
+from planner.files.schema import schema_problems
+from rdl.durations import TimeTextError, read_instant
+from rdl.expressions import Absolute, Offset
+from rdl.time_grid import seconds_of
+
+DEFAULT_TENANT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadLine:
+    """One request as written.
+
+    Attributes
+    ----------
+    submitted_ms
+        Ms from the origin.
+    source
+        The ``rdl`` value: text, the JSON form, or YARN JSON.
+    line_number
+        From 1; 0 for a request that came from elsewhere.
+    """
+
+    id: str
+    source: str | Mapping[str, Any]
+    tenant: str = DEFAULT_TENANT
+    queue: str = DEFAULT_QUEUE
+    submitted_ms: int = 0
+    weight: float = 1.0
+    priority: int = 0
+    line_number: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that :func:`read_line` reads."""
+        return {
+            "id": self.id,
+            "tenant": self.tenant,
+            "queue": self.queue,
+            "submitted": seconds_of(self.submitted_ms),
+            "rdl": self.source,
+            "weight": self.weight,
+            "priority": self.priority,
+        }
+
+
+class LineError(ValueError):
+    """A line that is not a request; carries every problem with pointers into the line."""
+
+    def __init__(self, problems: tuple[FileProblem, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))
+
+
+def read_workload(
+    path: str | Path,
+    origin: datetime | None = None,
+    on_problem: Callable[[FileProblem], None] | None = None,
+) -> Iterator[WorkloadLine]:
+    """Yield the requests of a workload file, in order.
+
+    Parameters
+    ----------
+    origin
+        The cluster's, for submissions written as instants.
+    on_problem
+        Told of each bad line, which is then left out. Without it, all good lines are yielded and
+        a `FileError` with every problem is raised at the end.
+
+    Raises
+    ------
+    FileError
+        See `on_problem`.
+    OSError
+        If the file cannot be opened.
+    """
+    found: list[FileProblem] = []
+    report = found.append if on_problem is None else on_problem
+    with Path(path).open("rb") as file:
+        yield from lines_of(file, origin, report)
+    if found:
+        raise FileError(str(path), tuple(found))
+
+
+def lines_of(
+    lines: Iterable[bytes | str],
+    origin: datetime | None,
+    report: Callable[[FileProblem], None],
+) -> Iterator[WorkloadLine]:
+    """Yield the requests of JSON Lines; ids must be unique, empty lines are skipped."""
+    seen: dict[str, int] = {}
+    for number, raw in enumerate(lines, start=1):
+        if not raw.strip():
+            continue
+        try:
+            line = read_line(_parsed(raw), number, origin)
+        except LineError as error:
+            for one in error.problems:
+                report(FileProblem(one.message, one.pointer, number, one.fix))
+            continue
+        if line.id in seen:
+            message = f"the id {line.id!r} was given on line {seen[line.id]}"
+            report(FileProblem(message, "/id", number, "give each request its own id"))
+            continue
+        seen[line.id] = number
+        yield line
+
+
+def read_line(value: object, number: int = 0, origin: datetime | None = None) -> WorkloadLine:
+    """Return one request from its parsed JSON.
+
+    Raises
+    ------
+    LineError
+        With every problem.
+    """
+    problems = schema_problems(value, "workload")
+    if problems:
+        raise LineError(tuple(problems))
+    assert isinstance(value, Mapping)
+    return WorkloadLine(
+        value["id"],
+        value["rdl"],
+        value.get("tenant", DEFAULT_TENANT),
+        value.get("queue", DEFAULT_QUEUE),
+        _submitted_ms(value.get("submitted", 0), origin),
+        float(value.get("weight", 1.0)),
+        int(value.get("priority", 0)),
+        number,
+    )
+
+
+def _parsed(raw: bytes | str) -> object:
+    try:
+        return json.loads(raw, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save the file as UTF-8")
+        raise LineError((problem,)) from error
+    except json.JSONDecodeError as error:
+        message = f"not JSON: {error.msg} at column {error.colno}"
+        raise LineError((FileProblem(message, fix="write one JSON object a line"),)) from error
+    except (RecursionError, ValueError) as error:
+        message = "not JSON: nested too deeply or a number without meaning"
+        raise LineError((FileProblem(message, fix="write one JSON object a line"),)) from error
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _submitted_ms(raw: object, origin: datetime | None) -> int:
+    try:
+        instant = read_instant(raw)
+    except TimeTextError as error:
+        raise LineError((FileProblem(error.message, "/submitted", fix=error.fix),)) from error
+    match instant:
+        case Offset(ms=ms):
+            return ms
+        case Absolute(at=at) if origin is not None:
+            ms = round((at - origin).total_seconds() * 1000)
+            if ms >= 0:
+                return ms
+            message = "the submission is before the cluster's origin"
+        case Absolute():
+            message = "an instant needs a cluster with an origin"
+        case _:
+            message = "a submission cannot count from itself"
+    fix = "write seconds from the origin"
+    raise LineError((FileProblem(message, "/submitted", fix=fix),))

@@ -1,0 +1,156 @@
+"""From workload lines to requests: compile what can be, keep why the rest cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.cluster import Cluster
+from planner.commit import Asked
+from planner.files.workload_file import WorkloadLine
+from planner.placement import Code
+from planner.request import Request
+from rdl.compile_context import CompileContext
+from rdl.errors import RdlError
+from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.time_grid import TimeGrid
+
+#: Characters of a source that could not be read which a refusal keeps.
+_KEPT_SOURCE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompiled:
+    """A line that could not become a request.
+
+    Attributes
+    ----------
+    line
+        As written.
+    error
+        Every problem of it.
+    expression
+        The formatter's text where the source could at least be read, else the source, cut short.
+    position
+        Its place among all lines.
+    """
+
+    line: WorkloadLine
+    error: RdlError
+    expression: str
+    position: int
+
+    @property
+    def code(self) -> Code:
+        """The code of the refusal."""
+        return Code(self.error.code)
+
+    @property
+    def asked(self) -> Asked:
+        """Who asked for what."""
+        line = self.line
+        return Asked(
+            line.id,
+            line.tenant,
+            line.queue,
+            line.submitted_ms,
+            line.weight,
+            line.priority,
+            self.expression,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledWorkload:
+    """All lines of a workload, compiled on one grid.
+
+    Attributes
+    ----------
+    grid
+        The grid they were compiled on.
+    requests
+        In order; `positions[i]` is the place of request i among all lines.
+    refusals
+        Lines that are malformed, unsatisfiable or beyond the horizon.
+    """
+
+    grid: TimeGrid
+    requests: tuple[Request, ...]
+    positions: tuple[int, ...]
+    refusals: tuple[Uncompiled, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of lines."""
+        return len(self.requests) + len(self.refusals)
+
+
+def compile_workload(
+    lines: Iterable[WorkloadLine],
+    cluster: Cluster,
+    grid: TimeGrid | None = None,
+    *,
+    exact_work: bool = False,
+    limits: SourceLimits = DEFAULT_LIMITS,
+) -> CompiledWorkload:
+    """Compile lines for a cluster; a line that cannot be compiled loses nothing else.
+
+    Parameters
+    ----------
+    grid
+        The Plan's grid; by default the cluster's.
+    exact_work
+        Refuse work that cannot be reached, instead of taking the next that can.
+    """
+    chosen = cluster.grid() if grid is None else grid
+    requests: list[Request] = []
+    positions: list[int] = []
+    refusals: list[Uncompiled] = []
+    for position, line in enumerate(lines):
+        try:
+            request = compile_line(line, cluster, chosen, exact_work=exact_work, limits=limits)
+        except RdlError as error:
+            refusals.append(Uncompiled(line, error, readable(line, limits), position))
+        else:
+            requests.append(request)
+            positions.append(position)
+    return CompiledWorkload(chosen, tuple(requests), tuple(positions), tuple(refusals))
+
+
+def compile_line(
+    line: WorkloadLine,
+    cluster: Cluster,
+    grid: TimeGrid,
+    *,
+    exact_work: bool = False,
+    limits: SourceLimits = DEFAULT_LIMITS,
+) -> Request:
+    """Compile one line.
+
+    Raises
+    ------
+    RdlError
+        With every problem of its expression.
+    """
+    from rdl.compiler import compile_source
+
+    context = CompileContext(
+        grid, line.submitted_ms, cluster.shapes(), cluster.max_period_ms, exact_work, limits
+    )
+    graph = compile_source(line.source, context)
+    return Request(
+        line.id, line.tenant, line.queue, line.submitted_ms, line.weight, line.priority, graph
+    )
+
+
+def readable(line: WorkloadLine, limits: SourceLimits = DEFAULT_LIMITS) -> str:
+    """Return the text a refusal shows of a line: canonical where it can be read."""
+    from rdl.formatter import format_expression
+    from rdl.source import read_source
+
+    try:
+        return format_expression(read_source(line.source, limits))
+    except RdlError:
+        raw = line.source if isinstance(line.source, str) else json.dumps(line.source)
+        return raw if len(raw) <= _KEPT_SOURCE else f"{raw[:_KEPT_SOURCE]}..."
