@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from rdl.errors import MALFORMED, Problem, quoted
-from rdl.operators import ArgumentError, check_bundle
+from rdl.operators import MAX_RESOURCES, ArgumentError, check_bundle
 from rdl.resources import MEMORY_UNITS, AmountError, Resources, amount_of, canonical_resource
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -30,10 +30,14 @@ def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
     """
     # Comments are blanked, not cut, so that offsets stay true.
     inner = _COMMENT.sub(lambda comment: " " * len(comment[0]), text[1:-1])
+    pieces = inner.split(",", MAX_RESOURCES + 1)
+    if len(pieces) > MAX_RESOURCES:
+        message = f"more than {MAX_RESOURCES} resources in one bundle"
+        return [Problem(MALFORMED, message, (offset, offset + 1), fix="write fewer")]
     amounts: dict[str, int] = {}
     problems: list[Problem] = []
     position = offset + 1
-    for piece in inner.split(","):
+    for piece in pieces:
         try:
             name, amount = _amount(piece)
             if name in amounts:

@@ -25,6 +25,7 @@ from rdl.resources import Resources
 
 #: The largest count of bundles or times; bundles times steps stay far inside 64 bits.
 MAX_COUNT: Final = 10**9
+#: Different resources in one bundle.
 MAX_RESOURCES: Final = 64
 _LONGEST_NAME: Final = 200
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+){0,3}")
@@ -219,11 +220,9 @@ def check_name(value: str, what: str) -> str:
 
 
 def check_bundle(bundle: Resources) -> Resources:
-    """Return a bundle of at least one resource and not absurdly many, else raise ArgumentError."""
+    """Return a bundle if it has at least one resource, else raise ArgumentError."""
     if not bundle:
         raise ArgumentError("the bundle is empty", "write at least one resource: <1 cpu>")
-    if len(bundle) > MAX_RESOURCES:
-        raise ArgumentError(f"more than {MAX_RESOURCES} resources in one bundle", "write fewer")
     return bundle
 
 

@@ -6,7 +6,7 @@ mistakes of all arguments. Nothing is built from an argument that could not be r
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from rdl.errors import MALFORMED, Problem, RdlError, did_you_mean, nearest, quoted
 from rdl.expressions import Edge, Expression, Gap, Graph, Span
@@ -144,6 +144,8 @@ class _Parser(ValueReader):
         if self.depth > self.limits.max_depth:
             self.stop(f"operators are nested more than {self.limits.max_depth} deep")
         tokens.advance()
+        if tokens.kind == END:
+            self.never_closed(opened)
         if operator == "graph":
             result = self.graph(start, opened)
         else:
@@ -256,13 +258,15 @@ class _Parser(ValueReader):
         while True:
             if tokens.text == ",":
                 tokens.advance()
-                if tokens.text not in ends or tokens.kind == END:
+                if tokens.kind == END:
+                    continue
+                if tokens.text not in ends:
                     return True
                 message = f"expected an argument before {self.shown()}"
                 self.report(message, tokens.span, "drop the ','")
                 return False
             if tokens.kind == END:
-                self.stop("'(' is never closed", "write ')' at its end", (opened, opened + 1))
+                self.never_closed(opened)
             if tokens.text in ends:
                 return False
             self.report(f"expected ',' or ')' before {self.shown()}", tokens.span)
@@ -270,6 +274,10 @@ class _Parser(ValueReader):
                 return True
             tokens.advance()
             self.skip()
+
+    def never_closed(self, opened: int) -> NoReturn:
+        """Stop because of the bracket at `opened`."""
+        self.stop("'(' is never closed", "write ')' at its end", (opened, opened + 1))
 
     def skip(self, *, commas: bool = False) -> None:
         """Go to the next comma or closing bracket on this level (past commas if asked)."""
