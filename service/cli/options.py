@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -79,3 +80,21 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     if len(set(words)) < len(words):
         raise click.BadParameter(f"{value!r}: give each name once")
     return words
+
+
+def agent_name(value: str) -> str:
+    """Return the name of an agent.
+
+    Raises
+    ------
+    click.BadParameter
+        If there is no such agent; the message names the nearest, or all.
+    """
+    from planner.agents import AGENT_NAMES
+
+    if value in AGENT_NAMES:
+        return value
+    near = get_close_matches(value, AGENT_NAMES, n=1)
+    raise click.BadParameter(
+        f"there is no agent {value!r}; write {near[0] if near else ', '.join(AGENT_NAMES)}"
+    )

@@ -12,6 +12,7 @@ import numpy as np
 
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import duration_text
+from service.pictures.paths import check_picture_path
 from service.pictures.skyline_data import Floats, Panel, SkylineData, skyline_data
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _FAINT = "#777777"
 _SHOWN_REFUSALS = 24
 _LEGEND_LINE = 0.19  # inches a line of the legend takes
 _LIST_LINE = 0.16  # inches a line of the refused list takes
-_FORMATS = (".svg", ".png")
 
 #: The same document gives the same file: no date, fixed ids, text kept as text.
 _STYLE: Any = {
@@ -42,24 +42,6 @@ _STYLE: Any = {
     "xtick.color": _INK,
     "ytick.color": _INK,
 }
-
-
-class PictureError(ValueError):
-    """A picture that cannot be written; the message says what would be right."""
-
-
-def check_picture_path(path: Path) -> None:
-    """Refuse, before anything is planned, a name that no picture can have.
-
-    Raises
-    ------
-    PictureError
-        If the suffix is neither ``.svg`` nor ``.png``, or the folder does not exist.
-    """
-    if path.suffix.lower() not in _FORMATS:
-        raise PictureError(f"{path}: a picture ends in .svg or .png")
-    if not path.parent.is_dir():
-        raise PictureError(f"{path}: there is no folder {path.parent}")
 
 
 def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None:

@@ -1,0 +1,145 @@
+"""`agenda plan`: a workload on a cluster, from files to a Plan file and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.codes import DONE, REFUSED
+from service.cli.options import READABLE, WRITABLE, agent_name, duration
+from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.running import Run, running
+from service.cli.summary import (
+    METRIC_COLUMNS,
+    REQUEST_COLUMNS,
+    metric_rows,
+    refusal_rows,
+    request_rows,
+)
+from service.cli.trouble import tells_trouble
+
+if TYPE_CHECKING:
+    from planner.agent import Limits
+    from planner.cluster import Cluster
+    from planner.files import FileProblem, PlanDocument
+    from planner.workload import CompiledWorkload
+
+_SHOWN_REFUSALS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How long and with which seed an agent may work."""
+
+    time_limit_ms: int | None
+    seed: int
+
+
+@click.command()
+@click.argument("cluster", type=READABLE)
+@click.argument("workload", type=READABLE)
+@click.option("--agent", type=agent_name, default="gree-l", show_default=True, help="Who plans.")
+@click.option("--out", type=WRITABLE, help="Write the Plan here.")
+@click.option("--picture", "pictures", type=WRITABLE, multiple=True,
+              help="Draw the skyline here, .svg or .png; may be given twice.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
+@click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@format_option()
+@tells_trouble
+def plan(
+    cluster: Path,
+    workload: Path,
+    agent: str,
+    out: Path | None,
+    pictures: tuple[Path, ...],
+    strict: bool,
+    form: str,
+    **effort: Any,
+) -> int:
+    """Plan WORKLOAD (JSON Lines) on CLUSTER (TOML).
+
+    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line a request.
+    Whatever is refused, a valid Plan exits with 0 unless --strict is given. ^C keeps the best so
+    far.
+    """
+    from service.pictures.paths import check_picture_path
+
+    for path in pictures:
+        check_picture_path(path)
+    limits = _Effort(effort["time_limit"], effort["seed"])
+    document = _planned(cluster, workload, agent, limits)
+    plain = document.to_json()
+    if out is not None:
+        from planner.files import write_plan
+
+        write_plan(document, out)
+    if pictures:
+        from service.pictures.skyline import write_skyline
+
+        write_skyline(plain, pictures)
+    _print_plan(plain, form)
+    return REFUSED if strict and plain["refusals"] else DONE
+
+
+def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> PlanDocument:
+    from planner.agents import agent_named
+    from planner.plan_file import plan_workload
+
+    described, compiled = read_day(cluster, workload)
+    with running(f"planning with {agent}") as run:
+        limits = limits_of(run, effort.time_limit_ms, effort.seed)
+        return plan_workload(described, compiled, agent_named(agent), limits)
+
+
+def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
+    """Read and compile a cluster and a workload; bad lines are told on stderr and left out."""
+    from planner.files import read_cluster, read_workload
+    from planner.workload import compile_workload
+
+    described = read_cluster(cluster)
+    lines = read_workload(workload, described.origin, _tell_bad_line(workload))
+    return described, compile_workload(lines, described)
+
+
+def limits_of(run: Run, time_limit_ms: int | None, seed: int) -> Limits:
+    """Return what an agent is given: when to stop, the seed, whom to tell how far it is."""
+    from planner.agent import Limits
+
+    return Limits(
+        time_s=None if time_limit_ms is None else time_limit_ms / 1000,
+        seed=seed,
+        stop=run.stop,
+        progress=run.progress,
+    )
+
+
+def _tell_bad_line(workload: Path) -> Callable[[FileProblem], None]:
+    return lambda problem: click.echo(f"{workload}: {problem}", err=True)
+
+
+def _print_plan(document: Mapping[str, Any], form: str) -> None:
+    if form == JSON:
+        print_json(document)
+    elif form == CSV:
+        print_csv(REQUEST_COLUMNS, request_rows(document))
+    else:
+        print_table(METRIC_COLUMNS, metric_rows([document]))
+        print_refusals(document)
+
+
+def print_refusals(document: Mapping[str, Any]) -> None:
+    """Print how many requests were refused for what, and the first of them."""
+    counts, rows = refusal_rows(document)
+    if not rows:
+        return
+    click.echo()
+    print_table(("refused", "code"), counts)
+    click.echo()
+    print_table(("id", "tenant", "code", "why"), rows[:_SHOWN_REFUSALS])
+    if len(rows) > _SHOWN_REFUSALS:
+        click.echo(f"... and {len(rows) - _SHOWN_REFUSALS:,} more")

@@ -1,0 +1,35 @@
+"""`agenda serve`: the service, by gunicorn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from service.cli.options import READABLE, agent_name
+from service.cli.trouble import tells_trouble
+
+
+@click.command()
+@click.option(
+    "--database", default="sqlite:///agenda.db", show_default=True, help="Where the Plan is kept."
+)
+@click.option("--cluster", type=READABLE, help="Cluster file; needed at the first start.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Server processes."
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), default=16, show_default=True, help="Threads in each."
+)
+@click.option("--agent", type=agent_name, default="gree-l", show_default=True,
+              help="Who places requests that name no agent.")  # fmt: skip
+@tells_trouble
+def serve(cluster: Path | None, **settings: Any) -> None:
+    """Serve the HTTP API until stopped; the Plan survives in the database."""
+    from service.config import ServiceConfig
+    from service.server import run
+
+    run(ServiceConfig(cluster=cluster, **settings))
