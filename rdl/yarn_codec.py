@@ -26,7 +26,7 @@ from rdl.expressions import (
     Order,
     Window,
 )
-from rdl.json_values import escaped
+from rdl.json_values import escaped, kind_of
 from rdl.limits import DEFAULT_LIMITS, MOST_PROBLEMS, SourceLimits
 from rdl.operators import MAX_COUNT
 from rdl.resources import MAX_AMOUNT, Resources
@@ -126,7 +126,7 @@ class _YarnReader:
         name = body.get("reservation-name", "")
         if not isinstance(name, str) or len(name) > _LONGEST_NAME or not name.isprintable():
             fix = f"write a text of at most {_LONGEST_NAME} printable characters"
-            self.report(f"{pointer}/reservation-name", "the name is not such a text", fix)
+            self.report(f"{pointer}/reservation-name", f"the name is {kind_of(name)}", fix)
         if deadline <= arrival:
             fix = "write ms from 1970-01-01T00:00:00Z, the deadline after the arrival"
             self.report(f"{pointer}/deadline", "the deadline is not after the arrival", fix)
@@ -190,12 +190,10 @@ class _YarnReader:
         if len(self.problems) > before:
             return None
         if containers % gang:
-            where = f"{pointer}/num-containers"
-            fix = (
-                f"write {containers - containers % gang or gang} or {-(-containers // gang) * gang}"
-            )
+            below = containers - containers % gang
+            fix = f"write {below} or {below + gang}" if below else f"write {gang}"
             message = f"{containers} containers are no multiple of min-concurrency {gang}"
-            self.report(where, message, fix)
+            self.report(f"{pointer}/num-containers", message, fix)
             return None
         if containers * duration > MAX_WORK_MS:
             self.report(pointer, "num-containers times duration is too large", "write less")
@@ -203,10 +201,11 @@ class _YarnReader:
         return Atom(bundle, gang, containers, duration, containers * duration, multiple=gang)
 
     def capability(self, value: object, pointer: str) -> Resources:
+        before = len(self.problems)
         body = self.mapping(value, pointer, ("memory", "vCores"))
         memory = self.whole(body, "memory", pointer, MAX_AMOUNT)
         cores = self.whole(body, "vCores", pointer, MAX_AMOUNT // 1000)
-        if memory == cores == 0 and isinstance(value, Mapping):
+        if memory == cores == 0 and len(self.problems) == before:
             self.report(pointer, "the capability is empty", 'write {"memory": 1024, "vCores": 1}')
         return Resources.of({"memory": memory, "cpu": cores * 1000})
 
@@ -240,7 +239,7 @@ class _YarnReader:
             raw = int(raw)
         if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw <= most:
             fix = f"write a whole number from 0 to {most}"
-            self.report(f"{pointer}/{key}", f"{key} is not such a number", fix)
+            self.report(f"{pointer}/{key}", f"{key} is {kind_of(raw)}", fix)
             return 0
         return raw
 
