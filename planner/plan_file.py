@@ -1,4 +1,4 @@
-"""Plan a whole workload and write down what came of it: command line, compare and service use it."""
+"""Plan a whole workload and write down what came of it, for every client alike."""
 
 from __future__ import annotations
 

@@ -47,6 +47,9 @@ _Answer = RecordedChange | Conflict
 
 def prepare(plan: Plan, changes: Sequence[Change], *, atomic: bool, at_ms: int) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
+    alone = [change for change in changes if isinstance(change, Advance | Reconfigure)]
+    if alone and len(changes) > 1:
+        raise ValueError(f"{type(alone[0]).__name__} takes a commit of its own")
     batch = _Batch(plan)
     records: list[RecordedChange] = []
     outcomes: list[Outcome] = []
