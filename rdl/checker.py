@@ -1,0 +1,349 @@
+"""What is wrong with an expression by itself, whatever the plan: all of it, each with its place.
+
+The parser and the JSON reader refuse most of this as they read; expressions that a program builds
+are held to the same rules here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rdl.calendar import DAY_MS
+from rdl.compile_context import CompileContext, MachineShape
+from rdl.errors import MALFORMED, did_you_mean
+from rdl.expressions import (
+    Absolute,
+    AfterSubmission,
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Offset,
+    Order,
+    Void,
+    Window,
+    children_of,
+)
+from rdl.parts import Trouble
+from rdl.resources import Resources, format_amount
+from rdl.shapes import greatest_reachable, is_reachable, least_reachable
+from rdl.time_grid import duration_text, seconds_of
+
+#: Largest number of bundles and largest time in ms: products stay inside 64 bits.
+MAX_HEIGHT: Final = 2**31 - 1
+MAX_MS: Final = 2**53
+
+#: An expression on the way, its place (a chain to the root), its depth, whether inside `every`.
+_Place = tuple["_Place | None", int]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The malformed parts of an expression.
+
+    Attributes
+    ----------
+    troubles
+        In written order.
+    broken
+        `id` of each expression in trouble, whose numbers must not be used.
+    complete
+        False when the source is beyond a bound and was not read to its end.
+    """
+
+    troubles: tuple[Trouble, ...]
+    broken: frozenset[int]
+    complete: bool
+
+
+def check(expression: Expression, context: CompileContext) -> Findings:
+    """Return everything malformed in `expression`, without recursion, within the limits."""
+    limits = context.limits
+    troubles: list[Trouble] = []
+    atoms = 0
+    pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
+    while pending:
+        here, place, depth, inside_every = pending.pop()
+        if type(here) is Atom:
+            wrong = _atom(here, context)
+        else:
+            wrong = _operator(here, place is None, inside_every, context)
+        troubles.extend(_at(here, place, said) for said in wrong)
+        children = children_of(here)
+        atoms += not children
+        beyond = None
+        if atoms > limits.max_atoms:
+            beyond = (f"the request has more than {limits.max_atoms} atoms", "split it")
+        elif depth > limits.max_depth:
+            beyond = (f"operators are nested deeper than {limits.max_depth}", "nest fewer")
+        if beyond is not None:
+            return Findings((*troubles, _at(here, place, beyond)), frozenset(), complete=False)
+        inside = inside_every or type(here) is Every
+        for index in range(len(children) - 1, -1, -1):
+            pending.append((children[index], (place, index), depth + 1, inside))
+    broken = frozenset(id(trouble.expression) for trouble in troubles)
+    return Findings(tuple(troubles), broken, complete=True)
+
+
+_Said = tuple[str, str | None]
+
+
+def _at(expression: Expression, place: _Place | None, said: _Said) -> Trouble:
+    steps: list[str] = []
+    while place is not None:
+        steps.append(str(place[1]))
+        place = place[0]
+    return Trouble(expression, ".".join(reversed(steps)), MALFORMED, said[0], said[1])
+
+
+def _atom(atom: Atom, context: CompileContext) -> Iterator[_Said]:
+    g, h, multiple = atom.minimum, atom.maximum, atom.multiple
+    if g < 1 or multiple < 1:
+        yield "min and multiple must be at least 1", None
+    elif h < g:
+        yield f"min {g} is more than max {h}", f"write max={g} or more"
+    elif h > MAX_HEIGHT:
+        yield f"max {h} is not plausible", f"write at most {MAX_HEIGHT}"
+    elif -(-g // multiple) > h // multiple:
+        near = -(-g // multiple) * multiple
+        message = f"no number of bundles from {g} to {h} is divisible by {multiple}"
+        yield message, f"write max={near} or more"
+    elif context.exact_work and atom.lease_ms > 0 and 0 < atom.work_ms <= MAX_MS:
+        yield from _exact(atom)
+    if not len(atom.bundle):
+        yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
+    for name, ms in (("lease", atom.lease_ms), ("work", atom.work_ms)):
+        if ms < 1:
+            yield f"the {name} must be positive", "a best-effort session is void(b, h)"
+        elif ms > MAX_MS:
+            yield f"the {name} is not plausible", f"write at most {duration_text(MAX_MS)}"
+
+
+def _exact(atom: Atom) -> Iterator[_Said]:
+    numbers = (atom.minimum, atom.maximum, atom.multiple, atom.lease_ms, atom.work_ms)
+    if is_reachable(*numbers):
+        return
+    near = [greatest_reachable(*numbers), least_reachable(*numbers)]
+    fix = " or ".join(f"{seconds_of(work)}" for work in near if work is not None)
+    message = f"no allocation has a work of exactly {seconds_of(atom.work_ms)} bundle-seconds"
+    yield message, f"write work={fix}"
+
+
+def _operator(
+    here: Expression, is_root: bool, inside_every: bool, context: CompileContext
+) -> Iterator[_Said]:
+    match here:
+        case Void():
+            yield from _void(here)
+        case AnyOf(options=options):
+            yield from _any(here, context.limits.max_options)
+            yield from _misplaced(options, "any")
+        case AllOf(children=children):
+            if not children:
+                yield "all of nothing", "write at least one expression"
+        case Order(children=children, gap=gap):
+            if not children:
+                yield "order of nothing", "write at least one expression"
+            yield from _gap(gap)
+            yield from _misplaced(children, "order")
+        case Graph(children=children):
+            yield from _graph(here)
+            yield from _misplaced(children, "graph")
+        case Window(of=of):
+            yield from _window(here)
+            yield from _misplaced((of,), "window")
+        case Every(of=of):
+            yield from _every(here, inside_every)
+            yield from _misplaced((of,), "every")
+
+
+def _void(void: Void) -> Iterator[_Said]:
+    if not 1 <= void.maximum <= MAX_HEIGHT:
+        yield f"max must be from 1 to {MAX_HEIGHT}, not {void.maximum}", None
+    if not len(void.bundle):
+        yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
+
+
+def is_void(expression: Expression) -> bool:
+    """Say whether an expression asks for nothing: a void, or an `all` of nothing else."""
+    pending = [expression]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, AllOf) and here.children:
+            pending.extend(here.children)
+        elif not isinstance(here, Void):
+            return False
+    return True
+
+
+def _misplaced(children: tuple[Expression, ...], operator: str) -> Iterator[_Said]:
+    if any(not isinstance(child, Atom) and is_void(child) for child in children):
+        message = f"a void cannot stand in {operator}: nothing is guaranteed to it"
+        yield message, "write it as the whole request, or inside all"
+
+
+def _any(choice: AnyOf, most: int) -> Iterator[_Said]:
+    count = len(choice.options)
+    if not count:
+        yield "any of nothing", "write at least one option"
+    elif count > most:
+        yield f"any has {count} options", f"write at most {most}"
+    if choice.prefer is not None:
+        if len(choice.prefer) != count:
+            yield f"prefer has {len(choice.prefer)} values for {count} options", "write one each"
+        if not all(0 < worth <= 1 for worth in choice.prefer):
+            yield "each value of prefer lies in (0, 1]", None
+
+
+def _gap(gap: Gap | None) -> Iterator[_Said]:
+    if gap is None:
+        return
+    if not 0 <= gap.minimum_ms <= MAX_MS:
+        yield "a gap cannot be negative", None
+    elif gap.maximum_ms is not None and gap.maximum_ms < gap.minimum_ms:
+        low, high = duration_text(gap.minimum_ms), duration_text(max(0, gap.maximum_ms))
+        yield f"the gap {low}..{high} is empty", f"write {high}..{low}"
+
+
+def _graph(graph: Graph) -> Iterator[_Said]:
+    count = len(graph.children)
+    if not count:
+        yield "graph of nothing", "write at least one expression"
+    if len(graph.names) != count or len(set(graph.names)) != count:
+        yield "each expression of a graph has a name of its own", None
+    for edge in graph.edges:
+        yield from _gap(edge.gap)
+    inside = [e for e in graph.edges if 0 <= e.before < count and 0 <= e.after < count]
+    if len(inside) < len(graph.edges):
+        yield "an arrow joins two expressions of its graph", None
+        return
+    cycle = cycle_of(count, [(edge.before, edge.after) for edge in inside])
+    if cycle:
+        names = " -> ".join(graph.names[i] if i < len(graph.names) else str(i) for i in cycle)
+        yield f"the graph has a cycle: {names}", "remove one of its arrows"
+
+
+def topological(count: int, arrows: list[tuple[int, int]]) -> list[int]:
+    """Return the indices below `count`, each after what precedes it; shorter if there is a cycle.
+
+    Kahn's rule, the written order first where it has a choice of one.
+    """
+    blocked = [0] * count
+    after: list[list[int]] = [[] for _ in range(count)]
+    for before, behind in arrows:
+        blocked[behind] += 1
+        after[before].append(behind)
+    ready = [i for i in range(count - 1, -1, -1) if not blocked[i]]
+    found: list[int] = []
+    while ready:
+        here = ready.pop()
+        found.append(here)
+        for behind in reversed(after[here]):
+            blocked[behind] -= 1
+            if not blocked[behind]:
+                ready.append(behind)
+    return found
+
+
+def cycle_of(count: int, arrows: list[tuple[int, int]]) -> list[int]:
+    """Return one cycle, its first index repeated at its end, or nothing."""
+    order = topological(count, arrows)
+    if len(order) == count:
+        return []
+    # What Kahn's rule leaves has a predecessor among what it leaves: walk back until one repeats.
+    left = set(range(count)) - set(order)
+    before = {behind: ahead for ahead, behind in arrows if ahead in left and behind in left}
+    walk = [next(i for i in range(count) if i in left)]
+    seen = {walk[0]: 0}
+    while True:
+        here = before[walk[-1]]
+        walk.append(here)
+        if here in seen:
+            return walk[seen[here] :][::-1]
+        seen[here] = len(walk) - 1
+
+
+def _window(window: Window) -> Iterator[_Said]:
+    start, end = window.start, window.end
+    for instant in (start, end):
+        if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
+            yield "the time is not plausible", f"write at most {duration_text(MAX_MS)}"
+    match start, end:
+        case (Absolute(at=first), Absolute(at=last)):
+            empty = last <= first
+        case (Offset(ms=low), Offset(ms=high)) | (
+            AfterSubmission(ms=low),
+            AfterSubmission(ms=high),
+        ):
+            empty = high <= low
+        case _:
+            empty = False
+    if empty:
+        yield "the window ends before it starts", "write an end after its start"
+
+
+def _every(every: Every, inside_every: bool) -> Iterator[_Said]:
+    if not 1 <= every.period_ms <= MAX_MS:
+        yield "the period must be positive", "write a duration such as 24h"
+    if every.times is not None and every.until is not None:
+        yield "times and until say the same", "keep one of them"
+    if every.times is not None and every.times < 1:
+        yield "times must be at least 1", None
+    if every.times is None and every.until is None and inside_every:
+        yield "an endless every inside an every never ends in its period", "write times= or until="
+    if every.zone is not None:
+        yield from _zone(every.zone, every.period_ms)
+
+
+def _zone(zone: str, period_ms: int) -> Iterator[_Said]:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield f"{zone!r} is not a time zone that is known here", "write one such as Europe/Paris"
+    if period_ms % DAY_MS:
+        yield "a period in a zone is a whole number of days", "write 1d, 7d, ..."
+
+
+class MachineFit:
+    """Whether a bundle fits into one machine that carries a label; asked once for each pair."""
+
+    def __init__(self, machines: tuple[MachineShape, ...]) -> None:
+        self._machines = machines
+        self._known: dict[tuple[Resources, str | None], _Said | None] = {}
+
+    def why_not(self, bundle: Resources, label: str | None) -> _Said | None:
+        """Return (message, fix) if no machine holds one bundle, else None."""
+        key = (bundle, label)
+        if key not in self._known:
+            self._known[key] = self._look(bundle, label) if self._machines else None
+        return self._known[key]
+
+    def _look(self, bundle: Resources, label: str | None) -> _Said | None:
+        machines = self._machines
+        if label is not None:
+            machines = tuple(m for m in machines if label in m.labels)
+            if not machines:
+                labels = sorted({known for m in self._machines for known in m.labels})
+                return f"no machine carries the label {label!r}", did_you_mean(label, labels)
+        if any(_fits(bundle, machine.resources) for machine in machines):
+            return None
+        carries = "" if label is None else f" with the label {label!r}"
+        for name, amount in bundle.items_:
+            most = max(machine.resources.get(name, 0) for machine in machines)
+            if not most:
+                known = sorted({n for machine in machines for n in machine.resources})
+                return f"no machine{carries} has any {name}", did_you_mean(name, known)
+            if amount > most:
+                fix = f"the largest has {format_amount(name, most)}"
+                return f"{format_amount(name, amount)} is more than any machine{carries} has", fix
+        return f"no one machine{carries} has all of <{bundle}> together", None
+
+
+def _fits(bundle: Resources, machine: Resources) -> bool:
+    return all(machine.get(name, 0) >= amount for name, amount in bundle.items_)

@@ -1,0 +1,451 @@
+"""Expression to parts: windows folded, nested operators flattened, recurrences laid out.
+
+Every step keeps the set of satisfying allocations. An `any` stays a choice: distributing it would
+copy what stands beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import Final, NoReturn, assert_never
+
+from rdl.calendar import instant_ms
+from rdl.checker import MachineFit, topological
+from rdl.compile_context import CompileContext
+from rdl.errors import BEYOND_HORIZON, MALFORMED, UNSATISFIABLE
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Instant,
+    Offset,
+    Order,
+    Void,
+    Window,
+)
+from rdl.parts import FAR, Numbers, Part, Trouble, blame, settle
+from rdl.recurrences import Copy, Layout, RecurrenceError, lay_out
+from rdl.shapes import heights_of, rounded
+from rdl.time_grid import TimeGridError, duration_text, seconds_of
+from rdl.work_graph import ALL, ANY, ATOM, EVERY
+
+#: Civil times that one request may ask for (windows times occurrences in a zone): half a second.
+_MOST_CIVIL_TIMES: Final = 200_000
+
+
+class StoppedError(Exception):
+    """The request grew beyond a bound; the trouble that says so is in `Normalizer.malformed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds an expression.
+
+    Attributes
+    ----------
+    start, end
+        Steps that all windows around leave, for the first occurrence.
+    layout
+        The occurrences that one part stands for: a single one outside `every`.
+    shifts
+        Index of the layout's shifts in the normaliser's table.
+    window_start
+        Start of the nearest window inside the nearest `every`.
+    inside_every
+        Whether bare times count from a period.
+    """
+
+    start: int
+    end: int
+    layout: Layout
+    shifts: int = 0
+    window_start: Instant | None = None
+    inside_every: bool = False
+
+
+class Normalizer:
+    """Builds the parts of one expression.
+
+    Attributes
+    ----------
+    malformed
+        Troubles that no other option makes good.
+    notes
+        What the grid made of the client's numbers.
+    shifts
+        Table of shifts that parts index; 0 is the single shift outside `every`.
+    endless
+        Period in steps of the endless recurrences met, or 0.
+    """
+
+    def __init__(self, context: CompileContext, broken: frozenset[int]) -> None:
+        self.malformed: list[Trouble] = []
+        self.notes: list[str] = []
+        self.shifts: list[tuple[int, ...]] = [(0,)]
+        self.endless = 0
+        self._context = context
+        self._grid = context.grid
+        self._broken = broken
+        self._machines = MachineFit(context.machines)
+        self._first = context.submitted
+        self._leaves = self._occurrences = self._civil_times = 0
+
+    def build(self, expression: Expression) -> Part | None:
+        """Return the part of a whole request, or None for a void.
+
+        Raises
+        ------
+        StoppedError
+            If recurrences unroll beyond the limits.
+        """
+        scope = Scope(self._first, self._grid.horizon, Layout())
+        part = self._lower(expression, "", scope)
+        if part is not None and not part.failed:
+            self._fit(part, scope, expression, "")
+        return part
+
+    def _lower(self, here: Expression, path: str, scope: Scope) -> Part | None:
+        if isinstance(here, Atom):
+            return self._atom(here, path, scope)
+        if id(here) in self._broken:
+            return self._opaque(here, path)
+        match here:
+            case Void():
+                return None
+            case AnyOf():
+                return self._any(here, path, scope)
+            case AllOf(children=children):
+                return self._group(here, "all", children, path, scope)
+            case Order(children=children):
+                return self._group(here, "order", children, path, scope)
+            case Graph(children=children):
+                return self._group(here, "graph", children, path, scope)
+            case Window():
+                return self._window(here, path, scope)
+            case Every():
+                return self._every(here, path, scope)
+            case _:
+                assert_never(here)
+
+    def _opaque(self, here: Expression, path: str) -> Part:
+        """Return a part that says nothing about time, for an expression that is in trouble."""
+        part = Part(ATOM, here, path, self._first, self._grid.horizon)
+        part.failed = True
+        return part
+
+    def _atom(self, atom: Atom, path: str, scope: Scope) -> Part:
+        self._leaves += 1
+        if self._leaves > self._context.limits.max_atoms:
+            limit = f"more than {self._context.limits.max_atoms} atoms once every is unrolled"
+            self._stop(atom, path, limit)
+        if id(atom) in self._broken:
+            return self._opaque(atom, path)
+        asked = self._grid.lease_and_work(atom.lease_ms, atom.work_ms)
+        lease, multiple = asked.lease, atom.multiple
+        shape = (atom.minimum, atom.maximum, multiple)
+        work, shortest = rounded(shape, lease, asked.work)
+        g, h = atom.minimum, atom.maximum
+        if multiple > 1:
+            low, high = heights_of(g, h, multiple)
+            g, h = low * multiple, high * multiple
+        longest = work // g if work < 2 * g * lease else FAR
+        part = Part(ATOM, atom, path, scope.start, scope.end, min(shortest, FAR))
+        part.numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest)
+        part.shifts = scope.shifts
+        step = self._grid.step_ms
+        if work * step != atom.work_ms or lease * step != atom.lease_ms:
+            self._note_rounding(atom, path, lease, work)
+        unfit = self._machines.why_not(atom.bundle, atom.on)
+        if unfit is not None:
+            blame(part, Trouble(atom, path, UNSATISFIABLE, *unfit))
+        return part
+
+    def _note_rounding(self, atom: Atom, path: str, lease: int, work: int) -> None:
+        step = self._grid.step_ms
+        said = []
+        if lease * step != atom.lease_ms:
+            said.append(f"lease {seconds_of(atom.lease_ms)}s -> {lease} step{'s' * (lease != 1)}")
+        if work * step != atom.work_ms:
+            told = f"work {seconds_of(atom.work_ms)} -> {seconds_of(work * step)} bundle-seconds"
+            said.append(told)
+        self.notes.append(f"{path}: {', '.join(said)}" if path else ", ".join(said))
+
+    def _any(self, choice: AnyOf, path: str, scope: Scope) -> Part:
+        part = Part(ANY, choice, path, scope.start, scope.end)
+        for index, option in enumerate(choice.options):
+            worth = 1.0 if choice.prefer is None else choice.prefer[index]
+            child = self._lower(option, _child(path, index), scope)
+            if child is None:  # a misplaced void, already said
+                continue
+            taken = ((path, index),)
+            if child.kind == ANY and child.trouble is None:
+                for inner in child.children:
+                    inner.options = (*taken, *child.options, *inner.options)
+                    inner.prefer *= worth
+                    part.children.append(inner)
+            else:
+                child.options = (*taken, *child.options)
+                child.prefer = worth
+                part.children.append(child)
+        if len(part.children) == 1 and part.children[0].prefer == 1:
+            return self._stands_for(part.children[0], part)
+        settle(part)
+        return part
+
+    def _group(
+        self, here: Expression, form: str, children: tuple[Expression, ...], path: str, scope: Scope
+    ) -> Part | None:
+        part = Part(ALL, here, path, scope.start, scope.end, form=form)
+        #: First and last child that each written child became; a void became none.
+        places: list[tuple[int, int]] = []
+        for index, expression in enumerate(children):
+            first = len(part.children)
+            child = self._lower(expression, _child(path, index), scope)
+            if child is None:
+                places.append((-1, -1))
+            elif child.form == form != "graph" and child.trouble is None:
+                part.edges.extend((a + first, b + first, lo, hi) for a, b, lo, hi in child.edges)
+                part.children.extend(child.children)
+                part.options += child.options
+                places.append((first, len(part.children) - 1))
+            else:
+                part.children.append(child)
+                places.append((first, first))
+        if not part.children:
+            return None
+        if form != "all":
+            self._arrows(here, part, path, places)
+        if len(part.children) == 1:
+            return self._stands_for(part.children[0], part)
+        settle(part)
+        return part
+
+    def _arrows(
+        self, here: Expression, part: Part, path: str, places: list[tuple[int, int]]
+    ) -> None:
+        """Set the edges of an order or a graph between the children that hold something."""
+        if isinstance(here, Order):
+            low, high = self._gap(here.gap, here, path)
+            arrows = [(i, i + 1, low, high) for i in range(len(places) - 1)]
+        elif isinstance(here, Graph):
+            arrows = [(e.before, e.after, *self._gap(e.gap, here, path)) for e in here.edges]
+        for before, after, low, high in arrows:
+            last, first = places[before][1], places[after][0]
+            if last < 0 or first < 0:
+                continue
+            if part.children[last].endless:
+                message = "nothing can come after an endless every"
+                self._malformed(here, path, message, "write times= or until=")
+            part.edges.append((last, first, low, high))
+        if isinstance(here, Order):
+            part.edges.sort()
+            part.by_before = part.by_after = part.edges
+            return
+        order = topological(len(part.children), [(a, b) for a, b, _, _ in part.edges])
+        rank = {child: at for at, child in enumerate(order)}
+        part.topological = order
+        part.by_before = sorted(part.edges, key=lambda edge: rank[edge[0]])
+        part.by_after = sorted(part.edges, key=lambda edge: rank[edge[1]])
+
+    def _gap(self, gap: Gap | None, here: Expression, path: str) -> tuple[int, int]:
+        if gap is None:
+            return 0, -1
+        try:
+            low, high = self._grid.gap(gap.minimum_ms, gap.maximum_ms)
+        except TimeGridError as error:
+            self._malformed(here, path, str(error), "write a wider gap")
+            return 0, -1
+        # No gap within the horizon is longer than it: past that, numbers only overflow.
+        low = min(low, self._grid.horizon + 1)
+        return low, -1 if high is None else max(low, min(high, self._grid.horizon + 1))
+
+    def _stands_for(self, child: Part, group: Part) -> Part:
+        """Return the only child in place of its group."""
+        child.options = (*group.options, *child.options)
+        if child.kind != ATOM and child.kind != EVERY:
+            child.source, child.path = group.source, group.path
+        return child
+
+    def _window(self, window: Window, path: str, scope: Scope) -> Part | None:
+        grid, layout = self._grid, scope.layout
+        try:
+            first = self._pulled_back(window.start, layout, late=False)
+            last = self._pulled_back(window.end, layout, late=True)
+        except TimeGridError as error:
+            self._malformed(window, path, str(error), None)
+            return self._opaque(window, path)
+        beyond = first >= grid.horizon
+        if last > grid.horizon and not beyond:
+            end = seconds_of(grid.horizon_ms)
+            self.notes.append(f"{path}: {_CUT} {end} s" if path else f"{_CUT} {end} s")
+        inside = replace(
+            scope,
+            start=max(scope.start, first),
+            end=min(scope.end, last),
+            window_start=window.start,
+        )
+        part = self._lower(window.of, _child(path, 0), inside)
+        if part is None or part.failed:
+            return part
+        if part.kind != ATOM and part.kind != EVERY:
+            part.source, part.path = window, path
+        if beyond:
+            horizon = f"the plan's horizon, {seconds_of(grid.horizon_ms)} s from the origin"
+            message = f"the window starts at or past {horizon}"
+            blame(part, Trouble(window, path, BEYOND_HORIZON, message, "reserve it later"))
+        else:
+            self._fit(part, inside, window, path)
+        return part
+
+    def _pulled_back(self, instant: Instant, layout: Layout, *, late: bool) -> int:
+        """Return a start (or, late, an end) that holds for all occurrences moved to the first."""
+        if layout.regular and isinstance(instant, Offset):
+            layout = layout.first()
+        elif not isinstance(instant, Offset):
+            layout = layout.last() if late else layout.first()
+        self._civil_times += len(layout.frames) - 1
+        if self._civil_times > _MOST_CIVIL_TIMES:
+            raise TimeGridError("too many windows in too many occurrences")
+        submitted = self._context.submitted_ms
+        whole = self._grid.floor if late else self._grid.ceil
+        steps = [
+            whole(instant_ms(instant, frame, self._grid, submitted)) - shift
+            for frame, shift in zip(layout.frames, layout.shifts, strict=True)
+        ]
+        return min(steps) if late else max(steps)
+
+    def _fit(self, part: Part, scope: Scope, here: Expression, path: str) -> None:
+        """Find what is too long for a window, as deep as one expression alone is."""
+        room = scope.end - scope.start
+        if part.failed or 0 < room >= part.shortest:
+            return
+        if room <= 0:
+            blame(part, Trouble(here, path, *self._too_short(part, scope)))
+            return
+        if part.kind in (ANY, ALL):
+            for child in part.children:
+                self._fit(child, scope, here, path)
+            settle(part)
+            if part.failed or part.shortest <= room:
+                return
+        blame(part, Trouble(part.source, part.path, *self._too_short(part, scope)))
+
+    def _too_short(self, part: Part, scope: Scope) -> tuple[str, str, str | None]:
+        grid = self._grid
+        room = max(0, scope.end - scope.start) * grid.step_ms
+        if not room:
+            if scope.end <= self._first:
+                message = "the window is over before the submission"
+            elif scope.start >= grid.horizon:
+                return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
+            else:
+                message = f"no whole step of {duration_text(grid.step_ms)} lies in the window"
+            return UNSATISFIABLE, message, None
+        need = duration_text(part.shortest * grid.step_ms)
+        start, end = seconds_of(grid.ms(scope.start)), seconds_of(grid.ms(scope.end))
+        limit = "its window"
+        if scope.end == grid.horizon:
+            limit = "the time it has up to the plan's horizon"
+        message = (
+            f"it takes at least {need}, but {limit}, [{start}, {end}) s, is {duration_text(room)}"
+        )
+        return UNSATISFIABLE, message, None
+
+    def _every(self, every: Every, path: str, scope: Scope) -> Part | None:
+        limits = self._context.limits
+        anchor = scope.window_start if every.anchor is None else every.anchor
+        around, inside = scope.layout, scope.inside_every
+        try:
+            laid = lay_out(every, around, anchor, inside=inside, context=self._context)
+        except RecurrenceError as error:
+            return self._not_laid(every, path, error)
+        except TimeGridError as error:
+            self._malformed(every, path, str(error), None)
+            return self._opaque(every, path)
+        self._occurrences += laid.occurrences
+        if self._occurrences > limits.max_occurrences:
+            self._stop(every, path, f"more than {limits.max_occurrences} occurrences")
+        if every.same_offset:
+            part = self._shifted(every, path, scope, laid.copies[0], laid.own_shifts)
+        else:
+            part = self._unrolled(every, path, scope, laid.copies)
+        if part is not None and laid.endless:
+            part.endless = True
+            self.endless = lcm(self.endless or 1, laid.endless)
+        return part
+
+    def _occurrence(
+        self, every: Every, path: str, scope: Scope, copy: Copy, last_shift: int
+    ) -> Part | None:
+        """Return the part of the occurrences in `copy`, found in their own periods."""
+        shifts = scope.shifts
+        if copy.layout.shifts != self.shifts[shifts]:
+            shifts = self._shifts_of(copy.layout.shifts)
+        start, end = max(scope.start, copy.start), min(scope.end - last_shift, copy.end)
+        inside = Scope(start, end, copy.layout, shifts, None, inside_every=True)
+        part = self._lower(every.of, path, inside)
+        if part is not None:
+            self._fit(part, inside, every.of, path)
+        return part
+
+    def _shifted(
+        self, every: Every, path: str, scope: Scope, copy: Copy, own: tuple[int, ...]
+    ) -> Part | None:
+        child = self._occurrence(every, f"{_child(path, 0)}@0", scope, copy, own[-1])
+        if child is None:
+            return None
+        part = Part(EVERY, every, path, scope.start, scope.end, last_shift=own[-1])
+        if len(own) == 1:
+            return self._stands_for(child, part)
+        part.shifts = self._shifts_of(own)
+        part.children.append(child)
+        settle(part)
+        return part
+
+    def _unrolled(
+        self, every: Every, path: str, scope: Scope, copies: tuple[Copy, ...]
+    ) -> Part | None:
+        part = Part(ALL, every, path, scope.start, scope.end, form="all")
+        for k, copy in enumerate(copies):
+            child = self._occurrence(every, f"{_child(path, 0)}@{k}", scope, copy, 0)
+            if child is None:
+                return None
+            if child.form == "all" and child.trouble is None:
+                part.children.extend(child.children)
+                part.options += child.options
+            else:
+                part.children.append(child)
+        if len(part.children) == 1:
+            return self._stands_for(part.children[0], part)
+        settle(part)
+        return part
+
+    def _shifts_of(self, shifts: tuple[int, ...]) -> int:
+        """Return the index of a slice in the table, entering it if it is not the last."""
+        if self.shifts[-1] != shifts:
+            self.shifts.append(shifts)
+        return len(self.shifts) - 1
+
+    def _not_laid(self, every: Every, path: str, error: RecurrenceError) -> Part:
+        part = self._opaque(every, path)
+        blame(part, Trouble(every, path, error.code, str(error), error.fix))
+        return part
+
+    def _malformed(self, here: Expression, path: str, message: str, fix: str | None) -> None:
+        self.malformed.append(Trouble(here, path, MALFORMED, message, fix))
+
+    def _stop(self, here: Expression, path: str, limit: str) -> NoReturn:
+        self._malformed(here, path, f"the request has {limit}", "ask for less")
+        raise StoppedError
+
+
+_CUT: Final = "the window passes the plan's horizon and is cut at"
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)
