@@ -11,7 +11,16 @@ from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Rows
 from rdl.resources import Resources
-from rdl.work_graph import BUNDLE, EVERY, KIND, LABEL, PARENT, SHIFT_COUNT, WorkGraph
+from rdl.work_graph import (
+    BUNDLE,
+    EVERY,
+    KIND,
+    LABEL,
+    PARENT,
+    SHIFT_COUNT,
+    WorkGraph,
+    choices_of,
+)
 
 _ONCE = (0,)
 
@@ -19,7 +28,7 @@ _ONCE = (0,)
 def details_of(request: Request, result: PlacementResult) -> Details:
     """Return expression, choices by path, and notes."""
     graph = request.graph
-    choices = tuple((graph.paths[vertex], option) for vertex, option in result.choices)
+    choices = tuple(choices_of(graph, result.vertices.tolist()).items())
     return Details(graph.expression, choices, graph.notes)
 
 
