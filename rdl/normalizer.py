@@ -182,6 +182,8 @@ class Normalizer:
             child = self._lower(option, _child(path, index), scope)
             if child is None:  # a misplaced void, already said
                 continue
+            if scope.start < scope.end:
+                self._fit(child, scope, option, child.path)
             taken = ((path, index),)
             if child.kind == ANY and child.trouble is None:
                 for inner in child.children:

@@ -8,6 +8,7 @@ of 1 ms steps, with submission at 0.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -97,55 +98,60 @@ def hull(allocation: Allocation) -> tuple[int, int] | None:
     return (min(s for s, _ in spans), max(e for _, e in spans)) if spans else None
 
 
+@dataclass(frozen=True)
+class Around:
+    """What surrounds an expression: the steps left to it, and what its times count from."""
+
+    start: int
+    end: int
+    frame: int = 0
+    anchor: int = 0
+
+
 def satisfying(
-    expression: Expression, horizon: int, path: str = "", shift: int = 0
+    expression: Expression, horizon: int, path: str = "", around: Around | None = None
 ) -> set[Allocation]:
     """Return every allocation over [0, horizon) that satisfies `expression` (paths as files.md)."""
+    around = around or Around(0, horizon)
     match expression:
-        case Atom():
-            rows = holdings(
-                expression.minimum,
-                expression.maximum,
-                expression.multiple,
-                expression.lease_ms,
-                horizon,
-            ).get(expression.work_ms, frozenset())
-            return {(((path, held),), ()) for held in rows}
+        case Atom(minimum=g, maximum=h, multiple=k, lease_ms=lease, work_ms=work):
+            ways = holdings(g, h, k, lease, horizon).get(work, frozenset())
+            return {(((path, held),), ()) for held in ways if _is_inside(held, around)}
         case Void():
             return {_NOTHING}
         case AnyOf(options=options):
             return {
                 (held, tuple(sorted((*choices, (path, i)))))
                 for i, option in enumerate(options)
-                for held, choices in satisfying(option, horizon, _child(path, i), shift)
+                for held, choices in satisfying(option, horizon, _child(path, i), around)
             }
         case AllOf(children=children):
-            return _together(children, horizon, path, shift, ())
+            return _together(children, horizon, path, around, ())
         case Order(children=children):
             pairs = [(i, j) for j in range(len(children)) for i in range(j)]
             edges = [(i, j, expression.gap if j == i + 1 else None) for i, j in pairs]
-            return _together(children, horizon, path, shift, tuple(edges))
+            return _together(children, horizon, path, around, tuple(edges))
         case Graph(children=children):
             arrows = tuple((e.before, e.after, e.gap) for e in expression.edges)
-            return _together(children, horizon, path, shift, arrows)
+            return _together(children, horizon, path, around, arrows)
         case Window():
             assert isinstance(expression.start, Offset)
             assert isinstance(expression.end, Offset)
-            inside = (expression.start.ms + shift, expression.end.ms + shift)
-            found = satisfying(expression.of, horizon, _child(path, 0), shift)
-            return {a for a in found if _is_inside(a, *inside)}
+            start, end = (around.frame + t.ms for t in (expression.start, expression.end))
+            inside = Around(max(start, around.start), min(end, around.end), around.frame, start)
+            return satisfying(expression.of, horizon, _child(path, 0), inside)
         case Every():
-            return _recurring(expression, horizon, path, shift)
+            return _recurring(expression, horizon, path, around)
 
 
 def _together(
     children: tuple[Expression, ...],
     horizon: int,
     path: str,
-    shift: int,
+    around: Around,
     edges: tuple[tuple[int, int, Gap | None], ...],
 ) -> set[Allocation]:
-    sets = [satisfying(c, horizon, _child(path, i), shift) for i, c in enumerate(children)]
+    sets = [satisfying(c, horizon, _child(path, i), around) for i, c in enumerate(children)]
     return {_joined(parts) for parts in product(*sets) if all(_holds(parts, e) for e in edges)}
 
 
@@ -158,24 +164,24 @@ def _holds(parts: tuple[Allocation, ...], edge: tuple[int, int, Gap | None]) -> 
     return between >= gap.minimum_ms and (gap.maximum_ms is None or between <= gap.maximum_ms)
 
 
-def _recurring(every: Every, horizon: int, path: str, shift: int) -> set[Allocation]:
-    """`times` periods from the enclosing period's start, or from the anchor; no zone."""
+def _recurring(every: Every, horizon: int, path: str, around: Around) -> set[Allocation]:
+    """`times` periods from the anchor, or the window or period around; no zone."""
     assert every.times is not None
     assert every.anchor is None or isinstance(every.anchor, Offset)
-    anchor = shift + (every.anchor.ms if every.anchor else 0)
+    anchor = around.frame + every.anchor.ms if every.anchor else around.anchor
+    child = _child(path, 0)
     copies: list[set[Allocation]] = []
     for k in range(every.times):
         start = anchor + k * every.period_ms
-        found = satisfying(every.of, horizon, f"{_child(path, 0)}@{k}", start)
-        copies.append({a for a in found if _is_inside(a, start, start + every.period_ms)})
+        end = start + every.period_ms
+        inside = Around(max(start, around.start), min(end, around.end), start, start)
+        copies.append(satisfying(every.of, horizon, f"{child}@{k}", inside))
     if not every.same_offset:
         return {_joined(parts) for parts in product(*copies)}
     together: set[Allocation] = set()
     for first in copies[0]:
-        moved = [_moved(first, _child(path, 0), k, k * every.period_ms) for k in range(every.times)]
-        if all(
-            copy is not None and copy in found for copy, found in zip(moved, copies, strict=True)
-        ):
+        moved = [_moved(first, child, k, k * every.period_ms) for k in range(every.times)]
+        if all(copy in found for copy, found in zip(moved, copies, strict=True)):
             rows = [copy[0] for copy in moved if copy is not None]
             together.add((tuple(sorted(row for part in rows for row in part)), first[1]))
     return together
@@ -199,9 +205,9 @@ def _joined(parts: tuple[Allocation, ...]) -> Allocation:
     return tuple(rows), tuple(choices)
 
 
-def _is_inside(allocation: Allocation, start: int, end: int) -> bool:
-    whole = hull(allocation)
-    return whole is None or (whole[0] >= start and whole[1] <= end)
+def _is_inside(held: Held, around: Around) -> bool:
+    first, last = span(held)
+    return first >= around.start and last <= around.end
 
 
 def _child(path: str, index: int) -> str:
