@@ -8,6 +8,10 @@ from pathlib import Path
 
 DEFAULT_DATABASE = "sqlite:///agenda.db"
 
+#: Environment variable under which several processes that serve one port share their figures;
+#: prometheus_client reads it when it is imported.
+MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+
 
 class ConfigError(ValueError):
     """A setting that cannot work; the message says what would."""

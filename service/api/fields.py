@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from planner.placement import Code
 from rdl.durations import TimeTextError, parse_duration, parse_instant
 from rdl.expressions import Instant
@@ -123,6 +125,23 @@ def malformed(errors: Sequence[ApiError]) -> ApiProblemError:
     return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), tuple(errors)))
 
 
+def parse_json(raw: bytes, pointer: str) -> Any:
+    """Return the JSON value in `raw`.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``.
+    """
+    try:
+        return msgspec.json.decode(raw)
+    except RecursionError as error:
+        message = "the JSON is nested too deeply"
+        raise malformed([ApiError(message, pointer=pointer)]) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise malformed([ApiError(f"not JSON: {error}", pointer=pointer)]) from error
+
+
 def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
@@ -185,7 +204,7 @@ def number(name: str, description: str, low: float, high: float, default: Any = 
 
 
 def integer(name: str, description: str, low: int, high: int, default: Any = REQUIRED) -> Field:
-    """Return a field for a whole number in [low, high], written as a number or, in a query, text."""
+    """Return a field for a whole number in [low, high]; in a query it is text."""
 
     def read(value: object) -> int:
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -18,10 +17,6 @@ from sqlalchemy.exc import IntegrityError
 from service.store.engine import open_engine
 from service.store.migrate import migrate
 from service.store.tables import answers, commits, settings, snapshots
-
-#: Kinds of a log entry.
-COMMIT: Final = "commit"
-CLUSTER: Final = "cluster"
 
 
 class VersionTakenError(Exception):
@@ -38,15 +33,12 @@ class LogEntry:
         The version of the Plan that this entry made; consecutive.
     at_ms
         Unix time of the append.
-    kind
-        `COMMIT` (a commit record) or `CLUSTER` (a new description of the cluster).
     record
-        JSON.
+        The commit record, as JSON.
     """
 
     version: int
     at_ms: int
-    kind: str
     record: bytes
 
 
@@ -100,6 +92,20 @@ class Store:
             connection.execute(sa.insert(settings).values(name=name, value=value))
             return value
 
+    def find_setting(self, name: str) -> str | None:
+        """Return the stored setting, or None."""
+        with self._reading() as connection:
+            found = connection.execute(
+                sa.select(settings.c.value).where(settings.c.name == name)
+            ).scalar_one_or_none()
+        return None if found is None else str(found)
+
+    def replace_setting(self, name: str, value: str) -> None:
+        """Store `value`, whatever was there."""
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(settings).where(settings.c.name == name))
+            connection.execute(sa.insert(settings).values(name=name, value=value))
+
     def version(self) -> int:
         """Return the newest version of the log, 0 when it is empty."""
         with self._reading() as connection:
@@ -112,13 +118,19 @@ class Store:
         """
         with self._reading() as connection:
             rows = connection.execute(
-                sa.select(commits.c.version, commits.c.at_ms, commits.c.kind, commits.c.record)
+                sa.select(commits.c.version, commits.c.at_ms, commits.c.record)
                 .where(commits.c.version > after)
                 .order_by(commits.c.version)
             ).all()
         entries = [LogEntry(*row) for row in rows]
         # The newest row is never pruned, so no rows at all means: nothing new.
         return entries if not entries or entries[0].version == after + 1 else None
+
+    def snapshot_version(self) -> int:
+        """Return the version of the newest snapshot, 0 without any."""
+        with self._reading() as connection:
+            newest = connection.execute(sa.select(sa.func.max(snapshots.c.version))).scalar()
+        return int(newest or 0)
 
     def snapshot(self) -> Snapshot | None:
         """Return the newest snapshot."""
@@ -199,7 +211,6 @@ def _entry_row(entry: LogEntry) -> dict[str, object]:
     return {
         "version": entry.version,
         "at_ms": entry.at_ms,
-        "kind": entry.kind,
         "record": entry.record,
     }
 

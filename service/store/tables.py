@@ -15,7 +15,6 @@ commits: Final = sa.Table(
     metadata,
     sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("at_ms", sa.BigInteger, nullable=False),
-    sa.Column("kind", sa.String(16), nullable=False),
     sa.Column("record", sa.LargeBinary, nullable=False),
 )
 

@@ -20,7 +20,7 @@ def url(tmp_path: Path) -> str:
 
 def entry(version: int, text: str = "{}") -> LogEntry:
     """Return a log entry."""
-    return LogEntry(version, 1000 + version, "commit", text.encode())
+    return LogEntry(version, 1000 + version, text.encode())
 
 
 def remembered(key: str, at_ms: int = 0) -> RememberedAnswer:

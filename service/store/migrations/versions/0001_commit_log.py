@@ -17,7 +17,6 @@ def upgrade() -> None:
         "commits",
         sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("at_ms", sa.BigInteger, nullable=False),
-        sa.Column("kind", sa.String(16), nullable=False),
         sa.Column("record", sa.LargeBinary, nullable=False),
     )
     op.create_table(

@@ -1,0 +1,88 @@
+"""Calls for operators and tools: liveness, readiness, metrics, the API's own description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from service.api.call import Answer, Call, Reply, Route, json_of
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+_HTML: Final = "text/html; charset=utf-8"
+
+
+def _health(_runtime: Runtime, _call: Call) -> Reply:
+    return Reply(200, {"status": "alive"})
+
+
+def _ready(runtime: Runtime, _call: Call) -> Reply:
+    runtime.require_ready()
+    return Reply(200, {"status": "ready"})
+
+
+def _metrics(runtime: Runtime, _call: Call) -> Reply:
+    return Reply(200, runtime.telemetry.exposition(), media=_TEXT)
+
+
+def _openapi(_runtime: Runtime, _call: Call) -> Reply:
+    from service.openapi import document
+
+    return Reply(200, document())
+
+
+def _docs(_runtime: Runtime, _call: Call) -> Reply:
+    from service.openapi import page
+
+    return Reply(200, page().encode(), media=_HTML)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/healthz",
+        "health",
+        "The process lives.",
+        _health,
+        {200: Answer("It does.", json_of("Status"))},
+        live=True,
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        "ready",
+        "The Plan is replayed and changes are taken.",
+        _ready,
+        {200: Answer("They are.", json_of("Status"))},
+        problems=("unavailable",),
+        live=True,
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        "metrics",
+        "Figures in Prometheus' text format.",
+        _metrics,
+        {200: Answer("The figures.", {"type": "string"}, media="text/plain")},
+        live=True,
+    ),
+    Route(
+        "GET",
+        "/openapi.json",
+        "openapi",
+        "This description, OpenAPI 3.1.",
+        _openapi,
+        {200: Answer("The description.", {"type": "object"})},
+        live=True,
+    ),
+    Route(
+        "GET",
+        "/docs",
+        "docs",
+        "The calls and problem codes as a page.",
+        _docs,
+        {200: Answer("The page.", {"type": "string"}, media="text/html")},
+        live=True,
+    ),
+)

@@ -1,0 +1,305 @@
+"""The calls around one reservation: ask, read, renegotiate, close, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.placement import Code
+from service import listing, use_cases
+from service.api.call import NDJSON, Answer, Body, Call, Reply, Route, json_of
+from service.api.fields import (
+    Field,
+    choice,
+    flag,
+    identifier,
+    integer,
+    malformed,
+    moment,
+    number,
+    parse_json,
+    read_object,
+    schema_of,
+    text,
+)
+from service.api.rdl import RDL
+from service.api.schemas import STATES
+from service.commands import Ask, Key, Rendered
+from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+#: What a request is made of: a workload line (files.md) without `submitted`, and an agent.
+ASK: Final[tuple[Field, ...]] = (
+    identifier("id", "Unique in the Plan; made by the server when absent.", default=None),
+    text("tenant", "Who asks.", default="default"),
+    text("queue", "Under which queue.", default="default"),
+    RDL,
+    number("weight", "Factor of the value.", 0, 1e9, default=1.0),
+    integer("priority", "Larger first within a batch.", -(10**6), 10**6, default=0),
+    text("agent", "Who places it; the server's default agent when absent.", default=None),
+)
+
+#: Renegotiation names the reservation in the path, so the body may not.
+_CHANGE: Final = (
+    RDL,
+    number("weight", "Factor of the value; as it was when absent.", 0, 1e9, default=None),
+    integer("priority", "As it was when absent.", -(10**6), 10**6, default=None),
+    text("agent", "Who places it; the server's default agent when absent.", default=None),
+)
+
+_PLACING: Final = (
+    Code.CAPACITY,
+    Code.CAPACITY_OVER_TIME,
+    Code.QUOTA,
+    Code.WINDOW_LIMIT,
+    Code.LEAD_TIME,
+    Code.COUNT_LIMIT,
+    Code.CONFLICT,
+    Code.TIME_LIMIT,
+    Code.UNSATISFIABLE,
+    Code.BEYOND_HORIZON,
+)
+_REVISION: Final = {"ETag": "Revision of the reservation."}
+_IF_MATCH: Final = {"If-Match": "The revision that this change is meant for, in quotes."}
+_KEY: Final = {
+    "Idempotency-Key": "Same key and request: the first answer again, and nothing happens twice."
+}
+_ONE_OR_REFUSAL: Final = {"anyOf": [json_of("Reservation"), json_of("Refusal")]}
+
+
+def _reply(rendered: Rendered) -> Reply:
+    headers = dict(rendered.headers)
+    media = headers.pop("Content-Type", "application/json")
+    return Reply(rendered.status, rendered.body, headers, media)
+
+
+def _key(call: Call) -> Key | None:
+    given = call.idempotency_key()
+    return None if given is None else Key(given, call.fingerprint)
+
+
+def _admit(runtime: Runtime, call: Call) -> Reply:
+    key = _key(call)
+    known = use_cases.replay(runtime, key)
+    if known is not None:
+        return _reply(known)
+    options = use_cases.Options(dry_run=call.query["dry_run"], key=key)
+    return _reply(use_cases.admit(runtime, use_cases.read_ask(runtime, call.body), options))
+
+
+def _admit_batch(runtime: Runtime, call: Call) -> Reply:
+    key = _key(call)
+    known = use_cases.replay(runtime, key)
+    if known is not None:
+        return _reply(known)
+    asks = [_read_one(runtime, value, pointer) for value, pointer in _entries(runtime, call)]
+    query = call.query
+    options = use_cases.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
+    return _reply(use_cases.admit_batch(runtime, asks, options))
+
+
+def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
+    """Yield each request of a batch and its pointer; NDJSON lines are counted from 0."""
+    if call.media == NDJSON:
+        values: Any = [line for line in call.body.split(b"\n") if line.strip()]
+        prefix = ""
+    elif isinstance(call.body, list):
+        values, prefix = call.body, ""
+    else:
+        fields = (Field("reservations", "The requests.", {}, lambda value: value),)
+        values, prefix = read_object(fields, call.body, "")["reservations"], "/reservations"
+    if not isinstance(values, list) or not values:
+        raise malformed([ApiError("a batch is an array of at least one request", pointer=prefix)])
+    if len(values) > runtime.config.max_batch:
+        most = f"a batch holds at most {runtime.config.max_batch} requests, not {len(values)}"
+        raise problem("too_large", most, [ApiError(most, "too_large", pointer=prefix)])
+    return ((value, f"{prefix}/{index}") for index, value in enumerate(values))
+
+
+def _read_one(runtime: Runtime, value: Any, pointer: str) -> Ask | ProblemDocument:
+    try:
+        parsed = parse_json(value, pointer) if isinstance(value, bytes) else value
+        return use_cases.read_ask(runtime, read_object(ASK, parsed, pointer), pointer)
+    except ApiProblemError as error:
+        return error.document
+
+
+def _list(runtime: Runtime, call: Call) -> Reply:
+    query = call.query
+    wanted = listing.Filter(
+        tenant=query["tenant"],
+        queue=query["queue"],
+        state=query["state"],
+        start_ms=runtime.resolve(query["from"]),
+        end_ms=runtime.resolve(query["to"]),
+    )
+    page = listing.page_of(runtime, wanted, listing.read_cursor(query["cursor"]), query["limit"])
+    return Reply(200, page)
+
+
+def _get(runtime: Runtime, call: Call) -> Reply:
+    body, revision = listing.one(runtime, call.path["id"])
+    return Reply(200, body, {"ETag": f'"{revision}"'})
+
+
+def _revision(call: Call, *, required: bool) -> int | None:
+    """Return the revision of If-Match; None for ``*``."""
+    tag = call.if_match()
+    if tag is None and required:
+        error = ApiError('send If-Match: "REVISION", as the ETag says', "revision_required")
+        raise problem("revision_required", "a change names the revision it is meant for", [error])
+    if tag in (None, "*"):
+        return None
+    assert tag is not None
+    if not tag.isdecimal() or not tag.isascii() or len(tag) > 15:
+        error = ApiError("a revision is a whole number", "stale_revision", pointer="If-Match")
+        raise problem("stale_revision", f"no reservation has a revision {tag!r}", [error])
+    return int(tag)
+
+
+def _put(runtime: Runtime, call: Call) -> Reply:
+    revision = _revision(call, required=True)
+    ask = use_cases.read_change(runtime, call.path["id"], call.body)
+    return _reply(use_cases.renegotiate(runtime, ask, revision))
+
+
+def _delete(runtime: Runtime, call: Call) -> Reply:
+    return _reply(use_cases.cancel(runtime, call.path["id"], _revision(call, required=False)))
+
+
+def _close(runtime: Runtime, call: Call) -> Reply:
+    return _reply(use_cases.close(runtime, call.path["id"], _revision(call, required=False)))
+
+
+_BATCH_SCHEMA: Final = {
+    "anyOf": [
+        {"type": "array", "minItems": 1, "items": schema_of(ASK)},
+        {
+            "type": "object",
+            "properties": {
+                "reservations": {"type": "array", "minItems": 1, "items": schema_of(ASK)}
+            },
+            "required": ["reservations"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/reservations",
+        "createReservation",
+        "Ask for a reservation; 201 means it is promised and on disk.",
+        _admit,
+        {
+            201: Answer(
+                "It is promised.", json_of("Reservation"), {**_REVISION, "Location": "Its path."}
+            ),
+            200: Answer("It would be promised (dry_run).", json_of("Reservation")),
+        },
+        problems=(
+            Code.MALFORMED,
+            *_PLACING,
+            Code.DUPLICATE_ID,
+            "idempotency_mismatch",
+            "unavailable",
+        ),
+        query=(flag("dry_run", "Answer as if, and change nothing."),),
+        headers=_KEY,
+        body=Body(schema_of(ASK), ASK),
+    ),
+    Route(
+        "POST",
+        "/v1/reservations:batch",
+        "createReservations",
+        "Ask for many, each on its own or all or nothing.",
+        _admit_batch,
+        {
+            200: Answer("Each on its own: one result a request, in order.", json_of("Batch")),
+            201: Answer("All are promised (atomic).", json_of("Batch")),
+        },
+        problems=(
+            Code.MALFORMED,
+            *_PLACING,
+            Code.DUPLICATE_ID,
+            "idempotency_mismatch",
+            "unavailable",
+        ),
+        query=(
+            flag("atomic", "All or nothing."),
+            flag("dry_run", "Answer as if, and change nothing."),
+        ),
+        headers=_KEY,
+        body=Body(_BATCH_SCHEMA, None, ("application/json", NDJSON)),
+    ),
+    Route(
+        "GET",
+        "/v1/reservations",
+        "listReservations",
+        "Reservations and refusals, oldest first, a page at a time.",
+        _list,
+        {200: Answer("A page.", json_of("Page"))},
+        problems=(Code.MALFORMED,),
+        query=(
+            text("tenant", "Only of this tenant.", default=None),
+            text("queue", "Only of this queue.", default=None),
+            choice("state", "Only in this state.", STATES, default=None),
+            moment("from", "Only what holds something at or after this time."),
+            moment("to", "Only what holds something before this time."),
+            text("cursor", "`next` of the page before.", default=None),
+            integer("limit", "Most entries.", 1, 1000, default=100),
+        ),
+    ),
+    Route(
+        "GET",
+        "/v1/reservations/{id}",
+        "getReservation",
+        "One reservation with its allocation and history, or one refusal.",
+        _get,
+        {200: Answer("It.", _ONE_OR_REFUSAL, _REVISION)},
+        problems=("not_found",),
+    ),
+    Route(
+        "PUT",
+        "/v1/reservations/{id}",
+        "replaceReservation",
+        "Renegotiate: swap the request, or leave all as it was. What has run counts as done.",
+        _put,
+        {200: Answer("It is swapped.", json_of("Reservation"), _REVISION)},
+        problems=(
+            Code.MALFORMED,
+            "not_found",
+            *_PLACING,
+            "wrong_state",
+            "stale_revision",
+            "revision_required",
+            Code.PAST_CHANGED,
+            "unavailable",
+        ),
+        headers={"If-Match!": _IF_MATCH["If-Match"]},
+        body=Body(schema_of(_CHANGE), _CHANGE),
+    ),
+    Route(
+        "DELETE",
+        "/v1/reservations/{id}",
+        "cancelReservation",
+        "Give it up: the future is released, the past kept.",
+        _delete,
+        {200: Answer("It is cancelled.", json_of("Reservation"), _REVISION)},
+        problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
+        headers=_IF_MATCH,
+    ),
+    Route(
+        "POST",
+        "/v1/reservations/{id}/close",
+        "closeReservation",
+        "End it: the work is done, the rest is released.",
+        _close,
+        {200: Answer("It is completed.", json_of("Reservation"), _REVISION)},
+        problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
+        headers=_IF_MATCH,
+    ),
+)

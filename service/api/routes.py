@@ -1,0 +1,16 @@
+"""The table of all routes: what the app serves and OpenAPI describes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from service.api import cluster, operations, plan, rdl, reservations
+from service.api.call import Route
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *rdl.ROUTES,
+    *reservations.ROUTES,
+    *plan.ROUTES,
+    *cluster.ROUTES,
+    *operations.ROUTES,
+)

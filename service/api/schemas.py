@@ -1,0 +1,211 @@
+"""JSON Schemas of what the API answers; OpenAPI's components."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.placement import Code
+from service.problems import CODES
+
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_NUMBER: Final = {"type": "number"}
+_SECONDS: Final = {"type": "number", "description": "Seconds from the origin."}
+_INSTANT: Final = {"type": "string", "format": "date-time"}
+_AMOUNT: Final = {"type": ["number", "string"]}
+
+STATES: Final = (
+    "accepted",
+    "active",
+    "completed",
+    "cancelled",
+    "degraded",
+    "failed",
+    "refused",
+)
+
+
+def _object(properties: Mapping[str, Any], *required: str, more: bool = True) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required or properties),
+        "additionalProperties": more,
+    }
+
+
+def _list(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items)}
+
+
+def _or_null(name: str) -> dict[str, Any]:
+    return {"type": [name, "null"]}
+
+
+_ROWS: Final = {
+    "type": "array",
+    "description": "[start, end, bundles], seconds, half-open, sorted and merged.",
+    "items": {"type": "array", "items": _NUMBER, "minItems": 3, "maxItems": 3},
+}
+
+_ATOM: Final = _object(
+    {"path": _TEXT, "bundle": {"type": "object"}, "allocation": _ROWS, "released": _ROWS},
+    "path",
+    "bundle",
+    "allocation",
+)
+
+_ASKED: Final = {
+    "id": _TEXT,
+    "tenant": _TEXT,
+    "queue": _TEXT,
+    "submitted": _SECONDS,
+    "weight": _NUMBER,
+    "priority": {"type": "integer"},
+    "expression": {"type": "string", "description": "Canonical RDL of the request."},
+}
+
+_RESERVATION: Final = _object(
+    {
+        **_ASKED,
+        "state": {"type": "string", "enum": list(STATES)},
+        "revision": {"type": "integer", "minimum": 1},
+        "agent": _TEXT,
+        "choices": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "notes": _list(_TEXT),
+        "atoms": _list(_ATOM),
+        "submitted_at": _INSTANT,
+        "version": {**_COUNT, "description": "Version of the Plan that shows it so."},
+        "history": _list({"type": "object"}),
+    },
+    *_ASKED,
+    "state",
+    "revision",
+    "agent",
+    "choices",
+    "notes",
+    "atoms",
+)
+
+_REFUSAL: Final = _object(
+    {
+        **_ASKED,
+        "state": {"const": "refused"},
+        "code": {"type": "string", "enum": [str(code) for code in Code]},
+        "detail": _TEXT,
+        "binding": {"type": ["object", "null"]},
+        "offers": _list({"type": "object"}),
+    },
+    *_ASKED,
+    "code",
+    "detail",
+)
+
+_ERROR: Final = _object(
+    {
+        "pointer": _or_null("string"),
+        "span": {"type": ["array", "null"], "items": {"type": "integer"}},
+        "code": {"type": "string", "enum": sorted(map(str, CODES))},
+        "message": _TEXT,
+        "fix": _or_null("string"),
+    },
+    more=False,
+)
+
+_PROBLEM: Final = {
+    **_object(
+        {
+            "type": {"type": "string", "format": "uri-reference"},
+            "code": {"type": "string", "enum": sorted(map(str, CODES))},
+            "title": _TEXT,
+            "detail": _TEXT,
+            "errors": _list({"$ref": "#/components/schemas/Error"}),
+            "refusal": {"$ref": "#/components/schemas/Refusal"},
+        },
+        "type",
+        "code",
+        "title",
+        "detail",
+        "errors",
+        more=False,
+    ),
+    "description": "The only shape of an error (RFC 9457).",
+}
+
+_CHECK: Final = _object(
+    {
+        "valid": {"const": True},
+        "canonical": _TEXT,
+        "json": {"type": "object", "description": "The same request in the JSON form."},
+        "notes": _list(_TEXT),
+        "atoms": _COUNT,
+    }
+)
+
+_BATCH: Final = _object(
+    {
+        "version": _COUNT,
+        "results": _list(
+            _object({"status": {"type": "integer"}, "body": {"type": "object"}}, more=False)
+        ),
+    }
+)
+
+_PAGE: Final = _object(
+    {
+        "version": _COUNT,
+        "reservations": _list(
+            {
+                "anyOf": [
+                    {"$ref": "#/components/schemas/Reservation"},
+                    {"$ref": "#/components/schemas/Refusal"},
+                ]
+            }
+        ),
+        "next": {**_or_null("string"), "description": "Cursor of the next page."},
+    }
+)
+
+_SERIES: Final = _object(
+    {
+        "unit": _TEXT,
+        "capacity": _list(_NUMBER),
+        "allocated": _list(_NUMBER),
+        "free": _list(_NUMBER),
+    }
+)
+
+_PLAN: Final = _object(
+    {
+        "version": _COUNT,
+        "from": _SECONDS,
+        "to": _SECONDS,
+        "step": _NUMBER,
+        "from_at": _INSTANT,
+        "to_at": _INSTANT,
+        "now": _SECONDS,
+        "resources": {"type": "object", "additionalProperties": _SERIES},
+        "reservations": _list({"$ref": "#/components/schemas/Reservation"}),
+    },
+    "version",
+    "from",
+    "to",
+    "step",
+    "from_at",
+    "to_at",
+    "now",
+    "resources",
+)
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "Reservation": _RESERVATION,
+    "Refusal": _REFUSAL,
+    "Error": _ERROR,
+    "Problem": _PROBLEM,
+    "Check": _CHECK,
+    "Batch": _BATCH,
+    "Page": _PAGE,
+    "PlanSeries": _PLAN,
+    "Status": _object({"status": _TEXT}),
+}

@@ -1,0 +1,278 @@
+"""Committer: from the jobs that wait to one durable commit, and their answers.
+
+A group goes round these steps: 1 screen what needs no agent, 2 place the rest (agents, on a
+snapshot, no lock), 3 prepare on the newest version, 4 hold against the oracle, 5 append with the
+answers to remember, 6 apply and answer. When another process appended first, 3 to 5 are repeated;
+what then no longer fits goes round again from 1.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared, Refuse
+from planner.placement import Code
+from service.answers import admitted_answers, changed_answer, conflict_answer, note_conflicts
+from service.clock import Clock
+from service.commands import SPOILT, Admission, Answer, Command, Job
+from service.config import ServiceConfig
+from service.drafts import (
+    Draft,
+    drafts_of,
+    open_drafts,
+    place,
+    refused_problem,
+    screen_drafts,
+)
+from service.oracle import first_violation
+from service.problems import ProblemDocument
+from service.remembering import recall, remembered_of
+from service.replica import Replica
+from service.store import RememberedAnswer
+from service.telemetry import Telemetry
+
+logger = logging.getLogger("agenda.service")
+
+#: How often a change that no longer fits is placed again before it is answered ``conflict``.
+_ROUNDS = 8
+
+#: Conflicts that another placement may get round.
+_WORTH_ANOTHER_ROUND = frozenset(
+    {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.CONFLICT, Code.COUNT_LIMIT}
+)
+
+_BROKEN = "the placement does not satisfy the request; nothing was changed"
+
+
+class Committer:
+    """Carries out jobs, one group at a time; only the planner thread calls it."""
+
+    def __init__(
+        self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
+    ) -> None:
+        self._config = config
+        self._replica = replica
+        self._clock = clock
+        self._telemetry = telemetry
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Carry out jobs together; each is finished when this returns.
+
+        A job that must be `alone` comes by itself.
+        """
+        began = time.perf_counter()
+        for job in jobs:
+            self._telemetry.wait.observe(began - job.arrived)
+        fresh = [job for job in jobs if not self._recalled(job)]
+        self.move_to_now()
+        group = _Group(fresh)
+        for attempt in range(_ROUNDS):
+            if group.open():
+                self._round(group, last=attempt == _ROUNDS - 1)
+                group.finish_jobs()
+        self._replica.keep_snapshot_if_due(self._clock.now_ms())
+        self._telemetry.busy.inc(time.perf_counter() - began)
+
+    def rehearse(self, command: Command) -> tuple[Answer, ...]:
+        """Return what `command` would be answered now; nothing is changed. Any thread may ask."""
+        drafts = drafts_of(command)
+        atomic = isinstance(command, Admission) and command.atomic
+        with self._replica.newest() as plan:
+            screened = screen_drafts(drafts, plan)
+            version = plan.version
+        place(screened)
+        if not (atomic and spoil(drafts)):
+            pending = [draft for draft in open_drafts(drafts) if draft.change is not None]
+            with self._replica.locked() as plan:
+                prepared = plan.prepare(_changes(pending), version, atomic=atomic)
+                answers = admitted_answers(prepared, pending, plan)
+            note_conflicts(prepared, pending)
+            for draft, answer in answers:
+                draft.answer = answer
+        return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
+
+    def move_to_now(self) -> None:
+        """Advance the Plan to the clock's step, unless another process has done so."""
+        while True:
+            with self._replica.newest() as plan:
+                step_ms = plan.grid.step_ms
+                at_ms = self._replica.plan_ms(self._clock.now_ms())
+                now_step = at_ms // step_ms
+                if now_step <= plan.now:
+                    return
+                horizon = now_step + plan.cluster.horizon_ms // step_ms
+                prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
+            if prepared.record is None:
+                raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
+            if self._replica.commit(prepared.record, self._clock.now_ms(), ()):
+                return
+
+    def _recalled(self, job: Job) -> bool:
+        """Finish a job whose key was answered before."""
+        found = None if job.key is None else recall(self._replica.store, job.key)
+        if found is None:
+            return False
+        if isinstance(found, ProblemDocument):
+            job.answers = (found,)
+        else:
+            job.rendered = found
+        job.finished.set()
+        return True
+
+    def _round(self, group: _Group, *, last: bool) -> None:
+        """Screen, place and commit what is open; what is in conflict stays so."""
+        drafts = group.open()
+        for draft in drafts:
+            draft.change = draft.conflict = None
+        with self._replica.newest() as plan:
+            screened = screen_drafts(drafts, plan)
+            based_on = plan.version
+        place(screened)
+        del screened  # a view that lives on would make the next commit copy the profile
+        if group.atomic and spoil(drafts):
+            return
+        self._append(group, based_on, last=last)
+        hopeless = [d for d in group.open() if last or not _worth_another_round(d.conflict)]
+        for draft in hopeless:
+            draft.answer = conflict_answer(draft)
+        if hopeless and group.atomic:
+            spoil(group.open())
+
+    def _append(self, group: _Group, based_on: int, *, last: bool) -> None:
+        """Prepare on the newest version and append, again until no other process was faster."""
+        while True:
+            pending = [draft for draft in group.open() if draft.change is not None]
+            at_ms = self._replica.plan_ms(self._clock.now_ms())
+            with self._replica.locked() as plan:
+                prepared = plan.prepare(
+                    _changes(pending), based_on, atomic=group.atomic, at_ms=at_ms
+                )
+                answers = admitted_answers(prepared, pending, plan)
+                grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
+            self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
+            record = prepared.record
+            if record is None or (group.alone and prepared.conflicts and not last):
+                return
+            requests = {d.request.id: d.request for d in pending if d.ask is not None}
+            broken = first_violation(record, requests, grid, max_period_ms)
+            if broken is not None:
+                id_, violation = broken
+                logger.error("the oracle rejects the placement of %s: %s", id_, violation)
+                self._reject(pending, id_)
+                continue
+            if self._commit(group, prepared, answers):
+                return
+            for job in {id(d.job): d.job for d in pending if d.job is not None}.values():
+                if self._recalled(job):
+                    group.forget(job)
+
+    @staticmethod
+    def _reject(pending: Sequence[Draft], id_: str) -> None:
+        for draft in pending:
+            if draft.ask is not None and draft.request.id == id_:
+                draft.answer = ProblemDocument("internal", _BROKEN)
+
+    def _commit(
+        self, group: _Group, prepared: Prepared, answers: list[tuple[Draft, Answer]]
+    ) -> bool:
+        """Append the record with the answers to remember, apply it, and answer its drafts."""
+        record = prepared.record
+        assert record is not None
+        clock_ms = self._clock.now_ms()
+        remembered = group.to_remember(answers, clock_ms)
+        if not self._replica.commit(record, clock_ms, remembered):
+            self._telemetry.lost_races.inc()
+            return False
+        self._note_commit(record)
+        for draft, answer in answers:
+            draft.answer = answer
+        with self._replica.locked() as plan:
+            for draft in group.open():
+                if draft.change is not None and draft.conflict is None:
+                    draft.answer = changed_answer(draft, plan, record.version)
+        return True
+
+    def _note_commit(self, record: CommitRecord) -> None:
+        self._telemetry.commits.inc()
+        self._telemetry.group_size.observe(len(record.changes))
+        self._telemetry.version.set(record.version)
+
+
+class _Group:
+    """Jobs that are carried out together.
+
+    Attributes
+    ----------
+    alone
+        It is one job with a record of its own.
+    atomic
+        Of which all requests are admitted, or none.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.alone = len(jobs) == 1 and jobs[0].alone
+        command = jobs[0].command if self.alone else None
+        self.atomic = isinstance(command, Admission) and command.atomic
+        self._drafts = [(job, drafts_of(job.command, job)) for job in jobs]
+
+    def open(self) -> list[Draft]:
+        """Return the drafts without an answer."""
+        return [draft for _, drafts in self._drafts for draft in open_drafts(drafts)]
+
+    def to_remember(
+        self, answers: Sequence[tuple[Draft, Answer]], at_ms: int
+    ) -> list[RememberedAnswer]:
+        """Return the rows of the jobs with a key that `answers` are about.
+
+        A batch with a key is alone, so that what is not in `answers` is answered by now.
+        """
+        known = {id(draft): answer for draft, answer in answers}
+        rows: list[RememberedAnswer] = []
+        for job, drafts in self._drafts:
+            if job.key is not None and any(id(draft) in known for draft in drafts):
+                job.answers = tuple(
+                    known.get(id(draft)) or draft.answer or conflict_answer(draft)
+                    for draft in drafts
+                )
+                rows.append(remembered_of(job, job.key, at_ms))
+        return rows
+
+    def finish_jobs(self) -> None:
+        """Hand the answers to whoever waits for a job that has them all."""
+        waiting: list[tuple[Job, list[Draft]]] = []
+        for job, drafts in self._drafts:
+            answers = [draft.answer for draft in drafts if draft.answer is not None]
+            if len(answers) < len(drafts):
+                waiting.append((job, drafts))
+            else:
+                job.answers = tuple(answers)
+                job.finished.set()
+        self._drafts = waiting
+
+    def forget(self, job: Job) -> None:
+        """Drop a job that is finished otherwise."""
+        self._drafts = [(one, drafts) for one, drafts in self._drafts if one is not job]
+
+
+def spoil(drafts: Sequence[Draft]) -> bool:
+    """Answer a whole all-or-nothing batch when one of its requests is refused."""
+    refused = False
+    for draft in drafts:
+        if isinstance(draft.change, Refuse) and draft.ask is not None:
+            change = draft.change
+            draft.answer = refused_problem(change.code, change.detail, draft.ask.pointer)
+        refused = refused or draft.answer is not None
+    if refused:
+        for draft in open_drafts(drafts):
+            draft.answer = SPOILT
+    return refused
+
+
+def _changes(drafts: Sequence[Draft]) -> list[Change]:
+    return [draft.change for draft in drafts if draft.change is not None]
+
+
+def _worth_another_round(conflict: Conflict | None) -> bool:
+    return conflict is None or conflict.code in _WORTH_ANOTHER_ROUND

@@ -1,0 +1,247 @@
+"""Runtime: one process's Plan, the store behind it, and the thread that changes both.
+
+Reads take the Plan's lock for as long as they copy what they show. Changes wait in a queue; the
+planner thread takes all that wait, lets the agents place them on a snapshot without the lock, and
+commits them together (`service.committer`). The lock is held only while a commit is prepared or
+applied, so no read waits for planning.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Final, TypeAlias
+
+from planner.files import cluster_to_json
+from planner.plan import Plan
+from rdl.compiler import compile_expression
+from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
+from rdl.work_graph import WorkGraph
+from service.clock import Clock, SystemClock, unix_ms
+from service.commands import Answer, Command, Job, Key, Reconfiguration, Rendered
+from service.committer import Committer
+from service.config import ServiceConfig
+from service.drafts import context_of
+from service.problems import ProblemDocument, problem
+from service.remembering import recall
+from service.replica import Replica, open_replica
+from service.telemetry import Telemetry
+from service.waiting import WaitingRoom
+
+logger = logging.getLogger("agenda.service")
+
+Render: TypeAlias = Callable[[Sequence[Answer]], Rendered]
+
+_RETRY: Final = {"Retry-After": "1"}
+
+#: Longest sleep of an idle planner; it then looks whether a step has begun.
+_NAP_S: Final = 1.0
+
+
+class Runtime:
+    """What the views of one process share.
+
+    Attributes
+    ----------
+    config, telemetry
+        Settings and counters.
+    """
+
+    def __init__(self, config: ServiceConfig, replica: Replica, clock: Clock) -> None:
+        self.config = config
+        self.telemetry = Telemetry()
+        self._replica = replica
+        self._clock = clock
+        self._committer = Committer(config, replica, clock, self.telemetry)
+        self._waiting = WaitingRoom(config.group)
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="agenda-planner", daemon=True)
+
+    def start(self) -> Runtime:
+        """Begin to replay, and then to plan; returns at once."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Finish what waits, keep a snapshot, give the database back."""
+        if self._closing:
+            return
+        self._closing = True
+        self._waiting.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._replica.close(self._clock.now_ms(), snapshot=self._failure is None)
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return when the Plan is replayed.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not in time.
+        RuntimeError
+            If the replay failed.
+        """
+        if not self._ready.wait(timeout_s):
+            raise TimeoutError(f"the Plan is not replayed after {timeout_s:g} s")
+        if self._failure is not None:
+            raise RuntimeError("the Plan could not be replayed") from self._failure
+
+    def require_ready(self) -> None:
+        """Refuse to answer before the Plan is whole.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable``.
+        """
+        if not self._ready.is_set():
+            raise problem("unavailable", "the Plan is being replayed", headers=_RETRY)
+        if self._failure is not None:
+            raise problem("unavailable", "the Plan could not be replayed; see the server's log")
+
+    def now_ms(self) -> int:
+        """Return now in ms from the Plan's origin."""
+        return self._replica.plan_ms(self._clock.now_ms())
+
+    def new_id(self) -> str:
+        """Return an id that no reservation has."""
+        return f"r-{os.urandom(10).hex()}"
+
+    def reading(self) -> AbstractContextManager[Plan]:
+        """Hold the Plan with everything in it that was answered by any process."""
+        return self._replica.newest()
+
+    def compile(self, expression: Expression, submitted_ms: int, source: str | None) -> WorkGraph:
+        """Return an expression, read from the text `source` if it was text, compiled on the Plan.
+
+        Raises
+        ------
+        RdlError
+            If no plan could satisfy it.
+        """
+        with self._replica.locked() as plan:
+            context = context_of(plan, submitted_ms)
+        return compile_expression(expression, context, source)
+
+    def resolve(self, instant: Instant | None) -> int | None:
+        """Return an instant of a query as ms from the origin.
+
+        Raises
+        ------
+        ApiProblemError
+            ``malformed`` for an instant outside the calendar.
+        """
+        match instant:
+            case None:
+                return None
+            case Offset(ms=ms):
+                return ms
+            case AfterSubmission(ms=ms):
+                return self.now_ms() + ms
+            case Absolute(at=at):
+                return self._replica.plan_ms(unix_ms(at))
+
+    def recall(self, key: Key) -> Rendered | ProblemDocument | None:
+        """Return what was answered under a key before."""
+        return recall(self._replica.store, key)
+
+    def change(self, command: Command, render: Render, key: Key | None = None) -> Rendered:
+        """Carry out a command and return its answer; when it says done, it is on disk.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable`` when its turn does not come in time; whether it is still carried out
+            is then open, as after a lost connection.
+        """
+        job = Job(command, render, time.perf_counter(), key)
+        if not self._waiting.put(job):
+            raise problem("unavailable", "the server is stopping", headers=_RETRY)
+        if not job.finished.wait(self.config.plan_timeout_s):
+            detail = "the planner is busy; ask later whether the change was made"
+            raise problem("unavailable", detail, headers=_RETRY)
+        if job.failure is not None:
+            raise job.failure
+        self._count(job.answers)
+        return job.rendered if job.rendered is not None else render(job.answers)
+
+    def rehearse(self, command: Command) -> tuple[Answer, ...]:
+        """Return what a command would be answered now; nothing is changed."""
+        return self._committer.rehearse(command)
+
+    def _count(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            code = answer.code if isinstance(answer, ProblemDocument) else "done"
+            self.telemetry.answers.labels(str(code)).inc()
+
+    def _serve(self) -> None:
+        try:
+            self._replica.replay()
+            self._committer.move_to_now()
+            self._adopt_offered_cluster()
+        except Exception as failure:
+            logger.exception("the Plan could not be replayed")
+            self._failure = failure
+            return
+        finally:
+            self._ready.set()
+        while True:
+            group = self._waiting.next_group(_NAP_S)
+            if group is None:
+                return
+            if group:
+                self._run(group)
+            else:
+                self._tick()
+
+    def _run(self, group: list[Job]) -> None:
+        try:
+            self._committer.run(group)
+        except Exception as failure:
+            logger.exception("a group of %d changes failed", len(group))
+            for job in group:
+                if not job.finished.is_set():
+                    job.failure = failure
+                    job.finished.set()
+
+    def _tick(self) -> None:
+        """Let states follow the clock while nobody asks for anything."""
+        with self._replica.locked() as plan:
+            idle = plan.live_count(None, None) == 0
+        if idle:
+            return
+        try:
+            self._committer.move_to_now()
+        except Exception:
+            logger.exception("the Plan could not advance")
+
+    def _adopt_offered_cluster(self) -> None:
+        """Change to the cluster of the file given at this start, unless it was offered before."""
+        offered = self._replica.offered
+        if offered is None or not self._replica.is_new_offer():
+            return
+        with self._replica.newest() as plan:
+            same = cluster_to_json(plan.cluster) == cluster_to_json(offered)
+        if not same:
+            command = Reconfiguration(offered, None)
+            self._committer.run([Job(command, lambda _: Rendered(200, b""), time.perf_counter())])
+        self._replica.note_offer()
+
+
+def open_runtime(config: ServiceConfig, clock: Clock | None = None) -> Runtime:
+    """Return a runtime on the configured database, replaying already.
+
+    Raises
+    ------
+    ConfigError, FileError
+        As `open_replica`.
+    """
+    used = SystemClock() if clock is None else clock
+    return Runtime(config, open_replica(config, used), used).start()

@@ -1,0 +1,90 @@
+"""run: several processes of the application behind one port, by gunicorn."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from service.clock import SystemClock
+from service.config import MULTIPROCESS_DIRECTORY, ServiceConfig, require_loopback
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+
+def run(config: ServiceConfig) -> None:
+    """Serve until told to stop (SIGTERM, SIGINT); does not return.
+
+    The database is migrated, and the first cluster kept, before any worker starts, so that what
+    cannot work fails here with a message.
+
+    Raises
+    ------
+    ConfigError
+        For an address that others can reach, or a database without a cluster.
+    FileError
+        If the cluster file cannot be read.
+    sqlalchemy.exc.OperationalError
+        If the database cannot be opened.
+    """
+    require_loopback(config)
+    with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
+        # Read when prometheus_client is imported, so it is set before anything imports it.
+        os.environ[MULTIPROCESS_DIRECTORY] = directory
+        from service.replica import open_replica
+
+        open_replica(config, SystemClock()).store.close()
+        _application(config).run()
+
+
+def _application(config: ServiceConfig) -> Any:
+    from gunicorn.app.base import BaseApplication
+
+    class Application(BaseApplication):  # type: ignore[misc]
+        """Gunicorn's view of the service: settings, and an application a worker."""
+
+        def load_config(self) -> None:
+            """Hand the settings over."""
+            for name, value in _settings(config).items():
+                self.cfg.set(name, value)
+
+        def load(self) -> Flask:
+            """Return the application of a new worker."""
+            from service.app import create_app
+
+            return create_app(config)
+
+    return Application()
+
+
+def _settings(config: ServiceConfig) -> dict[str, Any]:
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    return {
+        "bind": f"{host}:{config.port}",
+        "workers": config.workers,
+        "threads": config.threads,
+        "worker_class": "gthread",
+        "worker_exit": _on_worker_exit,
+        "child_exit": _on_child_exit,
+        "timeout": 120,
+        "graceful_timeout": 30,
+        "keepalive": 75,
+        "control_socket_disable": True,
+        "proc_name": "agenda",
+    }
+
+
+def _on_worker_exit(_server: Any, worker: Any) -> None:
+    """Keep a snapshot when a worker stops in peace."""
+    app = getattr(worker, "wsgi", None)
+    if app is not None:
+        from service.app import runtime_of
+
+        runtime_of(app).close()
+
+
+def _on_child_exit(_server: Any, worker: Any) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

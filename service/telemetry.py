@@ -1,0 +1,93 @@
+"""What /metrics shows: calls, commits, and how busy the planner is (Omega's busyness and wait)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from service.config import MULTIPROCESS_DIRECTORY
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The status a call ended with; 500 until it did."""
+
+    status: int = 500
+
+
+class Telemetry:
+    """The counters of one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        labels = ("method", "route")
+        self._calls = Counter(
+            "agenda_http_requests", "Calls answered.", (*labels, "status"), registry=registry
+        )
+        self._seconds = Histogram(
+            "agenda_http_seconds", "Time to answer.", labels, buckets=_SECONDS, registry=registry
+        )
+        self.answers = Counter(
+            "agenda_answers", "Answers to changes, by code.", ("code",), registry=registry
+        )
+        self.commits = Counter("agenda_commits", "Commits appended.", registry=registry)
+        self.group_size = Histogram(
+            "agenda_group_size", "Changes appended together.", buckets=_SIZES, registry=registry
+        )
+        self.conflicts = Counter(
+            "agenda_conflicts",
+            "Placements that no longer fitted when they were committed.",
+            registry=registry,
+        )
+        self.lost_races = Counter(
+            "agenda_lost_races", "Appends that another process was first with.", registry=registry
+        )
+        self.busy = Counter(
+            "agenda_planner_busy_seconds", "Time spent planning and committing.", registry=registry
+        )
+        self.wait = Histogram(
+            "agenda_wait_seconds",
+            "Time from a change's arrival to the start of its planning.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.version = Gauge(
+            "agenda_plan_version",
+            "Version of the Plan.",
+            registry=registry,
+            multiprocess_mode="max",
+        )
+
+    def observer(self, method: str, route: str) -> Callable[[], AbstractContextManager[Outcome]]:
+        """Return a context that counts and times one call of a route."""
+        seconds = self._seconds.labels(method, route)
+
+        @contextmanager
+        def observe() -> Iterator[Outcome]:
+            outcome = Outcome()
+            began = time.perf_counter()
+            try:
+                yield outcome
+            finally:
+                seconds.observe(time.perf_counter() - began)
+                self._calls.labels(method, route, str(outcome.status)).inc()
+
+        return observe
+
+    def exposition(self) -> bytes:
+        """Return all figures in Prometheus' text format, of all processes that share them."""
+        if os.environ.get(MULTIPROCESS_DIRECTORY):
+            everyone = CollectorRegistry()
+            MultiProcessCollector(everyone)  # type: ignore[no-untyped-call]
+            return generate_latest(everyone)
+        return generate_latest(self.registry)
