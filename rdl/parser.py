@@ -377,7 +377,12 @@ class _Parser(ValueReader):
     def graph_end(self, graph: _Graph) -> int:
         """Return the child that an end of an arrow names."""
         tokens = self.tokens
-        if tokens.kind not in (WORD, STRING):
+        if tokens.kind == WORD:
+            known = graph.index_of.get(tokens.text)
+            if known is not None:
+                tokens.advance()
+                return known
+        elif tokens.kind != STRING:
             self.wrong(f"expected a name, not {self.shown()}", "write a -> b")
         span = tokens.span
         name = self.name("a name")

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import time
 import tracemalloc
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -28,8 +30,10 @@ from rdl.expressions import (
     Window,
 )
 from rdl.limits import SourceLimits
+from rdl.operators import ARGUMENTS
 from rdl.parser import parse
 from rdl.resources import Resources
+from rdl.source import read_source
 
 CPU = Resources.of({"cpu": 1000})
 ATOM = Atom(CPU, 1, 2, 3000, 4000)
@@ -580,3 +584,29 @@ def test_hostile_sources_are_refused_within_a_second(source: str) -> None:
     assert time.process_time() - began < 1
     assert peak < 64 * 2**20
     assert len(str(caught.value)) < 10_000
+
+
+def _blocks(language: str) -> list[str]:
+    page = Path(__file__).parents[2] / "docs" / "rdl.md"
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_examples_of_the_guide_are_read() -> None:
+    """Every text and JSON example of docs/rdl.md is a request."""
+    texts, values = _blocks("rdl"), _blocks("json")
+
+    assert (len(texts), len(values)) == (4, 1)
+    for text in (*texts, *values):
+        read_source(text)
+
+
+def test_the_guide_shows_the_arguments_that_are_read() -> None:
+    """The table of docs/rdl.md names the arguments of every operator, in their order."""
+    page = (Path(__file__).parents[2] / "docs" / "rdl.md").read_text(encoding="utf-8")
+    for operator, known in ARGUMENTS.items():
+        if operator == "graph":
+            continue
+        row = re.search(rf"^\| {operator} \| (.*) \|$", page, re.MULTILINE)
+        assert row is not None, operator
+        shown = [name for name in re.findall(r"\w+", row[1]) if name != "expressions"]
+        assert shown == list(known), operator

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from bench.fuzz_rdl import fuzz
 from rdl.errors import RdlError
 from rdl.expressions import AllOf, Window
 from rdl.limits import SourceLimits
@@ -106,3 +107,17 @@ def test_limits_have_limits(name: str, value: int) -> None:
     """A depth the stack cannot carry, or a bound of nothing, is misuse."""
     with pytest.raises(ValueError, match=name):
         SourceLimits(**{name: value})
+
+
+def test_bent_requests_crash_nothing() -> None:
+    """A small run of the fuzzer, which checks every round trip on its way, and its own seed."""
+    first, second = fuzz(400, seed=7), fuzz(400, seed=7)
+
+    assert first.crashes == []
+    assert first.accepted > 40
+    assert first.compiled > 20
+    assert (first.accepted, first.refused, first.compiled) == (
+        second.accepted,
+        second.refused,
+        second.compiled,
+    )
