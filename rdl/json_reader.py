@@ -302,8 +302,10 @@ class JsonReader:
         return Edge(ends[0], ends[1], gap) if len(ends) == 2 else None
 
     def _edge_gap(self, raw: object, pointer: str) -> Gap | None:
-        if not isinstance(raw, Mapping) or list(raw) != ["gap"]:
+        if not isinstance(raw, Mapping) or any(key != "gap" for key in raw):
             self._report(pointer, "an arrow carries a gap only", 'write such as {"gap": 300}')
+            return None
+        if not raw:
             return None
         gap: Gap | None = self._checked(read_gap, raw["gap"], f"{pointer}/gap")
         return gap

@@ -67,8 +67,13 @@ def test_text_and_json_say_the_same(expression: Expression) -> None:
         ({"order": [ATOM_JSON], "gap": 300}, Order((ATOM,), Gap(300_000))),
         ({"order": [ATOM_JSON], "gap": [0, "1h"]}, Order((ATOM,), Gap(0, 3_600_000))),
         (
-            {"graph": {"nodes": {"a": ATOM_JSON, "b": ATOM_JSON}, "edges": [["a", "b"]]}},
-            Graph(("a", "b"), (ATOM, ATOM), (Edge(0, 1),)),
+            {
+                "graph": {
+                    "nodes": {"a": ATOM_JSON, "b": ATOM_JSON},
+                    "edges": [["a", "b"], ["a", "b", {}], ["a", "b", {"gap": "5m"}]],
+                }
+            },
+            Graph(("a", "b"), (ATOM, ATOM), (Edge(0, 1), Edge(0, 1), Edge(0, 1, Gap(300_000)))),
         ),
         (
             {"every": {"period": "24h", "times": 7, "same_offset": False, "of": ATOM_JSON}},
@@ -136,11 +141,12 @@ def _problems(value: object) -> list[str]:
             ["/gap: the longest gap is shorter than the shortest; write 5m..1h"],
         ),
         (
-            {"graph": {"nodes": {"a": {"all": []}}, "edges": [["a", "aa"], "x"]}},
+            {"graph": {"nodes": {"a": {"all": []}}, "edges": [["a", "aa"], "x", ["a", "a", 5]]}},
             [
                 "/graph/edges/0/1: no expression of the graph is named 'aa'; did you mean 'a'?",
                 "/graph/edges/1: an arrow is a list of two names and an optional object; "
                 'write ["a", "b"] or ["a", "b", {"gap": 300}]',
+                '/graph/edges/2/2: an arrow carries a gap only; write such as {"gap": 300}',
             ],
         ),
         (
