@@ -28,10 +28,11 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.parts import FAR, Numbers, Part, Trouble, blame, settle
+from rdl.fitting import Room, fit
+from rdl.grid_numbers import gap_steps, numbers_of, rounding_note
+from rdl.parts import Part, Trouble, blame, settle
 from rdl.recurrences import Copy, Layout, RecurrenceError, lay_out
-from rdl.shapes import heights_of, rounded
-from rdl.time_grid import TimeGridError, duration_text, seconds_of
+from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
 #: Civil times that one request may ask for (windows times occurrences in a zone): half a second.
@@ -145,35 +146,16 @@ class Normalizer:
             self._stop(atom, path, limit)
         if id(atom) in self._broken:
             return self._opaque(atom, path)
-        asked = self._grid.lease_and_work(atom.lease_ms, atom.work_ms)
-        lease, multiple = asked.lease, atom.multiple
-        shape = (atom.minimum, atom.maximum, multiple)
-        work, shortest = rounded(shape, lease, asked.work)
-        g, h = atom.minimum, atom.maximum
-        if multiple > 1:
-            low, high = heights_of(g, h, multiple)
-            g, h = low * multiple, high * multiple
-        longest = work // g if work < 2 * g * lease else FAR
-        part = Part(ATOM, atom, path, scope.start, scope.end, min(shortest, FAR))
-        part.numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest)
-        part.shifts = scope.shifts
-        step = self._grid.step_ms
-        if work * step != atom.work_ms or lease * step != atom.lease_ms:
-            self._note_rounding(atom, path, lease, work)
+        numbers, shortest = numbers_of(atom, self._grid)
+        part = Part(ATOM, atom, path, scope.start, scope.end, shortest)
+        part.numbers, part.shifts = numbers, scope.shifts
+        note = rounding_note(atom, path, numbers, self._grid.step_ms)
+        if note is not None:
+            self.notes.append(note)
         unfit = self._machines.why_not(atom.bundle, atom.on)
         if unfit is not None:
             blame(part, Trouble(atom, path, UNSATISFIABLE, *unfit))
         return part
-
-    def _note_rounding(self, atom: Atom, path: str, lease: int, work: int) -> None:
-        step = self._grid.step_ms
-        said = []
-        if lease * step != atom.lease_ms:
-            said.append(f"lease {seconds_of(atom.lease_ms)}s -> {lease} step{'s' * (lease != 1)}")
-        if work * step != atom.work_ms:
-            told = f"work {seconds_of(atom.work_ms)} -> {seconds_of(work * step)} bundle-seconds"
-            said.append(told)
-        self.notes.append(f"{path}: {', '.join(said)}" if path else ", ".join(said))
 
     def _any(self, choice: AnyOf, path: str, scope: Scope) -> Part:
         part = Part(ANY, choice, path, scope.start, scope.end)
@@ -255,16 +237,11 @@ class Normalizer:
         part.by_after = sorted(part.edges, key=lambda edge: rank[edge[1]])
 
     def _gap(self, gap: Gap | None, here: Expression, path: str) -> tuple[int, int]:
-        if gap is None:
-            return 0, -1
         try:
-            low, high = self._grid.gap(gap.minimum_ms, gap.maximum_ms)
+            return gap_steps(gap, self._grid)
         except TimeGridError as error:
             self._malformed(here, path, str(error), "write a wider gap")
             return 0, -1
-        # No gap within the horizon is longer than it: past that, numbers only overflow.
-        low = min(low, self._grid.horizon + 1)
-        return low, -1 if high is None else max(low, min(high, self._grid.horizon + 1))
 
     def _stands_for(self, child: Part, group: Part) -> Part:
         """Return the only child in place of its group."""
@@ -322,41 +299,9 @@ class Normalizer:
         return min(steps) if late else max(steps)
 
     def _fit(self, part: Part, scope: Scope, here: Expression, path: str) -> None:
-        """Find what is too long for a window, as deep as one expression alone is."""
-        room = scope.end - scope.start
-        if part.failed or 0 < room >= part.shortest:
-            return
-        if room <= 0:
-            blame(part, Trouble(here, path, *self._too_short(part, scope)))
-            return
-        if part.kind in (ANY, ALL):
-            for child in part.children:
-                self._fit(child, scope, here, path)
-            settle(part)
-            if part.failed or part.shortest <= room:
-                return
-        blame(part, Trouble(part.source, part.path, *self._too_short(part, scope)))
-
-    def _too_short(self, part: Part, scope: Scope) -> tuple[str, str, str | None]:
-        grid = self._grid
-        room = max(0, scope.end - scope.start) * grid.step_ms
-        if not room:
-            if scope.end <= self._first:
-                message = "the window is over before the submission"
-            elif scope.start >= grid.horizon:
-                return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
-            else:
-                message = f"no whole step of {duration_text(grid.step_ms)} lies in the window"
-            return UNSATISFIABLE, message, None
-        need = duration_text(part.shortest * grid.step_ms)
-        start, end = seconds_of(grid.ms(scope.start)), seconds_of(grid.ms(scope.end))
-        limit = "its window"
-        if scope.end == grid.horizon:
-            limit = "the time it has up to the plan's horizon"
-        message = (
-            f"it takes at least {need}, but {limit}, [{start}, {end}) s, is {duration_text(room)}"
-        )
-        return UNSATISFIABLE, message, None
+        if part.failed or 0 < scope.end - scope.start >= part.shortest:
+            return  # nearly always: no Room is worth building
+        fit(part, Room(scope.start, scope.end, here, path), self._grid, self._first)
 
     def _every(self, every: Every, path: str, scope: Scope) -> Part | None:
         limits = self._context.limits
