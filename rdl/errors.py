@@ -70,6 +70,10 @@ class RdlError(ValueError):
         return MALFORMED if MALFORMED in codes else codes[0]
 
 
+class StoppedError(Exception):
+    """Inside a reader: nothing more can be read, and the problems it gathered say why."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that `word` most likely meant, or None."""
     by_folded = {candidate.casefold(): candidate for candidate in known}

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from rdl.durations import instant_text, seconds_text
-from rdl.errors import RdlError
+from rdl.errors import RdlError, StoppedError
 from rdl.expressions import (
     AllOf,
     AnyOf,
@@ -24,7 +24,7 @@ from rdl.expressions import (
     Window,
     children_of,
 )
-from rdl.json_reader import JsonReader, StoppedError
+from rdl.json_reader import JsonReader
 from rdl.json_values import escaped
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 

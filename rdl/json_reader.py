@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from rdl.durations import TimeTextError
-from rdl.errors import MALFORMED, Problem, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, StoppedError, did_you_mean, quoted
 from rdl.expressions import Edge, Expression, Gap, Graph
 from rdl.json_values import (
     READERS,
@@ -31,10 +31,6 @@ from rdl.operators import (
 from rdl.resources import AmountError, Resources
 
 _T = TypeVar("_T")
-
-
-class StoppedError(Exception):
-    """Nothing more is read; the problems say why."""
 
 
 class JsonReader:

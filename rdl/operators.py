@@ -240,7 +240,11 @@ def check_zone(value: str) -> str:
 
 def missing_arguments(operator: str, given: Mapping[str, object]) -> str | None:
     """Return a message if required arguments are not among `given`, else None."""
-    missing = [name for name in REQUIRED[operator] if name not in given]
+    missing = [
+        "of (an expression)" if name == "of" else name
+        for name in REQUIRED[operator]
+        if name not in given
+    ]
     return f"{operator} needs {' and '.join(missing)}" if missing else None
 
 

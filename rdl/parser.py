@@ -6,9 +6,10 @@ mistakes of all arguments. Nothing is built from an argument that could not be r
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from rdl.errors import MALFORMED, Problem, RdlError, did_you_mean, nearest, quoted
+from rdl.cursor import RuleError
+from rdl.errors import MALFORMED, Problem, RdlError, StoppedError, did_you_mean, nearest, quoted
 from rdl.expressions import Edge, Expression, Gap, Graph, Span
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.operators import (
@@ -23,7 +24,7 @@ from rdl.operators import (
 )
 from rdl.resources import Resources
 from rdl.tokenizer import END, KEY, STRING, WORD
-from rdl.values import READERS, STARTS_ARGUMENT, RuleError, StoppedError, ValueReader
+from rdl.values import READERS, ValueReader
 
 
 def parse(text: str, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
@@ -251,47 +252,6 @@ class _Parser(ValueReader):
             self.wrong(f"{operator} takes {len(places)} arguments without a name", fix)
         call.position += 1
         return places[call.position - 1]
-
-    def separator(self, opened: int, ends: str = ")") -> bool:
-        """Step over a comma; return whether another argument follows, False at an end."""
-        tokens = self.tokens
-        while True:
-            if tokens.text == ",":
-                tokens.advance()
-                if tokens.kind == END:
-                    continue
-                if tokens.text not in ends:
-                    return True
-                message = f"expected an argument before {self.shown()}"
-                self.report(message, tokens.span, "drop the ','")
-                return False
-            if tokens.kind == END:
-                self.never_closed(opened)
-            if tokens.text in ends:
-                return False
-            self.report(f"expected ',' or ')' before {self.shown()}", tokens.span)
-            if tokens.kind in STARTS_ARGUMENT or tokens.text in ARGUMENTS:
-                return True
-            tokens.advance()
-            self.skip()
-
-    def never_closed(self, opened: int) -> NoReturn:
-        """Stop because of the bracket at `opened`."""
-        self.stop("'(' is never closed", "write ')' at its end", (opened, opened + 1))
-
-    def skip(self, *, commas: bool = False) -> None:
-        """Go to the next comma or closing bracket on this level (past commas if asked)."""
-        tokens = self.tokens
-        depth = 0
-        while tokens.kind != END:
-            text = tokens.text
-            if depth == 0 and (text in (")", ";") or (text == "," and not commas)):
-                return
-            if text in ("(", "["):
-                depth += 1
-            elif text in (")", "]"):
-                depth = max(0, depth - 1)
-            tokens.advance()
 
     def count_leaf(self, span: Span) -> None:
         """Count an expression without children."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from rdl.bundle_text import parse_bundle
+from rdl.cursor import Cursor, RuleError
 from rdl.durations import MAX_WORK_MS, TimeTextError, parse_duration, parse_instant
 from rdl.errors import MALFORMED, Problem, did_you_mean, quoted
-from rdl.expressions import AfterSubmission, Gap, Instant, Span
-from rdl.limits import MOST_PROBLEMS
+from rdl.expressions import AfterSubmission, Gap, Instant
 from rdl.operators import (
     ArgumentError,
     Reads,
@@ -21,74 +21,25 @@ from rdl.operators import (
     check_zone,
 )
 from rdl.resources import Resources
-from rdl.tokenizer import BUNDLE, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
+from rdl.tokenizer import BUNDLE, INSTANT, QUANTITY, STRING, WORD
 
 _T = TypeVar("_T")
 
 
-class RuleError(Exception):
-    """A rule that does not hold at a token; caught where the parser can go on.
+class ValueReader(Cursor):
+    """Reads one value at the cursor.
 
     Attributes
     ----------
-    problem
-        What to report.
-    whole
-        True if the rest of the operator's arguments cannot be told apart any more.
-    """
-
-    def __init__(self, problem: Problem, *, whole: bool = False) -> None:
-        self.problem = problem
-        self.whole = whole
-        super().__init__(problem.message)
-
-
-class StoppedError(Exception):
-    """Nothing more can be read; the problems say why."""
-
-
-class ValueReader:
-    """Reads one value at the cursor, and gathers problems.
-
-    Attributes
-    ----------
-    tokens
-        The cursor, which the parser moves too.
-    problems
-        In the order they were found.
     bundles
         Named bundles, by name.
     """
 
     def __init__(self, source: str, most_options: int) -> None:
-        self.tokens = Tokenizer(source)
-        self.problems: list[Problem] = []
+        super().__init__(source)
         self.bundles: dict[str, Resources] = {}
         self._most_options = most_options
         self._bundle_of_text: dict[str, Resources] = {}
-
-    def report(self, message: str, span: Span, fix: str | None = None) -> None:
-        """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
-        self.keep(Problem(MALFORMED, message, span, fix=fix))
-
-    def keep(self, problem: Problem) -> None:
-        """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
-        self.problems.append(problem)
-        if len(self.problems) >= MOST_PROBLEMS:
-            raise StoppedError
-
-    def wrong(self, message: str, fix: str | None = None) -> NoReturn:
-        """Raise RuleError at the current token."""
-        raise RuleError(Problem(MALFORMED, message, self.tokens.span, fix=fix))
-
-    def stop(self, message: str, fix: str | None = None, span: Span | None = None) -> NoReturn:
-        """Keep a problem and raise StoppedError."""
-        self.keep(Problem(MALFORMED, message, span or self.tokens.span, fix=fix))
-        raise StoppedError
-
-    def shown(self) -> str:
-        """Return the current token for a message."""
-        return "the end of the text" if self.tokens.kind == END else quoted(self.tokens.text)
 
     def bundle(self, name: str) -> Resources:
         """Bundle = "<" amount { "," amount } ">" | word ."""
@@ -270,6 +221,3 @@ READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
     Reads.GAP: ValueReader.gap,
     Reads.WEIGHTS: ValueReader.weights,
 }
-
-#: Kinds of tokens that can only begin an argument: after one, a comma was forgotten.
-STARTS_ARGUMENT: Final = frozenset({BUNDLE, INSTANT, KEY, QUANTITY, STRING})

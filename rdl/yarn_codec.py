@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdl.durations import MAX_TIME_MS, MAX_WORK_MS, TimeTextError, instant_of_epoch_ms
-from rdl.errors import MALFORMED, Problem, RdlError, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, RdlError, StoppedError, did_you_mean, quoted
 from rdl.expressions import (
     Absolute,
     AllOf,
@@ -94,15 +94,11 @@ def from_yarn(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> YarnReser
     reader = _YarnReader(limits)
     try:
         result = reader.context(value)
-    except _StoppedError:
+    except StoppedError:
         result = None
     if reader.problems or result is None:
         raise RdlError(tuple(reader.problems))
     return result
-
-
-class _StoppedError(Exception):
-    """Nothing more is read; the problems say why."""
 
 
 class _YarnReader:
@@ -142,7 +138,7 @@ class _YarnReader:
             start, end = instant_of_epoch_ms(arrival), instant_of_epoch_ms(deadline)
         except TimeTextError as error:
             self.report("/deadline", error.message, error.fix)
-            raise _StoppedError from error
+            raise StoppedError from error
         if period == 0:
             return Window(Absolute(start), Absolute(end), stages)
         # Inside `every` times count from the start of the period, which is the arrival.
@@ -178,7 +174,7 @@ class _YarnReader:
         most = self.limits.max_options if kind == 0 else self.limits.max_atoms
         if count > most:
             self.report(pointer, f"the definition has {count} stages", f"write at most {most}")
-            raise _StoppedError
+            raise StoppedError
 
     def stage(self, value: object, pointer: str) -> Atom | None:
         before = len(self.problems)
@@ -216,7 +212,7 @@ class _YarnReader:
             return value
         name = pointer.rsplit("/", 1)[-1] or DEFINITION
         self.report(pointer, f"{name} is not an object", f"its keys are {', '.join(known)}")
-        raise _StoppedError
+        raise StoppedError
 
     def known_keys(self, value: Mapping[Any, Any], known: tuple[str, ...], pointer: str) -> None:
         for key in value:
@@ -246,7 +242,7 @@ class _YarnReader:
     def report(self, pointer: str, message: str, fix: str) -> None:
         self.problems.append(Problem(MALFORMED, message, pointer=pointer, fix=fix))
         if len(self.problems) >= MOST_PROBLEMS:
-            raise _StoppedError
+            raise StoppedError
 
 
 def _joined(kind: int, atoms: tuple[Atom, ...]) -> Expression:

@@ -207,6 +207,22 @@ def _message(source: str) -> str:
             """,
         ),
         (
+            "atom(<1 cpu>, 1, 2, 5 min, 4)",
+            """
+            line 1, column 23: expected ',' or ')' before 'min'; a unit stands right behind its number, such as 5m
+                atom(<1 cpu>, 1, 2, 5 min, 4)
+                                      ^^^
+            """,
+        ),
+        (
+            "every(24h)",
+            """
+            line 1, column 1: every needs of (an expression); write every(period, e)
+                every(24h)
+                ^^^^^^^^^^
+            """,
+        ),
+        (
             "all(all(),)",
             """
             line 1, column 11: expected an argument before ')'; drop the ','
