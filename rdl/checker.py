@@ -126,11 +126,14 @@ def _atom(atom: Atom, context: CompileContext) -> Iterator[_Said]:
 
 
 def _exact(atom: Atom) -> Iterator[_Said]:
-    numbers = (atom.minimum, atom.maximum, atom.multiple, atom.lease_ms, atom.work_ms)
-    if is_reachable(*numbers):
+    """Ask for reachable work in whole seconds, or in ms where the client wrote finer numbers."""
+    unit = 1 if atom.lease_ms % 1000 or atom.work_ms % 1000 else 1000
+    shape = (atom.minimum, atom.maximum, atom.multiple, atom.lease_ms // unit)
+    work = atom.work_ms // unit
+    if is_reachable(*shape, work):
         return
-    near = [greatest_reachable(*numbers), least_reachable(*numbers)]
-    fix = " or ".join(f"{seconds_of(work)}" for work in near if work is not None)
+    near = [greatest_reachable(*shape, work), least_reachable(*shape, work)]
+    fix = " or ".join(f"{seconds_of(found * unit)}" for found in near if found is not None)
     message = f"no allocation has a work of exactly {seconds_of(atom.work_ms)} bundle-seconds"
     yield message, f"write work={fix}"
 

@@ -44,7 +44,7 @@ def _fits_without_long_children(part: Part, room: Room, grid: TimeGrid, submitte
 def _no_room(room: Room, grid: TimeGrid, submitted: int) -> tuple[str, str, str | None]:
     if room.start >= grid.horizon:
         return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
-    if room.end <= submitted:
+    if max(room.start, room.end) <= submitted:
         return UNSATISFIABLE, "the window is over before the submission", "write a later end"
     step = duration_text(grid.step_ms)
     return UNSATISFIABLE, f"no whole step of {step} lies in what the windows around it leave", None

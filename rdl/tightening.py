@@ -107,12 +107,11 @@ class _Tightening:
             if most < 0 or ahead.failed or behind.failed or behind.start - most <= ahead.first_end:
                 continue
             ahead.first_end = behind.start - most
-            longest = _longest(ahead)
-            if longest < FAR:
-                ahead.start = max(ahead.start, ahead.first_end - longest)
+            self.again = True
             if ahead.first_end > ahead.end:
                 self._blame(ahead)
-            self.again = True
+            elif (longest := _longest(ahead)) < FAR:
+                ahead.start = max(ahead.start, ahead.first_end - longest)
 
     def backward(self, part: Part, latest: int) -> int:
         """Lower ends to `latest` and what follows; return the latest start."""
@@ -171,12 +170,11 @@ class _Tightening:
             if most < 0 or ahead.failed or behind.failed or ahead.end + most >= behind.last_start:
                 continue
             behind.last_start = ahead.end + most
-            longest = _longest(behind)
-            if longest < FAR:
-                behind.end = min(behind.end, behind.last_start + longest)
+            self.again = True
             if behind.last_start < behind.start:
                 self._blame(behind)
-            self.again = True
+            elif (longest := _longest(behind)) < FAR:
+                behind.end = min(behind.end, behind.last_start + longest)
 
     def _recount(self, choice: Part, left: list[int]) -> None:
         """Note options that have failed; the shortest option may now be longer."""
