@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum, auto
+from functools import cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -233,7 +234,7 @@ def check_zone(value: str) -> str:
             return ZoneInfo(value).key
         except (KeyError, ValueError, OSError):
             pass  # unknown, or the name of a directory: answered below
-    found = nearest(value, available_timezones())
+    found = nearest(value, _zone_names())
     fix = f"did you mean {found!r}?" if found else "write an IANA name such as Europe/Paris"
     raise ArgumentError(f"unknown time zone {quoted(value)}", fix)
 
@@ -256,3 +257,9 @@ def usage(operator: str) -> str:
         return "graph(a: e1, b: e2; a -> b)"
     names = {"of": "e"}
     return f"{operator}({', '.join(names.get(name, name) for name in REQUIRED[operator])})"
+
+
+@cache
+def _zone_names() -> frozenset[str]:
+    """Return every zone; gathering them reads a directory tree, so it is done once."""
+    return frozenset(available_timezones())
