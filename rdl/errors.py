@@ -63,6 +63,10 @@ class RdlError(ValueError):
         self.source = source
         super().__init__(render(problems, source))
 
+    def __reduce__(self) -> tuple[type[RdlError], tuple[tuple[Problem, ...], str | None]]:
+        """Pickle by what it is made of: work may be refused in another process."""
+        return type(self), (self.problems, self.source)
+
     @property
     def code(self) -> str:
         """The code of the whole: ``malformed`` if any problem is, else that of the first."""

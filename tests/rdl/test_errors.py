@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from rdl.errors import (
     BEYOND_HORIZON,
     MALFORMED,
@@ -68,6 +70,14 @@ def test_the_code_of_the_whole_is_malformed_if_any_is() -> None:
 
     assert RdlError((late, never)).code == BEYOND_HORIZON
     assert RdlError((late, wrong)).code == MALFORMED
+
+
+def test_errors_cross_processes() -> None:
+    """A pickled error has the same problems, source and text."""
+    error = RdlError((Problem(MALFORMED, "wrong", (0, 3)),), "atm()")
+    again = pickle.loads(pickle.dumps(error))
+
+    assert (again.problems, again.source, str(again)) == (error.problems, error.source, str(error))
 
 
 def test_problems_become_json() -> None:
