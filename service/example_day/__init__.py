@@ -1,4 +1,4 @@
-"""The example day: a Facebook-like day of requests on a cluster of 24 machines, by seed.
+"""The example day: a Facebook-like day of requests on a cluster of 32 machines, by seed.
 
 What is a published fact and what is ours is told apart in `facts` and `requests`.
 """

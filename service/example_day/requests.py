@@ -26,7 +26,7 @@ Rdl: TypeAlias = dict[str, object]
 
 STEP_S = 60
 _MIB = 1 << 20
-_CONTAINERS = 500  # most containers a stage holds at once: two thirds of the cluster
+_CONTAINERS = 500  # most containers a stage holds at once: half of the cluster
 _TASK_BYTES = 128 * _MIB
 _REDUCE_BYTES = 1024 * _MIB
 
