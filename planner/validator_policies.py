@@ -183,7 +183,7 @@ def _limits(
 
 
 def window_ms(entry: Held, grid: TimeGrid) -> tuple[int, int]:
-    """Return the window a request gives itself: from submission to the horizon without one."""
+    """Return the window a request gives itself, rounded inward; without one, all there is."""
     start, end = entry.submitted_ms, grid.horizon_ms
     inside = entry.expression
     try:
@@ -191,6 +191,6 @@ def window_ms(entry: Held, grid: TimeGrid) -> tuple[int, int]:
             start = max(start, instant_ms(inside.start, Frame(), grid, entry.submitted_ms))
             end = min(end, instant_ms(inside.end, Frame(), grid, entry.submitted_ms))
             inside = inside.of
-    except PeriodError:
-        return start, end  # the oracle reports a date that the grid cannot place
-    return start, end
+    except (PeriodError, OverflowError):
+        start, end = entry.submitted_ms, grid.horizon_ms  # the oracle reports the date
+    return grid.ms(grid.ceil(start)), grid.ms(grid.floor(end))

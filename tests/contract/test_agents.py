@@ -1,0 +1,178 @@
+"""The contract of every agent: the same scenarios, the same answers, judged from outside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner.agent import Limits
+from planner.agents import AGENT_NAMES, agent_named
+from planner.cluster import Cluster
+from planner.commit import Admit, Refuse
+from planner.placement import PlacementResult
+from planner.plan import Plan
+from planner.request import Request
+from planner.validator import validate
+from rdl.compile_context import CompileContext
+from rdl.compiler import compile_expression
+from rdl.errors import RdlError
+from rdl.parser import parse
+from rdl.satisfaction import check
+from tests.contract.scenarios import INCOMPLETE, SCENARIOS, Ask, Rows, Scenario
+
+STANDING = "standing"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one ask: a code, or rows (in steps) and choices by path."""
+
+    code: str | None
+    rows: dict[str, Rows]
+    choices: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario after an agent has answered it."""
+
+    answers: list[Answer]
+    document: dict[str, Any]
+    results: list[PlacementResult]
+
+
+def request_of(ask: Ask, name: str, cluster: Cluster) -> Request:
+    """Compile an ask on the cluster's grid; raises RdlError."""
+    submitted_ms = round(ask.submitted * 1000)
+    context = CompileContext(
+        cluster.grid(), submitted_ms, cluster.shapes(), max_period_ms=cluster.max_period_ms
+    )
+    graph = compile_expression(parse(ask.rdl), context, ask.rdl)
+    return Request(name, ask.tenant, "default", submitted_ms, ask.weight, ask.priority, graph)
+
+
+def stand(plan: Plan, start: int, end: int, bundles: int, number: int) -> None:
+    """Commit one rigid reservation by hand; no agent has a say in where it lies."""
+    step = plan.grid.step_ms / 1000
+    length = end - start
+    rdl = (
+        f"window(atom(<1 cpu>, {bundles}, {bundles}, {length * step:g}, "
+        f"{length * bundles * step:g}), {start * step:g}, {end * step:g})"
+    )
+    request = request_of(Ask(rdl, tenant=STANDING), f"{STANDING}-{number}", plan.cluster)
+    vertices = request.graph.atoms
+    result = PlacementResult(
+        vertices=vertices,
+        first=np.array([0, 1]),
+        rows=np.array([[start, end, bundles]], dtype=np.int64),
+    )
+    commit(plan, [Admit(request, result, "by-hand")])
+
+
+def commit(plan: Plan, changes: list[Admit | Refuse]) -> None:
+    """Apply changes, all of which must hold."""
+    if changes:
+        prepared = plan.prepare(changes, plan.version, atomic=True)
+        assert prepared.record is not None, prepared.outcomes
+        plan.apply(prepared.record)
+
+
+def run(scenario: Scenario, agent_name: str) -> Run:
+    """Compile, plan, commit and write a scenario."""
+    cluster = scenario.cluster
+    plan = Plan(cluster, cluster.grid())
+    for number, load in enumerate(scenario.standing):
+        stand(plan, *load, number)
+    requests: list[Request] = []
+    answers: dict[str, Answer] = {}
+    changes: list[Admit | Refuse] = []
+    for i, ask in enumerate(scenario.asks):
+        try:
+            requests.append(request_of(ask, f"r{i}", cluster))
+        except RdlError as error:
+            answers[f"r{i}"] = Answer(error.code, {}, {})
+    agent = agent_named(agent_name)
+    results = agent.plan(requests, plan.snapshot(), Limits(time_s=20.0, seed=1))
+    assert len(results) == len(requests)
+    for request, result in zip(requests, results, strict=True):
+        if result.placed:
+            changes.append(Admit(request, result, agent_name))
+        else:
+            changes.append(Refuse(request, result.code, result.detail, result.binding))
+            answers[request.id] = Answer(result.code, {}, {})
+    commit(plan, changes)
+    for reservation in plan.reservations():
+        held = {
+            path: [(s, e, n) for s, e, n in rows.tolist()]
+            for atom in reservation.atoms
+            for path, rows in atom.occurrences()
+        }
+        answers[reservation.id] = Answer(None, held, dict(reservation.choices))
+    in_order = [answers[f"r{i}"] for i in range(len(scenario.asks))]
+    return Run(in_order, document_of(plan, agent_name), results)
+
+
+def document_of(plan: Plan, agent: str) -> dict[str, Any]:
+    """Return the plan as its file would read, through JSON text and back."""
+    document = {
+        "cluster": {},
+        "version": plan.version,
+        "step_s": plan.grid.seconds(1),
+        "agent": agent,
+        "order": "submitted",
+        "reservations": [entry.to_json(plan.grid) for entry in plan.reservations()],
+        "refusals": [entry.to_json(plan.grid) for entry in plan.refusals],
+        "metrics": None,
+    }
+    read: dict[str, Any] = json.loads(json.dumps(document))
+    return read
+
+
+@pytest.fixture(params=AGENT_NAMES)
+def agent(request: pytest.FixtureRequest) -> str:
+    """Each agent by name."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_answers(scenario: Scenario, agent: str) -> None:
+    """Every answer is the one derived by hand, and oracle and validator accept the plan."""
+    done = run(scenario, agent)
+    grid = scenario.cluster.grid()
+    for ask, answer in zip(scenario.asks, done.answers, strict=True):
+        if answer.code is not None and agent in INCOMPLETE:
+            continue
+        assert answer.code == ask.code, ask.rdl
+        if answer.code is not None:
+            continue
+        submitted_ms = round(ask.submitted * 1000)
+        broken = check(parse(ask.rdl), grid, submitted_ms, answer.rows, answer.choices)
+        assert broken is None, broken
+        if ask.rows is not None:
+            assert answer.rows == dict(ask.rows)
+        for path, option in (ask.choices or {}).items():
+            assert answer.choices.get(path) == option
+    assert validate(done.document, cluster=scenario.cluster) == []
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_answers_repeat(scenario: Scenario, agent: str) -> None:
+    """The same requests, view and seed give the same rows, choices and refusals."""
+    assert run(scenario, agent).document == run(scenario, agent).document
+
+
+def test_refusals_say_what_stood_in_the_way(agent: str) -> None:
+    """A refusal for want of capacity names an atom of the request; needed is more than free."""
+    for scenario in SCENARIOS:
+        done = run(scenario, agent)
+        for result in done.results:
+            if result.placed:
+                continue
+            assert result.detail, scenario.name
+            assert result.binding is not None, scenario.name
+            needed, free = result.binding.needed, result.binding.free
+            assert needed is None or free is None or needed > 0, scenario.name
