@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from rdl.work_graph import (
@@ -48,6 +50,9 @@ Int: TypeAlias = Any
 Ints: TypeAlias = Any
 
 OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+# Functions with one caller, or so small that passing their arrays costs more than they do.
+INLINE: Final[dict[str, Any]] = {**OPTIONS, "inline": "always"}
 
 # How an atom is placed; a request is tried with one after the other.
 PAPER: Final = 0  # whole leases only, as printed in Rayon 4.2
@@ -258,6 +263,23 @@ class Atom(NamedTuple):
     hi: int
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _borrowed(typing: Any, array: Any) -> Any:
+    """Return the array without its owner, which the caller of the kernel keeps alive.
+
+    Tuples of owned arrays cost an atomic count for each array at each inner call: about as much
+    as placing a small atom.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, values[0])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        view.parent = cgutils.get_null_value(view.parent.type)
+        return view._getvalue()  # noqa: SLF001
+
+    return array(array), generate
+
+
 # ---- what is free -------------------------------------------------------------------------------
 
 
@@ -274,8 +296,9 @@ def _segment_of(segments: I64, t: int) -> Int:
 
 
 @njit(**OPTIONS)
-def _fill_fit(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, sign: int) -> None:
-    """Lower `out` to what the machines hold in steps [t0, t1)."""
+def _machines(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, sign: int) -> Int:
+    """Lower `out` to what the machines hold in steps [t0, t1); return the most they hold."""
+    most = np.int64(0)
     seg = _segment_of(p.segments, t0)
     t = t0
     while t < t1:
@@ -283,12 +306,39 @@ def _fill_fit(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, 
         if seg + 2 < p.segments.shape[0]:
             stop = min(t1, p.segments[seg + 1])
         fit = p.fit[demand, seg]
-        for q in range(t, stop):
-            u = origin + sign * q
-            if out[u] > fit:
-                out[u] = fit
+        most = max(most, fit)
+        if sign > 0:
+            for u in range(origin + t, origin + stop):
+                out[u] = min(out[u], fit)
+        else:
+            for q in range(t, stop):
+                out[origin - q] = min(out[origin - q], fit)
         t = stop
         seg += 1
+    return most
+
+
+@njit(**OPTIONS)
+def _least_in(row: I64, t0: int, t1: int) -> Int:
+    """Return the least value of `row[t0:t1]`, which is not empty."""
+    least = row[t0]
+    for t in range(t0, t1):
+        least = min(least, row[t])
+    return least
+
+
+@njit(**OPTIONS)
+def _lower(out: I64, free: I64, amount: int, t0: int, t1: int, origin: int, sign: int) -> None:
+    """Lower `out` to how often `amount` fits into `free` in steps [t0, t1)."""
+    last, held = np.int64(-1), np.int64(0)
+    for t in range(t0, t1):
+        u = origin + sign * t
+        value = free[t]
+        if value < amount * out[u]:
+            if value != last:
+                last = value
+                held = value // amount if value > 0 else np.int64(0)
+            out[u] = held
 
 
 @njit(**OPTIONS)
@@ -302,39 +352,28 @@ def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: in
         out[u] = cap
     for s in range(atom.shift_first, atom.shift_end):
         move = shifts[s]
+        origin, sign, t0, t1 = -move, 1, a + move, b + move
         if atom.early:
             origin, sign = columns - 1 + move, -1
             t0, t1 = columns - b + move, columns - a + move
-        else:
-            origin, sign = -move, 1
-            t0, t1 = a + move, b + move
-        for t in range(max(columns, t0), t1):
+        for t in range(max(columns, t0), t1):  # an occurrence past the profile has no room
             out[origin + sign * t] = 0
         t1 = min(t1, columns)
         if t0 >= t1:
             continue
-        _fill_fit(p, atom.demand, out, t0, t1, origin, sign)
+        top = min(cap, _machines(p, atom.demand, out, t0, t1, origin, sign))
         for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
-            row = p.demand_rows[d]
+            free = p.free[p.demand_rows[d]]
             amount = p.demand_amounts[d]
-            last = np.int64(-1)
-            held = np.int64(0)
-            for t in range(t0, t1):
-                u = origin + sign * t
-                free = p.free[row, t]
-                if free < amount * out[u]:
-                    if free != last:
-                        last = free
-                        held = free // amount if free > 0 else np.int64(0)
-                    out[u] = held
+            if _least_in(free, t0, t1) < amount * top:
+                _lower(out, free, amount, t0, t1, origin, sign)
     k, least = atom.multiple, atom.least
     if k > 1:
         for u in range(a, b):
             out[u] = out[u] // k
-    if least > 0:
+    if least > 1:
         for u in range(a, b):
-            if out[u] < least:
-                out[u] = 0
+            out[u] = out[u] if out[u] >= least else 0
 
 
 @njit(**OPTIONS)
@@ -1265,7 +1304,7 @@ def _atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
     )
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
     """Place one atom as its bounds allow and take its bundles from the profile."""
     lo, hi = _start_of(g, run, a), _end_bound(g, run, s, a)
@@ -1346,7 +1385,7 @@ def _leap(p: Profile, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
     return bool(_restart(g, run, s, at))
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _traverse(p: Profile, g: Graph, run: Run, s: Scratch) -> bool:
     """Place every atom of a request, successors before predecessors."""
     n = g.vertices.shape[0]
@@ -1414,28 +1453,32 @@ def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
     """Write where least is free for an atom that found no room."""
     columns = p.free.shape[1]
     best = np.int64(_FAR)
+    needed = atom.least * atom.multiple
     for s in range(atom.shift_first, atom.shift_end):
         t0, t1 = atom.lo + shifts[s], min(atom.hi + shifts[s], columns)
         if atom.early:
             t0, t1 = columns - atom.hi + shifts[s], min(columns - atom.lo + shifts[s], columns)
-        for seg in range(p.segments.shape[0] - 1):
-            begin = max(t0, p.segments[seg])
-            if begin < min(t1, p.segments[seg + 1]) and p.fit[atom.demand, seg] < best:
+        if t0 >= t1:
+            continue
+        for seg in range(_segment_of(p.segments, t0), p.segments.shape[0] - 1):
+            if p.segments[seg] < t1 and p.fit[atom.demand, seg] < best:
                 best = p.fit[atom.demand, seg]
-                status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_FIT, begin, -1
-                status[NEEDED], status[FREE] = atom.least * atom.multiple, best
+                status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_FIT, t0, -1
+                status[AT_COLUMN] = max(t0, p.segments[seg])
+                status[NEEDED], status[FREE] = needed, best
         for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
             row, amount = p.demand_rows[d], p.demand_amounts[d]
-            for t in range(t0, t1):
-                free = p.free[row, t]
-                if free < best * amount:
-                    best = max(free, np.int64(0)) // amount
-                    status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_ROOM, t, row
-                    status[NEEDED] = atom.least * atom.multiple * amount
-                    status[FREE] = max(free, np.int64(0))
+            least = max(np.int64(0), _least_in(p.free[row], t0, t1))
+            if least // amount < best:
+                best = least // amount
+                t = t0
+                while p.free[row, t] > least:
+                    t += 1
+                status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_ROOM, t, row
+                status[NEEDED], status[FREE] = needed * amount, least
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _explain(p: Profile, g: Graph, run: Run, s: Scratch, status: I64) -> None:
     """Write why the present attempt failed; the attempt is still applied."""
     v = s.state[_FAILED]
@@ -1446,7 +1489,7 @@ def _explain(p: Profile, g: Graph, run: Run, s: Scratch, status: I64) -> None:
         _least_free(p, g.shifts, atom, status)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _export(g: Graph, run: Run, s: Scratch, out: Output, r: int) -> bool:
     """Append the placed atoms to the output; False when it is too small."""
     n = g.vertices.shape[0]
@@ -1486,7 +1529,7 @@ def _export(g: Graph, run: Run, s: Scratch, out: Output, r: int) -> bool:
     return True
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _graph_of(t: Tables, r: int) -> Graph:
     return Graph(
         t.vertices[t.vertex_first[r] : t.vertex_first[r + 1]],
@@ -1499,7 +1542,7 @@ def _graph_of(t: Tables, r: int) -> Graph:
     )
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _try_passes(p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status: I64) -> bool:
     """Try one choice of options with each strategy in turn; True when placed."""
     for q in range(passes.shape[0]):
@@ -1515,7 +1558,7 @@ def _try_passes(p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status:
     return False
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _place_request(
     t: Tables, p: Profile, s: Scratch, out: Output, r: int, passes: I64, base: int, early: int
 ) -> bool:
@@ -1566,6 +1609,46 @@ def place(
     `passes` are the strategies tried on each; `base` is the step of column 0. Returns the
     position reached: less than `end` when scratch or output must grow first.
     """
+    t = Tables(
+        _borrowed(t.vertices),
+        _borrowed(t.children),
+        _borrowed(t.edges),
+        _borrowed(t.shifts),
+        _borrowed(t.effort),
+        _borrowed(t.vertex_first),
+        _borrowed(t.child_first),
+        _borrowed(t.edge_first),
+        _borrowed(t.shift_first),
+        _borrowed(t.effort_first),
+        _borrowed(t.demand_of),
+        _borrowed(t.demand_first),
+        _borrowed(t.labels),
+    )
+    p = Profile(
+        _borrowed(p.free),
+        _borrowed(p.segments),
+        _borrowed(p.demand_first),
+        _borrowed(p.demand_rows),
+        _borrowed(p.demand_amounts),
+        _borrowed(p.fit),
+    )
+    s = Scratch(
+        _borrowed(s.steps),
+        _borrowed(s.vertex),
+        _borrowed(s.edge),
+        _borrowed(s.effort),
+        _borrowed(s.rows),
+        _borrowed(s.state),
+    )
+    out = Output(
+        _borrowed(out.vertices),
+        _borrowed(out.first),
+        _borrowed(out.rows),
+        _borrowed(out.choices),
+        _borrowed(out.extents),
+        _borrowed(out.status),
+        _borrowed(out.used),
+    )
     for i in range(begin, end):
         if not _place_request(t, p, s, out, order[i], passes, base, early):
             return i
