@@ -16,6 +16,7 @@ _HOMES: Final = {
     "aligned-early": "planner.agents.aligned:ALIGNED_EARLY",
     "earliest": "planner.agents.gree:EARLIEST",
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
+    "milp": "planner.agents.milp:MILP",
 }
 
 #: All agents, the reference of comparisons first.

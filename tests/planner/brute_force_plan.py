@@ -1,0 +1,79 @@
+"""The best joint plan of a few tiny requests, by trying every combination of allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.request import Request
+from planner.value import size_of
+from rdl.expressions import Atom, Expression, children_of
+from rdl.resources import Resources
+from tests.rdl.brute_force import Allocation, satisfying
+
+
+def best_value(requests: Sequence[Request], capacity: Resources, horizon: int) -> float:
+    """Return the most value that fits in a constant `capacity`, whatever is refused.
+
+    Requests stand on a grid of 1 ms steps, submitted at 0; weights and preferences count.
+    """
+    options = [_options(request, capacity, horizon) for request in requests]
+    names = sorted(capacity)
+    free = np.array([[capacity[name]] * horizon for name in names], dtype=np.int64)
+    return _search(options, 0, free)
+
+
+def _options(request: Request, capacity: Resources, horizon: int) -> list[tuple[float, np.ndarray]]:
+    """Return (value, amounts[resource, step]) of each distinct way to hold a request."""
+    size = request.weight * size_of(request.graph, capacity)
+    found: dict[bytes, tuple[float, np.ndarray]] = {}
+    for allocation in satisfying(request.graph.expression, horizon):
+        used = _used(request.graph.expression, allocation, sorted(capacity), horizon)
+        value = size * _worth(request.graph.expression, allocation)
+        if value > found.get(used.tobytes(), (-1.0, used))[0]:
+            found[used.tobytes()] = (value, used)
+    return sorted(found.values(), key=lambda option: -option[0])
+
+
+def _used(
+    expression: Expression, allocation: Allocation, names: list[str], horizon: int
+) -> np.ndarray:
+    used = np.zeros((len(names), horizon), dtype=np.int64)
+    for path, held in allocation[0]:
+        bundle = _at(expression, path)
+        amounts = [bundle.get(name, 0) for name in names]
+        used += np.outer(amounts, held)
+    return used
+
+
+def _at(expression: Expression, path: str) -> Resources:
+    for part in path.split(".") if path else []:
+        expression = children_of(expression)[int(part.split("@")[0])]
+    assert isinstance(expression, Atom)
+    return expression.bundle
+
+
+def _worth(expression: Expression, allocation: Allocation) -> float:
+    worth = 1.0
+    for path, option in allocation[1]:
+        choice = expression
+        for part in path.split(".") if path else []:
+            choice = children_of(choice)[int(part.split("@")[0])]
+        prefer = getattr(choice, "prefer", None)
+        worth *= 1.0 if prefer is None else prefer[option]
+    return worth
+
+
+def _search(options: list[list[tuple[float, np.ndarray]]], index: int, free: np.ndarray) -> float:
+    if index == len(options):
+        return 0.0
+    best = _search(options, index + 1, free)
+    rest = sum(max((value for value, _ in later), default=0.0) for later in options[index + 1 :])
+    for value, used in options[index]:
+        if value + rest <= best:
+            break
+        left = free - used
+        if (left >= 0).all():
+            best = max(best, value + _search(options, index + 1, left))
+    return best
