@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from service.cli.lazy import LazyGroup
 from service.cli.options import READABLE_OR_STDIN, WRITABLE, duration, span
 from service.cli.trouble import Trouble, tells_trouble, trouble
 
@@ -22,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN_SKIPPED = 5
 
 
-@click.group("import", cls=LazyGroup)
+@click.group("import")
 def import_() -> None:
     """Turn traces and other systems' requests into workloads (JSON Lines).
 

@@ -98,3 +98,14 @@ def agent_name(value: str) -> str:
     raise click.BadParameter(
         f"there is no agent {value!r}; write {near[0] if near else ', '.join(AGENT_NAMES)}"
     )
+
+
+def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of agents separated by commas, each once.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is unknown, empty or given twice.
+    """
+    return tuple(agent_name(name) for name in names(value))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.codes import DONE, ERROR
-from service.cli.lazy import LazyGroup
 from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset
 from service.cli.output import JSON, TABLE, format_option, print_json
 from service.cli.trouble import Trouble, tells_trouble
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rdl.work_graph import WorkGraph
 
 
-@click.group(cls=LazyGroup)
+@click.group()
 def rdl() -> None:
     """Check requests written in RDL."""
 

@@ -1,0 +1,118 @@
+"""A small client of Agenda's HTTP API: JSON in, JSON out, problems as messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+from service.cli.trouble import Trouble
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+_TIMEOUT_S: Final = 120.0
+_SHOWN_ERRORS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a server said.
+
+    Attributes
+    ----------
+    status
+        HTTP status.
+    body
+        The JSON value, or None when there is none.
+    """
+
+    status: int
+    body: Any
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call did what it was asked for."""
+        return self.status < 400
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server by its URL, and the token it wants, if any."""
+
+    url: str = DEFAULT_SERVER
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is not an HTTP URL.
+
+        Raises
+        ------
+        Trouble
+            Naming what would be right.
+        """
+        if urlsplit(self.url).scheme not in ("http", "https"):
+            raise Trouble(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Send one request; refusals and other problem documents come back as replies.
+
+        Parameters
+        ----------
+        body
+            A JSON value, or bytes with a Content-Type in `headers`; None sends none.
+        query
+            Parameters; those that are None are left out.
+
+        Raises
+        ------
+        Trouble
+            If nothing answers, or not in JSON.
+        """
+        url = self.url.rstrip("/") + path
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        if given:
+            url += "?" + urlencode(given)
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
+        if self.token:
+            sent["Authorization"] = f"Bearer {self.token}"
+        try:
+            with urlopen(Request(url, data, sent, method=method), timeout=_TIMEOUT_S) as answer:
+                return Reply(answer.status, _json(answer.read(), url))
+        except HTTPError as error:
+            return Reply(error.code, _json(error.read(), url))
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            raise Trouble(f"no answer from {self.url} ({reason}); is `agenda serve` up?") from error
+
+
+def _json(raw: bytes, url: str) -> Any:
+    if not raw:
+        return None
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        raise Trouble(f"{url} did not answer in JSON; is it an Agenda server?") from error
+
+
+def problem_text(body: Mapping[str, Any]) -> str:
+    """Return a problem document (docs/api.md) as lines for a person."""
+    lines = [f"{body.get('title') or 'refused'}: {body.get('detail') or body.get('code')}"]
+    errors = body.get("errors") or []
+    for entry in errors[:_SHOWN_ERRORS]:
+        where = f"{entry['pointer']}: " if entry.get("pointer") else ""
+        fix = f"; {entry['fix']}" if entry.get("fix") else ""
+        lines.append(f"  {where}{entry.get('message', '')}{fix}")
+    if len(errors) > _SHOWN_ERRORS:
+        lines.append(f"  and {len(errors) - _SHOWN_ERRORS} more")
+    return "\n".join(lines)

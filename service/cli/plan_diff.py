@@ -1,0 +1,45 @@
+"""`agenda plan-diff`: what became of each request between two Plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from service.cli.codes import DONE
+from service.cli.compare import difference_rows
+from service.cli.options import READABLE
+from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.trouble import tells_trouble
+
+_SHOWN = 50
+
+
+@click.command("plan-diff")
+@click.argument("before", type=READABLE)
+@click.argument("after", type=READABLE)
+@format_option()
+@tells_trouble
+def plan_diff(before: Path, after: Path, form: str) -> int:
+    """Say who came, who went and who moved from the Plan BEFORE to the Plan AFTER."""
+    from planner.files import read_plan
+    from planner.plan_diff import plan_diff as difference_of
+
+    difference = difference_of(read_plan(before), read_plan(after)).to_json()
+    header, rows = difference_rows(difference)
+    if form == JSON:
+        print_json(difference)
+    elif form == CSV:
+        print_csv(header, rows)
+    else:
+        metrics = [[name, *pair] for name, pair in difference["metrics"].items()]
+        print_table(("metric", "before", "after"), metrics)
+        counts = [f"{count:,} {fate}" for fate, count in difference["counts"].items() if count]
+        counts.append(f"{difference['same']:,} the same")
+        click.echo(f"\n{', '.join(counts)}")
+        if rows:
+            click.echo()
+            print_table(header, rows[:_SHOWN])
+        if len(rows) > _SHOWN:
+            click.echo(f"... and {len(rows) - _SHOWN:,} more")
+    return DONE

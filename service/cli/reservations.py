@@ -1,0 +1,253 @@
+"""`agenda submit`, `list`, `show`, `cancel`: a client of a server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from service.cli.codes import DONE, ERROR, REFUSED
+from service.cli.http import DEFAULT_SERVER, Reply, Server, problem_text
+from service.cli.options import READABLE_OR_STDIN
+from service.cli.output import CSV, JSON, TABLE, format_option, print_csv, print_json, print_table
+from service.cli.summary import extent
+from service.cli.trouble import Trouble, tells_trouble
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Problem codes that answer "no" to a request that could be read.
+REFUSALS: Final = frozenset(
+    {
+        "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
+        "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
+    }
+)  # fmt: skip
+
+_COLUMNS: Final = ("id", "tenant", "queue", "state", "start", "end", "revision")
+_PAGE: Final = 1000
+
+
+def _client(function: F) -> F:
+    """Add what every client command takes."""
+    server = click.option(
+        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
+        show_envvar=True, help="The server's URL.",
+    )  # fmt: skip
+    token = click.option(
+        "--token", envvar="AGENDA_TOKEN", show_envvar=True, help="Bearer token, if it wants one."
+    )
+    return server(token(function))
+
+
+@click.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@_client
+@click.option("--id", "id_", help="Id of the reservation; the server makes one without.")
+@click.option("--tenant", help="Who asks.")
+@click.option("--queue", help="Under which queue.")
+@click.option("--weight", type=float, help="Factor of the value.")
+@click.option("--priority", type=int, help="Larger first within a batch.")
+@click.option("--agent", help="Who places it.")
+@click.option("--dry-run", is_flag=True, help="Answer as if, and change nothing.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def submit(
+    file: str, server: str, token: str | None, dry_run: bool, form: str, **asked: Any
+) -> int:
+    """Ask for the reservation in FILE: RDL text or JSON, or workload lines (one a line).
+
+    Options fill in what FILE does not say. Exits with 3 if it was refused; of several lines, if
+    any was.
+    """
+    asked["id"] = asked.pop("id_")
+    given = {name: value for name, value in asked.items() if value is not None}
+    bodies = [{**given, **body} for body in _bodies(file)]
+    if not bodies:
+        raise Trouble(f"{file}: nothing to submit")
+    query = {"dry_run": "true" if dry_run else None}
+    to = Server(server, token)
+    if len(bodies) == 1:
+        replies = [to.call("POST", "/v1/reservations", bodies[0], query)]
+    else:
+        replies = post_batch(to, bodies, query)
+    _print_replies(bodies, replies, form)
+    codes = [_code_of(reply) for reply in replies]
+    return ERROR if ERROR in codes else max(codes)
+
+
+def post_batch(
+    server: Server, bodies: Sequence[Mapping[str, Any]], query: Mapping[str, object]
+) -> list[Reply]:
+    """Post requests as one batch, each on its own; return what was said to each.
+
+    Raises
+    ------
+    Trouble
+        If the batch as a whole was not taken.
+    """
+    done = server.call("POST", "/v1/reservations:batch", list(bodies), query)
+    if not done.ok:
+        raise Trouble(problem_text(done.body))
+    return [Reply(line["status"], line["body"]) for line in done.body["results"]]
+
+
+def _bodies(file: str) -> Iterator[dict[str, Any]]:
+    """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.strip()]
+    parsed = [_object(line) for line in lines] if text.lstrip().startswith("{") else []
+    if not parsed or not all(line is not None and "rdl" in line for line in parsed):
+        yield {"rdl": text if _object(text) is None else _object(text)}
+        return
+    for line in parsed:
+        assert line is not None
+        yield {name: value for name, value in line.items() if name != "submitted"}
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _code_of(reply: Reply) -> int:
+    if reply.ok:
+        return DONE
+    return REFUSED if reply.body.get("code") in REFUSALS else ERROR
+
+
+def _print_replies(
+    bodies: Sequence[Mapping[str, Any]], replies: Sequence[Reply], form: str
+) -> None:
+    if form == JSON:
+        values = [reply.body for reply in replies]
+        print_json(values[0] if len(values) == 1 else values)
+        return
+    kept = [_row(reply.body) for reply in replies if reply.ok]
+    if kept:
+        print_table(_COLUMNS, kept)
+    for body, reply in zip(bodies, replies, strict=True):
+        if not reply.ok:
+            name = f"{body['id']}: " if "id" in body else ""
+            click.echo(f"{name}{problem_text(reply.body)}", err=True)
+
+
+@click.command("list")
+@_client
+@click.option("--tenant", help="Only of this tenant.")
+@click.option("--queue", help="Only of this queue.")
+@click.option("--state", help="Only in this state; refused ones too.")
+@click.option("--from", "start", help="Only what holds something at or after this time.")
+@click.option("--to", "end", help="Only what holds something before this time.")
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@format_option()
+@tells_trouble
+def list_(
+    server: str, token: str | None, start: str | None, end: str | None, limit: int, form: str,
+    **filters: Any,
+) -> int:  # fmt: skip
+    """List reservations and refusals of a server."""
+    query = {**filters, "from": start, "to": end}
+    entries = listed(Server(server, token), query, limit)
+    if form == JSON:
+        print_json(entries)
+    elif form == CSV:
+        print_csv(_COLUMNS, [_row(entry) for entry in entries])
+    else:
+        print_table(_COLUMNS, [_row(entry) for entry in entries])
+    return DONE
+
+
+def listed(
+    server: Server, query: Mapping[str, object], limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Return what a server lists, page after page, at most `limit` entries.
+
+    Raises
+    ------
+    Trouble
+        If the server does not list them.
+    """
+    entries: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while limit is None or len(entries) < limit:
+        page = _PAGE if limit is None else min(_PAGE, limit - len(entries))
+        reply = server.call(
+            "GET", "/v1/reservations", query={**query, "cursor": cursor, "limit": page}
+        )
+        if not reply.ok:
+            raise Trouble(problem_text(reply.body))
+        entries += reply.body["reservations"]
+        cursor = reply.body["next"]
+        if cursor is None:
+            break
+    return entries
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@_client
+@format_option(TABLE, JSON)
+@tells_trouble
+def show(id_: str, server: str, token: str | None, form: str) -> int:
+    """Show one reservation: its expression, allocation and history, or why it was refused."""
+    reply = Server(server, token).call("GET", _path(id_))
+    if not reply.ok:
+        raise Trouble(problem_text(reply.body))
+    if form == JSON:
+        print_json(reply.body)
+        return DONE
+    body = reply.body
+    print_table(_COLUMNS, [_row(body)])
+    click.echo(f"\n{body['expression']}")
+    if "code" in body:
+        click.echo(f"\nrefused ({body['code']}): {body['detail']}")
+        return DONE
+    rows = [
+        (atom["path"], json.dumps(atom["bundle"]), *row)
+        for atom in body["atoms"]
+        for row in atom["allocation"]
+    ]
+    if rows:
+        click.echo()
+        print_table(("path", "bundle", "start", "end", "bundles"), rows)
+    for note in body["notes"]:
+        click.echo(f"note: {note}")
+    return DONE
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@_client
+@click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def cancel(id_: str, server: str, token: str | None, revision: int | None, form: str) -> int:
+    """Cancel a reservation: what lies ahead is given back, the past is kept."""
+    headers = {} if revision is None else {"If-Match": f'"{revision}"'}
+    reply = Server(server, token).call("DELETE", _path(id_), headers=headers)
+    if not reply.ok:
+        raise Trouble(problem_text(reply.body))
+    if form == JSON:
+        print_json(reply.body)
+    else:
+        print_table(_COLUMNS, [_row(reply.body)])
+    return DONE
+
+
+def _path(id_: str) -> str:
+    from urllib.parse import quote
+
+    return f"/v1/reservations/{quote(id_, safe='')}"
+
+
+def _row(entry: Mapping[str, Any]) -> list[object]:
+    start, end = extent(entry) if "atoms" in entry else (None, None)
+    values = {**entry, "start": start, "end": end}
+    return [values.get(name) for name in _COLUMNS]

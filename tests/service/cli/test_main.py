@@ -1,0 +1,116 @@
+"""The command line's frame: quick help, exit codes, one answer on standard output."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from service.cli.codes import STOPPED, USAGE
+from service.cli.lazy import AgendaGroup, Part
+from service.cli.main import PARTS, main
+from service.cli.options import duration, names, span
+from service.cli.output import table_text
+from service.cli.trouble import Trouble, trouble
+from service.importers.lines import TraceError
+
+HEAVY = ("numpy", "numba", "matplotlib", "scipy", "sqlalchemy", "flask", "ortools", "highspy")
+
+
+def agenda(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `agenda` in a process of its own, as a user does."""
+    code = "import sys; from service.cli.main import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`agenda --help` answers before any numerical, plotting or web library is imported."""
+    code = (
+        "import sys\nfrom service.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_help_names_every_command() -> None:
+    """Help lists all commands with their line, without importing them."""
+    shown = CliRunner().invoke(main, ["--help"]).output
+    for part in PARTS:
+        assert f"{part.name} " in shown
+        assert part.help in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_every_command_can_be_loaded_and_explains_itself(part: Part) -> None:
+    """Each name in the table leads to a command whose own help works."""
+    done = CliRunner().invoke(main, [part.name, "--help"])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"Usage: main {part.name}")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["plan"], ["plan", "/none", "/none"], ["import", "swim", "--step", "x"]]
+)
+def test_misuse_exits_with_2(arguments: Sequence[str]) -> None:
+    """Unknown commands, missing arguments and unreadable values are usage errors."""
+    done = agenda(*arguments)
+    assert (done.returncode, done.stdout) == (USAGE, "")
+    assert "Error" in done.stderr
+
+
+def test_an_interrupt_exits_with_4_and_says_that_nothing_was_written() -> None:
+    """^C outside a run that can keep its best so far ends with code 4."""
+
+    @click.group(cls=AgendaGroup)
+    def group() -> None:
+        """A group."""
+
+    @group.command()
+    def wait() -> None:
+        """Be interrupted."""
+        raise KeyboardInterrupt
+
+    done = CliRunner().invoke(group, ["wait"])
+    assert done.exit_code == STOPPED
+    assert "nothing was written" in done.stderr
+
+
+def test_only_bad_input_becomes_a_message() -> None:
+    """Agenda's own errors are told; a ValueError of anyone else is a fault and stays one."""
+    with pytest.raises(Trouble, match="x: line 1"), trouble("x"):
+        raise TraceError("line 1: broken")
+    with pytest.raises(ValueError, match="a fault"), trouble("x"):
+        raise ValueError("a fault")
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    """`agenda ... | head` ends quietly."""
+    code = "from service.cli.main import main; main()"
+    line = f"{sys.executable} -c '{code}' --help | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_tables_align_numbers_right_and_text_left() -> None:
+    """Columns are as wide as their widest cell; None is a dash."""
+    shown = table_text(("name", "count"), [["a", 1234], ["longer", None]])
+    assert shown == "name    count\na       1,234\nlonger      –\n"
+
+
+def test_option_values_are_read_as_agenda_reads_them() -> None:
+    """Durations, ranges and lists have one reader, and say what would be right."""
+    assert duration("1h30m") == 5_400_000
+    assert span("0.1..3") == (0.1, 3.0)
+    assert span("2") == (2.0, 2.0)
+    assert names("a, b") == ("a", "b")
+    for reader, value in ((duration, "0"), (span, "3..1"), (span, "x"), (names, "a,,b")):
+        with pytest.raises(click.BadParameter):
+            reader(value)  # type: ignore[operator]
