@@ -1,0 +1,1 @@
+"""Which machine takes a job: LoTES by table, first fit, Tetris, best fit, spread."""

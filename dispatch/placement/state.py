@@ -1,0 +1,188 @@
+"""The mutable arrays behind a placement: machines, targets, queues. Built here, changed by kernels.
+
+`kernels` is imported inside the functions, because numba takes half a second to load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lp.lotes.dispatch_table import DispatchTable
+
+if TYPE_CHECKING:
+    from dispatch.placement.kernels import Fleet, Forest, MachineQueues, Queues, Targets
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Machines in order of their configuration.
+
+    Attributes
+    ----------
+    count
+        Machines of each configuration, shape (J,).
+    capacity
+        Shape (J, L).
+    """
+
+    count: NDArray[np.int64]
+    capacity: NDArray[np.float64]
+
+    @property
+    def total(self) -> int:
+        """Number of machines."""
+        return int(self.count.sum())
+
+    @property
+    def configuration_of(self) -> NDArray[np.int32]:
+        """Configuration of each machine, shape (machines,)."""
+        return np.repeat(np.arange(self.count.size, dtype=np.int32), self.count)
+
+    @classmethod
+    def of_table(cls, table: DispatchTable) -> Machines:
+        """The machines that a dispatch table covers."""
+        count = np.bincount(table.configuration_of, minlength=len(table.configurations))
+        return cls(count.astype(np.int64), table.capacity)
+
+
+def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
+    """A forest of one tree a group with all leaves at `fill`."""
+    from dispatch.placement import kernels
+
+    groups = sizes.size
+    level_size = np.zeros((groups, kernels.LEVELS), dtype=np.int64)
+    level_base = np.zeros((groups, kernels.LEVELS), dtype=np.int64)
+    top = np.zeros(groups, dtype=np.int64)
+    nodes = 0
+    for group, size in enumerate(sizes):
+        level_size[group, 0] = size
+        level = 0
+        while level_size[group, level] > 1:
+            level += 1
+            level_size[group, level] = -(-level_size[group, level - 1] // kernels.FAN)
+            level_base[group, level] = nodes
+            nodes += int(level_size[group, level])
+        top[group] = level
+    base = np.cumsum(sizes) - sizes
+    leaf = np.full((int(sizes.sum()), columns), fill)
+    node = np.full((max(nodes, 1), columns), fill)
+    scratch = np.zeros(columns)
+    return kernels.Forest(leaf, node, base, level_base, level_size, top, scratch, scratch.copy())
+
+
+def build_fleet(machines: Machines) -> Fleet:
+    """Empty machines, all open."""
+    from dispatch.placement import kernels
+
+    configuration = machines.configuration_of
+    capacity = np.ascontiguousarray(machines.capacity[configuration], dtype=np.float64)
+    size = capacity.shape[1]
+    room = build_forest(machines.count, size + 1, 0.0)
+    room.leaf[:, :size] = capacity
+    room.leaf[:, size] = np.where((capacity > 0).any(axis=1), 1.0, np.inf)
+    kernels.forest_rebuild(room)
+    return kernels.Fleet(
+        capacity=capacity,
+        left=capacity.copy(),
+        running=np.zeros(machines.total, dtype=np.int32),
+        configuration=configuration,
+        closed=np.zeros(machines.total, dtype=np.bool_),
+        room=room,
+    )
+
+
+def build_targets(
+    machines: Machines, table: DispatchTable | None, speed: NDArray[np.float64], sample: int
+) -> Targets:
+    """Targets of a dispatch table, or none for the policies that know no classes."""
+    from dispatch.placement import kernels
+
+    groups, classes = speed.shape
+    if table is None:
+        bin_of = np.zeros(machines.total, dtype=np.int32)
+        bins, wheel = np.zeros((1, classes), dtype=np.int32), np.zeros((groups, classes))
+    else:
+        bin_of, bins = table.bin_of.copy(), table.bins.copy()
+        wheel = np.where(speed > 0, table.wheel, 0.0)
+    words = -(-machines.count // 64) if table is not None else np.zeros(groups, dtype=np.int64)
+    per_class = np.repeat(words * kernels.SCORES, classes)
+    base = (np.cumsum(per_class) - per_class).reshape(groups, classes)
+    # A class without any target may be taken everywhere: never would be for ever.
+    aimless = ~(wheel > 0).any(axis=0)
+    return kernels.Targets(
+        bin_of=bin_of,
+        bins=bins,
+        wheel=wheel,
+        eligible=((wheel > 0) | aimless) & (speed > 0),
+        running=np.zeros((machines.total, classes), dtype=np.int32),
+        best=_best_scores(machines, bin_of, bins),
+        bits=np.zeros(int(per_class.sum()), dtype=np.uint64),
+        base=base.astype(np.int64),
+        words=words.astype(np.int64),
+        count=np.zeros((groups, classes, kernels.SCORES), dtype=np.int32),
+        sample=np.array([sample], dtype=np.int64),
+        tried=np.zeros(groups, dtype=np.bool_),
+        done=np.zeros(classes, dtype=np.bool_),
+    )
+
+
+def _best_scores(
+    machines: Machines, bin_of: NDArray[np.int32], bins: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Largest target of each configuration and class, shape (J, K)."""
+    ends = np.cumsum(machines.count)
+    best = np.zeros((machines.count.size, bins.shape[1]), dtype=np.int32)
+    for group, (end, count) in enumerate(zip(ends, machines.count, strict=True)):
+        if count:
+            best[group] = bins[np.unique(bin_of[end - count : end])].max(axis=0)
+    return best
+
+
+def build_queues(queues: int, capacity: int, resources: int) -> Queues:
+    """Empty queues of `capacity` positions each."""
+    from dispatch.placement import kernels
+
+    forest = build_forest(np.full(queues, capacity, dtype=np.int64), resources, -np.inf)
+    return kernels.Queues(
+        forest=forest,
+        slot=np.full(queues * capacity, kernels.NONE, dtype=np.int32),
+        tail=np.zeros(queues, dtype=np.int64),
+        length=np.zeros(queues, dtype=np.int64),
+    )
+
+
+def enlarged_queues(old: Queues) -> Queues:
+    """The same queues with twice the positions, without gaps."""
+    from dispatch.placement import kernels
+
+    count = old.tail.size
+    size = int(old.forest.level_size[0, 0])
+    new = build_queues(count, 2 * size, old.forest.leaf.shape[1])
+    for queue in range(count):
+        first = int(old.forest.base[queue])
+        held = np.flatnonzero(old.forest.leaf[first : first + size, 0] > -np.inf) + first
+        target = int(new.forest.base[queue])
+        new.forest.leaf[target : target + held.size] = old.forest.leaf[held]
+        new.slot[target : target + held.size] = old.slot[held]
+        new.tail[queue] = new.length[queue] = held.size
+    kernels.forest_rebuild(new.forest)
+    return new
+
+
+def build_machine_queues(machines: Machines) -> MachineQueues:
+    """An empty queue at each machine."""
+    from dispatch.placement import kernels
+
+    nobody = np.full(machines.total, kernels.NONE, dtype=np.int32)
+    return kernels.MachineQueues(nobody, nobody.copy(), build_forest(machines.count, 1, 0.0))
+
+
+def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy with `size` rows; the new ones are zero."""
+    new = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
+    new[: len(array)] = array
+    return new

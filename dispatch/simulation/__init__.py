@@ -1,0 +1,1 @@
+"""Simulators: machine level (compiled) and cluster (the real Plan, follower and dispatcher)."""

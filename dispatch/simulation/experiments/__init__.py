@@ -1,0 +1,1 @@
+"""Experiments: functions from seeds and sizes to tables."""

@@ -1,0 +1,1 @@
+"""Machine-level simulation: jobs onto machines, one compiled event loop, millions of jobs."""

@@ -1,0 +1,375 @@
+"""Run a policy over a stream of jobs on machines; one compiled event loop, records that are flat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.placement.state import (
+    Machines,
+    build_fleet,
+    build_machine_queues,
+    build_queues,
+    build_targets,
+    enlarged_queues,
+    grown,
+)
+from dispatch.simulation.machine_level.workload import JobChunk, Workload
+from lp.lotes.dispatch_table import DispatchTable
+
+if TYPE_CHECKING:
+    from dispatch.placement.kernels import Counters, Rules, Slots
+
+Policy = Literal["lotes", "greedy", "tetris", "best_fit", "spread"]
+POLICIES: tuple[Policy, ...] = ("lotes", "greedy", "tetris", "best_fit", "spread")
+_HISTOGRAM_LOW_H = 1e-6
+_PER_DECADE = 20
+_HISTOGRAM_SIZE = 2 + 10 * _PER_DECADE
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """How to run and what to measure.
+
+    Attributes
+    ----------
+    warm_up_h
+        Starts before this time are not measured.
+    drain_until_h
+        Go on after the last arrival until this time; None stops at the last arrival.
+    tetris_hours
+        Weight of the processing time in hours in the Tetris score (60 measures in minutes).
+    sample
+        LoTES section 5.2: machines looked at in a configuration; 0 looks at all.
+    record
+        Keep start and machine of every job (memory for every job).
+    """
+
+    warm_up_h: float = 0.0
+    drain_until_h: float | None = None
+    interval_h: float = 24.0
+    long_wait_h: float = 1.0
+    tetris_hours: float = 1.0
+    sample: int = 0
+    memory: int = 1
+    record: bool = False
+    horizon_h: float = 1_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """What a run measured; times in hours.
+
+    Attributes
+    ----------
+    started
+        Jobs that started after the warm-up; `wait_mean_h` and the rest are theirs.
+    long_share
+        Share of them that waited longer than `long_wait_h`.
+    wait_quantile_h
+        Upper edges of histogram buckets (12 % wide) that hold the 50, 90, 99 and 99.9 % quantiles.
+    running_mean, waiting_mean, used_mean
+        Means over time: jobs running and waiting, and resources in use, shape (L,).
+    interval_wait_h, interval_started, interval_waiting
+        Mean wait, starts and longest queue of each interval; a wait counts where the job starts.
+    refused
+        Jobs that no machine could ever hold.
+    """
+
+    policy: Policy
+    arrived: int
+    started: int
+    ended: int
+    refused: int
+    still_waiting: int
+    events: int
+    wait_mean_h: float
+    wait_max_h: float
+    wait_deviation_h: float
+    long_share: float
+    wait_quantile_h: dict[str, float]
+    running_mean: float
+    waiting_mean: float
+    used_mean: NDArray[np.float64]
+    class_wait_h: NDArray[np.float64]
+    interval_h: float
+    interval_wait_h: NDArray[np.float64]
+    interval_started: NDArray[np.int64]
+    interval_waiting: NDArray[np.int64]
+    start_h: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    machine: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
+    def to_json(self) -> dict[str, object]:
+        """Everything but the records of single jobs."""
+        return {
+            "policy": self.policy,
+            "jobs": {
+                "arrived": self.arrived,
+                "started": self.started,
+                "ended": self.ended,
+                "refused": self.refused,
+                "still_waiting": self.still_waiting,
+            },
+            "events": self.events,
+            "wait_h": {
+                "mean": self.wait_mean_h,
+                "max": self.wait_max_h,
+                "deviation": self.wait_deviation_h,
+                **self.wait_quantile_h,
+            },
+            "long_share": self.long_share,
+            "running_mean": self.running_mean,
+            "waiting_mean": self.waiting_mean,
+            "used_mean": self.used_mean.tolist(),
+            "class_wait_h": self.class_wait_h.tolist(),
+            "interval_h": self.interval_h,
+            "interval_wait_h": self.interval_wait_h.tolist(),
+            "interval_started": self.interval_started.tolist(),
+            "interval_waiting": self.interval_waiting.tolist(),
+        }
+
+
+class MachineSimulator:
+    """One run in progress: the owner of its mutable arrays.
+
+    Parameters
+    ----------
+    machines
+        Machines by configuration.
+    speed
+        Speed of each configuration for each class, shape (J, K); 0 forbids a pair.
+    policy
+        `lotes` needs `table`; the others ignore it.
+    """
+
+    def __init__(
+        self,
+        machines: Machines,
+        speed: NDArray[np.float64],
+        policy: Policy,
+        table: DispatchTable | None = None,
+        options: SimulationOptions | None = None,
+    ) -> None:
+        from dispatch.placement import kernels
+
+        if policy == "lotes" and table is None:
+            raise ValueError("policy 'lotes' needs a dispatch table: run lp.lotes.plan_lotes first")
+        if policy not in POLICIES:
+            raise ValueError(f"unknown policy {policy!r}: expected one of {', '.join(POLICIES)}")
+        if speed.shape[0] != machines.count.size:
+            raise ValueError(f"speed has {speed.shape[0]} rows for {machines.count.size} kinds")
+        self.policy: Policy = policy
+        self.options = options or SimulationOptions()
+        classes = speed.shape[1]
+        resources = machines.capacity.shape[1]
+        lotes = policy == "lotes"
+        self._fleet = build_fleet(machines)
+        self._targets = build_targets(
+            machines, table if lotes else None, speed, self.options.sample
+        )
+        if lotes:
+            kernels.index_scores(self._fleet, self._targets)
+        self._queues = build_queues(classes + 1 if lotes else 1, 1024, resources)
+        self._waiting = build_machine_queues(machines)
+        self._slots = _build_slots(1024, resources)
+        self._counters = _build_counters(self.options, classes, resources)
+        self._counters.whole[kernels.FREE] = 1024
+        self._rules = _rules(policy, speed, self.options)
+
+    def feed(self, jobs: JobChunk, draw: NDArray[np.float64], until_h: float = np.inf) -> None:
+        """Run until the chunk's last arrival, or further until a time when it is given."""
+        from dispatch.placement import kernels
+
+        if self.options.record:
+            self._record(jobs.arrival_h.size)
+        chunk = kernels.Jobs(jobs.arrival_h, jobs.request, jobs.hours, jobs.job_class, draw)
+        self._counters.whole[kernels.CURSOR] = 0
+        while True:
+            code = kernels.advance(
+                self._fleet,
+                self._targets,
+                self._queues,
+                self._waiting,
+                self._slots,
+                self._counters,
+                chunk,
+                self._rules,
+                until_h,
+            )
+            if code == kernels.CONSUMED:
+                return
+            if code == kernels.MORE_SLOTS:
+                self._slots = _enlarged_slots(self._slots, self._counters)
+            else:
+                self._queues = enlarged_queues(self._queues)
+
+    def _record(self, more: int) -> None:
+        size = self._counters.start.size
+        start, machine = grown(self._counters.start, size + more), self._counters.machine
+        start[size:] = np.nan
+        machine = grown(machine, size + more)
+        machine[size:] = -1
+        self._counters = self._counters._replace(start=start, machine=machine)
+
+    def result(self) -> SimulationResult:
+        """What has been measured so far."""
+        return _result(self.policy, self._counters, self.options)
+
+
+def simulate(
+    machines: Machines,
+    workload: Workload,
+    policy: Policy,
+    rng: np.random.Generator,
+    *,
+    speed: NDArray[np.float64] | None = None,
+    table: DispatchTable | None = None,
+    options: SimulationOptions | None = None,
+) -> SimulationResult:
+    """Run one policy over one workload.
+
+    Parameters
+    ----------
+    rng
+        Gives the workload its own stream and the roulette another, so that policies compared
+        under equal seeds see the same jobs.
+
+    Raises
+    ------
+    ValueError
+        If the policy is unknown, needs a table, or shapes disagree.
+    """
+    options = options or SimulationOptions()
+    speeds = np.ones((machines.count.size, workload.classes)) if speed is None else speed
+    jobs_rng, wheel_rng = rng.spawn(2)
+    simulator = MachineSimulator(machines, np.ascontiguousarray(speeds), policy, table, options)
+    for chunk in workload.chunks(jobs_rng):
+        simulator.feed(chunk, wheel_rng.random(chunk.arrival_h.size))
+    if options.drain_until_h is not None:
+        simulator.feed(_no_jobs(workload.resources), np.empty(0), options.drain_until_h)
+    return simulator.result()
+
+
+def _no_jobs(resources: int) -> JobChunk:
+    empty = np.empty(0)
+    return JobChunk(empty, np.empty((0, resources)), empty, np.empty(0, dtype=np.int32))
+
+
+def _rules(policy: Policy, speed: NDArray[np.float64], options: SimulationOptions) -> Rules:
+    from dispatch.placement import kernels
+
+    return kernels.Rules(
+        policy=POLICIES.index(policy),
+        speed=np.ascontiguousarray(speed, dtype=np.float64),
+        time_weight=float(options.tetris_hours),
+        memory=int(options.memory),
+        warm_up=float(options.warm_up_h),
+        interval=float(options.interval_h),
+        long_wait=float(options.long_wait_h),
+        histogram_low=_HISTOGRAM_LOW_H,
+        histogram_per_decade=float(_PER_DECADE),
+    )
+
+
+def _build_slots(size: int, resources: int) -> Slots:
+    from dispatch.placement import kernels
+
+    return kernels.Slots(
+        request=np.zeros((size, resources)),
+        hours=np.zeros(size),
+        arrival=np.zeros(size),
+        job_class=np.zeros(size, dtype=np.int32),
+        machine=np.zeros(size, dtype=np.int32),
+        next=np.zeros(size, dtype=np.int32),
+        sequence=np.zeros(size, dtype=np.int64),
+        job=np.zeros(size, dtype=np.int64),
+        free=np.arange(size - 1, -1, -1, dtype=np.int32),
+        heap_time=np.zeros(size),
+        heap_slot=np.zeros(size, dtype=np.int32),
+    )
+
+
+def _enlarged_slots(old: Slots, counters: Counters) -> Slots:
+    """Twice the slots; called when none is free."""
+    from dispatch.placement import kernels
+
+    size = old.hours.size
+    arrays = {name: grown(array, 2 * size) for name, array in old._asdict().items()}
+    arrays["free"][:size] = np.arange(2 * size - 1, size - 1, -1)
+    counters.whole[kernels.FREE] = size
+    return kernels.Slots(**arrays)
+
+
+def _build_counters(options: SimulationOptions, classes: int, resources: int) -> Counters:
+    from dispatch.placement import kernels
+
+    end = max(options.horizon_h, options.drain_until_h or 0.0)
+    intervals = int(np.ceil(end / options.interval_h)) + 1
+    return kernels.Counters(
+        whole=np.zeros(kernels.WHOLE_SIZE, dtype=np.int64),
+        real=np.zeros(kernels.REAL_SIZE),
+        used=np.zeros(resources),
+        area_used=np.zeros(resources),
+        class_started=np.zeros(classes, dtype=np.int64),
+        class_wait=np.zeros(classes),
+        interval_started=np.zeros(intervals, dtype=np.int64),
+        interval_wait=np.zeros(intervals),
+        interval_arrived=np.zeros(intervals, dtype=np.int64),
+        interval_waiting=np.zeros(intervals, dtype=np.int64),
+        histogram=np.zeros(_HISTOGRAM_SIZE, dtype=np.int64),
+        start=np.empty(0),
+        machine=np.empty(0, dtype=np.int32),
+    )
+
+
+def _result(policy: Policy, counters: Counters, options: SimulationOptions) -> SimulationResult:
+    from dispatch.placement import kernels
+
+    whole, real = counters.whole, counters.real
+    started = int(whole[kernels.STARTED])
+    count = max(started, 1)
+    measured = max(float(real[kernels.MEASURED]), 1e-300)
+    mean = float(real[kernels.WAIT_SUM]) / count
+    last = int(real[kernels.NOW] / options.interval_h) + 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        class_wait = counters.class_wait / np.maximum(counters.class_started, 1)
+        interval_wait = counters.interval_wait / np.maximum(counters.interval_started, 1)
+    return SimulationResult(
+        policy=policy,
+        arrived=int(whole[kernels.ARRIVED]),
+        started=started,
+        ended=int(whole[kernels.ENDED]),
+        refused=int(whole[kernels.REFUSED]),
+        still_waiting=int(whole[kernels.WAITING]),
+        events=int(whole[kernels.EVENTS]),
+        wait_mean_h=mean,
+        wait_max_h=float(real[kernels.WAIT_MAX]),
+        wait_deviation_h=max(float(real[kernels.WAIT_SQUARES]) / count - mean**2, 0.0) ** 0.5,
+        long_share=int(whole[kernels.LONG]) / count,
+        wait_quantile_h=_quantiles(counters.histogram),
+        running_mean=float(real[kernels.AREA_RUNNING]) / measured,
+        waiting_mean=float(real[kernels.AREA_WAITING]) / measured,
+        used_mean=counters.area_used / measured,
+        class_wait_h=class_wait,
+        interval_h=options.interval_h,
+        interval_wait_h=interval_wait[:last],
+        interval_started=counters.interval_started[:last].copy(),
+        interval_waiting=counters.interval_waiting[:last].copy(),
+        start_h=counters.start.copy(),
+        machine=counters.machine.copy(),
+    )
+
+
+def _quantiles(histogram: NDArray[np.int64]) -> dict[str, float]:
+    """Upper edges of the buckets that hold the quantiles; bucket 0 holds waits of zero."""
+    total = int(histogram.sum())
+    reached = np.cumsum(histogram)
+    found = {}
+    for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
+        bucket = int(np.searchsorted(reached, share * total)) if total else 0
+        edge = _HISTOGRAM_LOW_H * 10 ** (bucket / _PER_DECADE)
+        found[name] = float(edge) if bucket else 0.0
+    return found
