@@ -153,11 +153,11 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     for name in document["names"]:
         table._names.number(name)
     for path in document["paths"]:
-        table._paths.number(path)
+        table._paths.number(_frozen(path))
     for bundle, label in document["kinds"]:
         table._kinds.number((Resources.of(bundle), label))
     for shifts in document["shifts"]:
-        table._shifts.number(tuple(shifts))
+        table._shifts.number(_frozen(shifts))
     table._idle_rows = document["idle_rows"]
     details = MemoryDetails()
     details._kept = document["details"]
@@ -175,3 +175,8 @@ def _fill_column(column: _Column, stored: NDArray[Any]) -> None:
         if name in (wanted.dtype.names or ()):
             wanted[name] = stored[name]
     column.append(wanted, len(wanted))
+
+
+def _frozen(value: Any) -> Any:
+    """Return what was decoded with its lists as the tuples they were."""
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

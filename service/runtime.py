@@ -18,11 +18,13 @@ from typing import Final, TypeAlias
 
 from planner.files import cluster_to_json
 from planner.plan import Plan
+from planner.request import Request
 from rdl.compiler import compile_expression
-from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
+from rdl.expressions import Absolute, AfterSubmission, Atom, Expression, Instant, Offset
+from rdl.resources import CPU, Resources
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, unix_ms
-from service.commands import Answer, Command, Job, Key, Reconfiguration, Rendered
+from service.commands import Admission, Answer, Ask, Command, Job, Key, Reconfiguration, Rendered
 from service.committer import Committer
 from service.config import ServiceConfig
 from service.drafts import context_of
@@ -186,6 +188,7 @@ class Runtime:
             self._replica.replay()
             self._committer.move_to_now()
             self._adopt_offered_cluster()
+            self._warm_up()
         except Exception as failure:
             logger.exception("the Plan could not be replayed")
             self._failure = failure
@@ -221,6 +224,17 @@ class Runtime:
             self._committer.move_to_now()
         except Exception:
             logger.exception("the Plan could not advance")
+
+    def _warm_up(self) -> None:
+        """Plan one step of one thing, so that no client waits for kernels to be compiled."""
+        with self._replica.locked() as plan:
+            resource = next(iter(plan.cluster.resources), CPU)
+            step_ms, submitted_ms = plan.grid.step_ms, self.now_ms()
+            context = context_of(plan, submitted_ms)
+        atom = Atom(Resources.of({resource: 1}), 1, 1, step_ms, step_ms)
+        graph = compile_expression(atom, context)
+        request = Request(self.new_id(), "", "default", submitted_ms, 1.0, 0, graph)
+        self.rehearse(Admission((Ask(atom, None, request, self.config.agent, ""),)))
 
     def _adopt_offered_cluster(self) -> None:
         """Change to the cluster of the file given at this start, unless it was offered before."""
