@@ -122,7 +122,8 @@ def metrics_line(metrics: Mapping[str, Any]) -> str:
         parts.append(f"uniformity {metrics['uniformity']:.3f}")
     if metrics["gap"] is not None:
         parts.append(f"gap {metrics['gap']:.2%}")
-    parts.append(f"{metrics['runtime_ms']:,.1f} ms")
+    if metrics["runtime_ms"] is not None:
+        parts.append(f"{metrics['runtime_ms']:,.1f} ms")
     return " · ".join(parts)
 
 
