@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.pictures.report import MOST_ROWS, comparison_html, table_html
 from service.pictures.paths import PictureError
+from service.pictures.report import MOST_ROWS, comparison_html, table_html
 from service.pictures.skyline import skyline_svg, write_skyline
 from service.pictures.skyline_data import COLUMNS, LAYERS, skyline_data
 
