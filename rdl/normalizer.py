@@ -31,7 +31,7 @@ from rdl.expressions import (
 from rdl.fitting import Room, fit
 from rdl.grid_numbers import gap_steps, numbers_of, rounding_note
 from rdl.parts import Part, Trouble, blame, settle
-from rdl.recurrences import Copy, Layout, RecurrenceError, lay_out
+from rdl.recurrences import Copy, Layout, Recurrence, RecurrenceError, lay_out
 from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
@@ -318,7 +318,7 @@ class Normalizer:
         if self._occurrences > limits.max_occurrences:
             self._stop(every, path, f"more than {limits.max_occurrences} occurrences")
         if every.same_offset:
-            part = self._shifted(every, path, scope, laid.copies[0], laid.own_shifts)
+            part = self._shifted(every, path, scope, laid)
         else:
             part = self._unrolled(every, path, scope, laid.copies)
         if part is not None and laid.endless:
@@ -340,14 +340,13 @@ class Normalizer:
             self._fit(part, inside, every.of, path)
         return part
 
-    def _shifted(
-        self, every: Every, path: str, scope: Scope, copy: Copy, own: tuple[int, ...]
-    ) -> Part | None:
-        child = self._occurrence(every, f"{_child(path, 0)}@0", scope, copy, own[-1])
+    def _shifted(self, every: Every, path: str, scope: Scope, laid: Recurrence) -> Part | None:
+        own = laid.own_shifts
+        child = self._occurrence(every, f"{_child(path, 0)}@0", scope, laid.copies[0], own[-1])
         if child is None:
             return None
         part = Part(EVERY, every, path, scope.start, scope.end, last_shift=own[-1])
-        if len(own) == 1:
+        if len(own) == 1 and not laid.endless:  # an endless one will have more as the plan rolls
             return self._stands_for(child, part)
         part.shifts = self._shifts_of(own)
         part.children.append(child)

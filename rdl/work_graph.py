@@ -9,7 +9,7 @@ Invariants: `parent[v] > v` for all but the root; the children of a group stand 
 two children of one parent; windows are in steps on `grid`, half-open.
 
 Folding: `order(order)`, `all(all)`, `any(any)` and single children leave one group; windows leave
-none. An `every` with one occurrence leaves its child. A void leaves nothing.
+none. An `every` with one occurrence leaves its child, unless it is endless. A void leaves nothing.
 """
 
 from __future__ import annotations

@@ -19,8 +19,11 @@ from rdl.resources import Resources
 from rdl.satisfaction import check
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
+    ATOM,
     BUNDLE,
     END,
+    EVERY,
+    KIND,
     LAST_SHIFT,
     LEASE,
     MAX_HEIGHT,
@@ -124,6 +127,16 @@ def test_an_endless_recurrence_takes_the_whole_periods_before_the_horizon() -> N
 
     assert _shifts(graph, 0) == [0, 24, 48]
     assert graph.endless == 24
+
+
+def test_an_endless_recurrence_stays_one_where_one_period_fits() -> None:
+    """As the plan rolls it will have more occurrences, so its vertex and its ``@0`` remain."""
+    graph = compile_source(
+        "every(24h, atom(<1 cpu>, 1, 2, 1h, 4h))", CompileContext(TimeGrid(HOUR, 30))
+    )
+
+    assert graph.vertices[:, KIND].tolist() == [ATOM, EVERY]
+    assert (_shifts(graph, 0), occurrence_path(graph, 0, 0), graph.endless) == ([0], "0@0", 24)
 
 
 def test_two_endless_recurrences_repeat_together() -> None:
