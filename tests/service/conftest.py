@@ -1,0 +1,102 @@
+"""A service on a temporary database and a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from service.app import create_app
+from service.clock import ManualClock
+from service.config import ServiceConfig
+from service.runtime import Runtime, open_runtime
+
+#: Ten one-core machines, minutes, four hours.
+CLUSTER = """
+step = "60s"
+horizon = "4h"
+
+[[machines]]
+name = "plain"
+count = 10
+resources = { cpu = 1, memory = "4 GiB" }
+"""
+
+
+@dataclass(slots=True)
+class Service:
+    """One server process, in this one."""
+
+    app: Flask
+    client: FlaskClient
+    runtime: Runtime
+    clock: ManualClock
+
+    def reserve(self, id_: str, rdl: object = "atom(<1 cpu>, 1, 10, 60, 600)", **more: Any) -> Any:
+        """Ask for a reservation that must be granted; return the answer's body."""
+        answer = self.ask(id_, rdl, **more)
+        assert answer.status_code == 201, answer.get_data(as_text=True)
+        return answer.get_json()
+
+    def ask(
+        self,
+        id_: str,
+        rdl: object = "atom(<1 cpu>, 1, 10, 60, 600)",
+        headers: dict[str, str] | None = None,
+        query: str = "",
+        **more: Any,
+    ) -> TestResponse:
+        """Ask for a reservation."""
+        body = {"id": id_, "rdl": rdl, **more}
+        return self.client.post(f"/v1/reservations{query}", json=body, headers=headers)
+
+
+#: Opens another process's service on the same database.
+Open = Callable[..., Service]
+
+
+@pytest.fixture
+def cluster_file(tmp_path: Path) -> Path:
+    """Return a cluster file; a test may write another text into it."""
+    path = tmp_path / "cluster.toml"
+    path.write_text(CLUSTER)
+    return path
+
+
+@pytest.fixture
+def open_service(tmp_path: Path, cluster_file: Path) -> Iterator[Open]:
+    """Return a function that opens services on one database; all are closed at the end."""
+    opened: list[Service] = []
+    clock = ManualClock()
+
+    def open_one(**settings: Any) -> Service:
+        given: dict[str, Any] = {
+            "database": f"sqlite:///{tmp_path / 'agenda.db'}",
+            "cluster": cluster_file,
+            "agent": "gree",
+            "plan_timeout_s": 120.0,
+            **settings,
+        }
+        config = ServiceConfig(**given)
+        runtime = open_runtime(config, clock)
+        app = create_app(config, runtime)
+        service = Service(app, app.test_client(), runtime, clock)
+        opened.append(service)
+        runtime.wait_ready(300)
+        return service
+
+    yield open_one
+    for service in opened:
+        service.runtime.close()
+
+
+@pytest.fixture
+def service(open_service: Open) -> Service:
+    """Return a service with an empty Plan."""
+    return open_service()
