@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -263,8 +262,7 @@ class Atom(NamedTuple):
     hi: int
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _borrowed(typing: Any, array: Any) -> Any:
+def _without_owner(typing: Any, array: Any) -> Any:
     """Return the array without its owner, which the caller of the kernel keeps alive.
 
     Tuples of owned arrays cost an atomic count for each array at each inner call: about as much
@@ -273,11 +271,14 @@ def _borrowed(typing: Any, array: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, values[0])
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        view.parent = cgutils.get_null_value(view.parent.type)
+        view.meminfo = view.meminfo.type(None)  # a null pointer
+        view.parent = view.parent.type(None)
         return view._getvalue()  # noqa: SLF001
 
     return array(array), generate
+
+
+_borrowed: Any = intrinsic(_without_owner)
 
 
 # ---- what is free -------------------------------------------------------------------------------

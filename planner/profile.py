@@ -76,7 +76,9 @@ def profile_of(free: I64, segments: I64, demands: Sequence[Demand]) -> kernels.P
         demand_first=first,
         demand_rows=np.array(rows, dtype=np.int64),
         demand_amounts=np.array(amounts, dtype=np.int64),
-        fit=np.array([demand.fit for demand in demands], dtype=np.int64).reshape(len(demands), -1),
+        fit=np.array([demand.fit for demand in demands], dtype=np.int64).reshape(
+            len(demands), len(segments) - 1
+        ),
     )
 
 
