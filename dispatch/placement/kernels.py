@@ -16,9 +16,13 @@ Two indexes keep a dispatch from looking at every machine:
   (target minus running), so that machines are met in order of score, then index.
 """
 
+# Elements of arrays have no type of their own for mypy.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit, types
@@ -49,8 +53,7 @@ REAL_SIZE = 7
 # What `advance` returns.
 CONSUMED, MORE_SLOTS, MORE_QUEUE = 0, 1, 2
 
-_INNER = {"cache": True, "_nrt": False, "no_cpython_wrapper": True}
-_OUTER = {"cache": True, "_nrt": False}
+_Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 _FIRST_LOOKS, _MORE_LOOKS = 8, 96
 
 
@@ -90,7 +93,7 @@ class Targets(NamedTuple):
     bits: Words  # one bit a machine, by configuration, class, score
     base: Longs  # (J, K) first word
     words: Longs  # (J,) words of one score
-    count: Ints  # (J, K, SCORES)
+    holders: Ints  # (J, K, SCORES) machines of each score
     sample: Longs  # (1,) machines looked at in a configuration; 0 is all
     tried: NDArray[np.bool_]  # (J,) configurations that the wheel has met for this job
     done: NDArray[np.bool_]  # (K,) classes of which nothing fits the machine being filled
@@ -171,20 +174,35 @@ class Rules(NamedTuple):
     histogram_per_decade: float
 
 
-@intrinsic
-def _trailing_zeros(context, word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ARG001
-    """Index of the lowest set bit of a word that is not zero."""
+def _inner(kernel: _Kernel) -> _Kernel:
+    """Compile a kernel that only kernels call."""
+    compiled: _Kernel = njit(cache=True, _nrt=False, no_cpython_wrapper=True)(kernel)  # type: ignore[call-overload]
+    return compiled
 
-    def build(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ARG001
+
+def _entry(kernel: _Kernel) -> _Kernel:
+    """Compile a kernel that Python calls."""
+    compiled: _Kernel = njit(cache=True, _nrt=False)(kernel)  # type: ignore[call-overload]
+    return compiled
+
+
+def _lowest_bit(context, word):  # type: ignore[no-untyped-def]
+    """Typing and code of `_trailing_zeros`, as numba's intrinsics are given."""
+
+    def build(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
     return types.uint64(types.uint64), build
 
 
+# Index of the lowest set bit of a word that is not zero.
+_trailing_zeros: Callable[[np.uint64], np.uint64] = intrinsic(_lowest_bit)  # type: ignore[assignment]
+
+
 # --- forests -------------------------------------------------------------------------------------
 
 
-@njit(**_INNER)
+@_inner
 def forest_set(forest: Forest, group: int, place: int) -> None:
     """Set one leaf to `forest.values` and repair the blocks above it."""
     values = forest.values
@@ -234,7 +252,7 @@ def forest_set(forest: Forest, group: int, place: int) -> None:
         child = parent
 
 
-@njit(**_INNER)
+@_inner
 def forest_next(forest: Forest, group: int, place: int) -> int:
     """First leaf at or after `place` that has `forest.wanted` within the tolerance, or NONE."""
     wanted = forest.wanted
@@ -270,7 +288,7 @@ def forest_next(forest: Forest, group: int, place: int) -> int:
             place //= FAN
 
 
-@njit(**_OUTER)
+@_entry
 def forest_rebuild(forest: Forest) -> None:
     """Compute every block from the leaves."""
     columns = forest.leaf.shape[1]
@@ -293,7 +311,7 @@ def forest_rebuild(forest: Forest) -> None:
 # --- machines ------------------------------------------------------------------------------------
 
 
-@njit(**_INNER)
+@_inner
 def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
     """Whether a machine is open and has room for a request."""
     if fleet.closed[machine]:
@@ -304,7 +322,7 @@ def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
     return True
 
 
-@njit(**_INNER)
+@_inner
 def holds_empty(fleet: Fleet, group: int, request: Floats) -> bool:
     """Whether an empty machine of the configuration has room for a request."""
     if fleet.room.level_size[group, 0] == 0:
@@ -316,7 +334,7 @@ def holds_empty(fleet: Fleet, group: int, request: Floats) -> bool:
     return True
 
 
-@njit(**_INNER)
+@_inner
 def offer(fleet: Fleet, machine: int) -> None:
     """Tell the forest what is left of a machine; a closed one offers nothing."""
     size = fleet.left.shape[1]
@@ -334,7 +352,7 @@ def offer(fleet: Fleet, machine: int) -> None:
     forest_set(fleet.room, group, machine - fleet.room.base[group])
 
 
-@njit(**_INNER)
+@_inner
 def want_room(fleet: Fleet, group: int, request: Floats) -> None:
     """Look for a request: its smallest part of a machine comes last."""
     size = request.size
@@ -348,7 +366,7 @@ def want_room(fleet: Fleet, group: int, request: Floats) -> None:
     wanted[size] = min(smallest, 1.0)
 
 
-@njit(**_INNER)
+@_inner
 def first_fit_in(fleet: Fleet, group: int, request: Floats) -> int:
     """Lowest machine of a configuration that fits, or NONE."""
     if fleet.room.level_size[group, 0] == 0:
@@ -358,7 +376,7 @@ def first_fit_in(fleet: Fleet, group: int, request: Floats) -> int:
     return NONE if place == NONE else fleet.room.base[group] + place
 
 
-@njit(**_INNER)
+@_inner
 def occupy(fleet: Fleet, machine: int, request: Floats) -> None:
     """Take a request from a machine."""
     for r in range(request.size):
@@ -367,7 +385,7 @@ def occupy(fleet: Fleet, machine: int, request: Floats) -> None:
     offer(fleet, machine)
 
 
-@njit(**_INNER)
+@_inner
 def release(fleet: Fleet, machine: int, request: Floats) -> None:
     """Give a request back; an empty machine is whole again, so that rounding does not add up."""
     fleet.running[machine] -= 1
@@ -382,31 +400,31 @@ def release(fleet: Fleet, machine: int, request: Floats) -> None:
 # --- LoTES ---------------------------------------------------------------------------------------
 
 
-@njit(**_INNER)
+@_inner
 def score(targets: Targets, machine: int, k: int) -> int:
     """N_ijk - kappa_jk."""
     return targets.bins[targets.bin_of[machine], k] - targets.running[machine, k]
 
 
-@njit(**_INNER)
+@_inner
 def _bucket(targets: Targets, group: int, k: int, value: int) -> int:
     """Scores from the best possible downwards; the last bucket holds all that are lower."""
     return min(targets.best[group, k] - value, SCORES - 1)
 
 
-@njit(**_INNER)
+@_inner
 def _mark(targets: Targets, group: int, k: int, bucket: int, place: int, held: bool) -> None:
     word = targets.base[group, k] + bucket * targets.words[group] + place // 64
     bit = np.uint64(1) << np.uint64(place % 64)
     if held:
         targets.bits[word] |= bit
-        targets.count[group, k, bucket] += 1
+        targets.holders[group, k, bucket] += 1
     else:
         targets.bits[word] &= ~bit
-        targets.count[group, k, bucket] -= 1
+        targets.holders[group, k, bucket] -= 1
 
 
-@njit(**_INNER)
+@_inner
 def count_job(fleet: Fleet, targets: Targets, machine: int, k: int, change: int) -> None:
     """A job of class k started (+1) or ended (-1) on a machine."""
     group = fleet.configuration[machine]
@@ -419,11 +437,11 @@ def count_job(fleet: Fleet, targets: Targets, machine: int, k: int, change: int)
         _mark(targets, group, k, after, place, True)
 
 
-@njit(**_OUTER)
+@_entry
 def index_scores(fleet: Fleet, targets: Targets) -> None:
     """Fill the bit sets from scratch."""
     targets.bits[:] = 0
-    targets.count[:] = 0
+    targets.holders[:] = 0
     for machine in range(fleet.configuration.size):
         group = fleet.configuration[machine]
         for k in range(targets.running.shape[1]):
@@ -431,7 +449,7 @@ def index_scores(fleet: Fleet, targets: Targets) -> None:
             _mark(targets, group, k, bucket, machine - fleet.room.base[group], True)
 
 
-@njit(**_INNER)
+@_inner
 def _best_by_score_order(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, most: int
 ) -> tuple[int, bool]:
@@ -439,7 +457,7 @@ def _best_by_score_order(
     looks = 0
     base, words = fleet.room.base[group], targets.words[group]
     for bucket in range(SCORES - 1):
-        seen, total = 0, targets.count[group, k, bucket]
+        seen, total = 0, targets.holders[group, k, bucket]
         if total == 0:
             continue
         first = targets.base[group, k] + bucket * words
@@ -456,10 +474,10 @@ def _best_by_score_order(
                 bits &= bits - np.uint64(1)
             if seen == total:
                 break
-    return NONE, targets.count[group, k, SCORES - 1] == 0
+    return NONE, targets.holders[group, k, SCORES - 1] == 0
 
 
-@njit(**_INNER)
+@_inner
 def _best_by_room(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, first: int
 ) -> int:
@@ -477,7 +495,7 @@ def _best_by_room(
     return best
 
 
-@njit(**_INNER)
+@_inner
 def _next_random(state: np.uint64) -> np.uint64:
     """One step of splitmix64."""
     z = state + np.uint64(0x9E3779B97F4A7C15)
@@ -486,7 +504,7 @@ def _next_random(state: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(**_INNER)
+@_inner
 def _best_of_sample(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, draw: float
 ) -> int:
@@ -504,7 +522,7 @@ def _best_of_sample(
     return best
 
 
-@njit(**_INNER)
+@_inner
 def best_by_score(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, draw: float
 ) -> int:
@@ -526,7 +544,7 @@ def best_by_score(
     return _best_by_room(fleet, targets, group, k, request, first)
 
 
-@njit(**_INNER)
+@_inner
 def choose_lotes(
     fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, draw: float
 ) -> int:
@@ -576,7 +594,7 @@ def choose_lotes(
 # --- the rivals ----------------------------------------------------------------------------------
 
 
-@njit(**_INNER)
+@_inner
 def choose_first_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     """Lowest machine that fits."""
     for group in range(fleet.room.base.size):
@@ -588,7 +606,7 @@ def choose_first_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int
     return NONE
 
 
-@njit(**_INNER)
+@_inner
 def choose_tetris(fleet: Fleet, rules: Rules, k: int, request: Floats, hours: float) -> int:
     """Highest r . left - p (r . 1) of the machines that fit; blocks that cannot win are skipped."""
     best, highest = NONE, -np.inf
@@ -628,7 +646,7 @@ def choose_tetris(fleet: Fleet, rules: Rules, k: int, request: Floats, hours: fl
     return best
 
 
-@njit(**_INNER)
+@_inner
 def choose_best_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     """Least room left over, summed as parts of the machine; ties to the lowest."""
     best, least = NONE, np.inf
@@ -649,7 +667,7 @@ def choose_best_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     return best
 
 
-@njit(**_INNER)
+@_inner
 def choose_spread(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     """Fewest jobs, then most memory left; ties to the lowest."""
     best = NONE
@@ -671,7 +689,7 @@ def choose_spread(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     return best
 
 
-@njit(**_INNER)
+@_inner
 def choose(
     fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, hours: float, draw: float
 ) -> int:
@@ -687,10 +705,64 @@ def choose(
     return choose_spread(fleet, rules, k, request)
 
 
+@_entry
+def place_job(
+    fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, hours: float, draw: float
+) -> int:
+    """`choose`, for callers outside the event loop."""
+    return choose(fleet, targets, rules, k, request, hours, draw)
+
+
+@_entry
+def place_job_among(
+    fleet: Fleet,
+    targets: Targets,
+    rules: Rules,
+    k: int,
+    request: Floats,
+    hours: float,
+    draw: float,
+    allowed: NDArray[np.bool_],
+    shut: NDArray[np.bool_],
+) -> int:
+    """`choose` among the allowed machines; the others are closed for the moment."""
+    for machine in range(allowed.size):
+        shut[machine] = not allowed[machine] and not fleet.closed[machine]
+        if shut[machine]:
+            fleet.closed[machine] = True
+            offer(fleet, machine)
+    found = choose(fleet, targets, rules, k, request, hours, draw)
+    for machine in range(allowed.size):
+        if shut[machine]:
+            fleet.closed[machine] = False
+            offer(fleet, machine)
+    return found
+
+
+@_entry
+def change_machine(
+    fleet: Fleet, targets: Targets, rules: Rules, machine: int, k: int, request: Floats, change: int
+) -> None:
+    """A job of class k started (+1) or ended (-1) on a machine."""
+    if change > 0:
+        occupy(fleet, machine, request)
+    else:
+        release(fleet, machine, request)
+    if rules.policy == LOTES:
+        count_job(fleet, targets, machine, k, change)
+
+
+@_entry
+def open_machine(fleet: Fleet, machine: int, is_open: bool) -> None:
+    """Offer a machine to new jobs, or not."""
+    fleet.closed[machine] = not is_open
+    offer(fleet, machine)
+
+
 # --- queues --------------------------------------------------------------------------------------
 
 
-@njit(**_INNER)
+@_inner
 def queue_push(queues: Queues, queue: int, slot: int, request: Floats) -> None:
     """Append a job; the caller has seen to it that there is a position."""
     place = queues.tail[queue]
@@ -702,7 +774,7 @@ def queue_push(queues: Queues, queue: int, slot: int, request: Floats) -> None:
     queues.length[queue] += 1
 
 
-@njit(**_INNER)
+@_inner
 def queue_take(queues: Queues, queue: int, place: int) -> int:
     """Remove the job at a position; returns its slot."""
     for r in range(queues.forest.values.size):
@@ -714,7 +786,7 @@ def queue_take(queues: Queues, queue: int, place: int) -> int:
     return queues.slot[queues.forest.base[queue] + place]
 
 
-@njit(**_INNER)
+@_inner
 def queue_compact(queues: Queues, queue: int) -> None:
     """Close the gaps that taken jobs left."""
     base = queues.forest.base[queue]
@@ -733,7 +805,7 @@ def queue_compact(queues: Queues, queue: int) -> None:
     forest_rebuild(queues.forest)
 
 
-@njit(**_INNER)
+@_inner
 def queue_has_room(queues: Queues, queue: int) -> bool:
     """Whether a job can be appended, after closing gaps if at least half are gaps."""
     size = queues.forest.level_size[queue, 0]
@@ -742,14 +814,14 @@ def queue_has_room(queues: Queues, queue: int) -> bool:
     return queues.tail[queue] < size
 
 
-@njit(**_INNER)
+@_inner
 def want_jobs(fleet: Fleet, queues: Queues, machine: int) -> None:
     """Look for jobs that fit what is left of a machine."""
     for r in range(queues.forest.wanted.size):
         queues.forest.wanted[r] = -fleet.left[machine, r]
 
 
-@njit(**_INNER)
+@_inner
 def next_lotes(
     fleet: Fleet, targets: Targets, queues: Queues, slots: Slots, rules: Rules, machine: int
 ) -> tuple[int, int]:
@@ -782,7 +854,7 @@ def next_lotes(
     return next_fifo(fleet, queues, slots, rules, machine, classes)
 
 
-@njit(**_INNER)
+@_inner
 def next_fifo(
     fleet: Fleet, queues: Queues, slots: Slots, rules: Rules, machine: int, queue: int
 ) -> tuple[int, int]:
@@ -798,7 +870,7 @@ def next_fifo(
     return NONE, NONE
 
 
-@njit(**_INNER)
+@_inner
 def next_tetris(
     fleet: Fleet, queues: Queues, slots: Slots, rules: Rules, machine: int
 ) -> tuple[int, int]:
@@ -822,7 +894,7 @@ def next_tetris(
     return (NONE, NONE) if best == NONE else (0, best)
 
 
-@njit(**_INNER)
+@_inner
 def shortest_queue(
     fleet: Fleet, waiting: MachineQueues, rules: Rules, k: int, request: Floats
 ) -> int:
@@ -838,7 +910,7 @@ def shortest_queue(
     return best
 
 
-@njit(**_INNER)
+@_inner
 def forest_next_best(forest: Forest, group: int) -> int:
     """First leaf that holds the largest first component."""
     level = forest.top[group]
@@ -852,7 +924,7 @@ def forest_next_best(forest: Forest, group: int) -> int:
 # --- the event loop ------------------------------------------------------------------------------
 
 
-@njit(**_INNER)
+@_inner
 def _earlier(slots: Slots, a: int, b: int) -> bool:
     """Heap order: time, then the order in which the jobs started."""
     if slots.heap_time[a] != slots.heap_time[b]:
@@ -860,14 +932,14 @@ def _earlier(slots: Slots, a: int, b: int) -> bool:
     return slots.sequence[slots.heap_slot[a]] < slots.sequence[slots.heap_slot[b]]
 
 
-@njit(**_INNER)
+@_inner
 def _swap(slots: Slots, a: int, b: int) -> None:
     time, slot = slots.heap_time[a], slots.heap_slot[a]
     slots.heap_time[a], slots.heap_slot[a] = slots.heap_time[b], slots.heap_slot[b]
     slots.heap_time[b], slots.heap_slot[b] = time, slot
 
 
-@njit(**_INNER)
+@_inner
 def heap_push(slots: Slots, whole: Longs, time: float, slot: int) -> None:
     """Add the end of a job."""
     at = whole[HEAP]
@@ -881,7 +953,7 @@ def heap_push(slots: Slots, whole: Longs, time: float, slot: int) -> None:
         at = parent
 
 
-@njit(**_INNER)
+@_inner
 def heap_pop(slots: Slots, whole: Longs) -> int:
     """Remove the earliest end; returns its slot."""
     slot = slots.heap_slot[0]
@@ -903,7 +975,7 @@ def heap_pop(slots: Slots, whole: Longs) -> int:
         at = least
 
 
-@njit(**_INNER)
+@_inner
 def _measure_start(counters: Counters, rules: Rules, now: float, wait: float, k: int) -> None:
     """Count a start where it happens: the wait belongs to the interval of the start."""
     whole, real = counters.whole, counters.real
@@ -927,7 +999,7 @@ def _measure_start(counters: Counters, rules: Rules, now: float, wait: float, k:
     counters.histogram[min(bucket, counters.histogram.size - 1)] += 1
 
 
-@njit(**_INNER)
+@_inner
 def _start(
     fleet: Fleet,
     targets: Targets,
@@ -958,7 +1030,7 @@ def _start(
         counters.machine[slots.job[slot]] = machine
 
 
-@njit(**_INNER)
+@_inner
 def _enqueue_at_machine(
     fleet: Fleet, waiting: MachineQueues, slots: Slots, slot: int, machine: int
 ) -> None:
@@ -974,14 +1046,14 @@ def _enqueue_at_machine(
     _lengthen(fleet, waiting, machine, 1)
 
 
-@njit(**_INNER)
+@_inner
 def _lengthen(fleet: Fleet, waiting: MachineQueues, machine: int, change: int) -> None:
     group = fleet.configuration[machine]
     waiting.forest.values[0] = waiting.forest.leaf[machine, 0] - change
     forest_set(waiting.forest, group, machine - waiting.forest.base[group])
 
 
-@njit(**_INNER)
+@_inner
 def _refill_greedy(
     fleet: Fleet,
     targets: Targets,
@@ -1005,7 +1077,7 @@ def _refill_greedy(
         _start(fleet, targets, slots, counters, rules, slot, machine)
 
 
-@njit(**_INNER)
+@_inner
 def _refill(
     fleet: Fleet,
     targets: Targets,
@@ -1030,7 +1102,7 @@ def _refill(
         _start(fleet, targets, slots, counters, rules, slot, machine)
 
 
-@njit(**_INNER)
+@_inner
 def is_stray(fleet: Fleet, targets: Targets, k: int, request: Floats) -> bool:
     """Whether no configuration that takes the class from its queue could ever hold the job."""
     for group in range(fleet.room.base.size):
@@ -1039,7 +1111,7 @@ def is_stray(fleet: Fleet, targets: Targets, k: int, request: Floats) -> bool:
     return True
 
 
-@njit(**_INNER)
+@_inner
 def is_holdable(fleet: Fleet, rules: Rules, k: int, request: Floats) -> bool:
     """Whether any machine could ever run the job."""
     for group in range(fleet.room.base.size):
@@ -1048,7 +1120,7 @@ def is_holdable(fleet: Fleet, rules: Rules, k: int, request: Floats) -> bool:
     return False
 
 
-@njit(**_INNER)
+@_inner
 def _advance_clock(counters: Counters, rules: Rules, time: float) -> None:
     """Add up what ran, waited and was used until `time`."""
     real = counters.real
@@ -1063,7 +1135,7 @@ def _advance_clock(counters: Counters, rules: Rules, time: float) -> None:
     real[NOW] = time
 
 
-@njit(**_INNER)
+@_inner
 def _queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
     if rules.policy != LOTES:
         return 0
@@ -1072,7 +1144,7 @@ def _queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Flo
     return k
 
 
-@njit(**_INNER)
+@_inner
 def _admit(slots: Slots, counters: Counters, jobs: Jobs, job: int) -> int:
     """Give an arriving job a slot."""
     whole = counters.whole
@@ -1088,7 +1160,7 @@ def _admit(slots: Slots, counters: Counters, jobs: Jobs, job: int) -> int:
     return slot
 
 
-@njit(**_INNER)
+@_inner
 def _arrive(
     fleet: Fleet,
     targets: Targets,
@@ -1125,7 +1197,7 @@ def _arrive(
     counters.interval_waiting[interval] = max(counters.interval_waiting[interval], whole[WAITING])
 
 
-@njit(**_INNER)
+@_inner
 def _end(
     fleet: Fleet,
     targets: Targets,
@@ -1154,7 +1226,7 @@ def _end(
         _refill(fleet, targets, queues, slots, counters, rules, machine)
 
 
-@njit(**_OUTER)
+@_entry
 def advance(
     fleet: Fleet,
     targets: Targets,

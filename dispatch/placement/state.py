@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from lp.lotes.dispatch_table import DispatchTable
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels import Fleet, Forest, MachineQueues, Queues, Targets
+    from dispatch.placement.kernels import Fleet, Forest, MachineQueues, Queues, Rules, Targets
+
+HISTOGRAM_LOW_H = 1e-6
+"""Waits up to this share one bucket; above it buckets grow by a constant factor."""
+
+HISTOGRAM_PER_DECADE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ def build_targets(
         bits=np.zeros(int(per_class.sum()), dtype=np.uint64),
         base=base.astype(np.int64),
         words=words.astype(np.int64),
-        count=np.zeros((groups, classes, kernels.SCORES), dtype=np.int32),
+        holders=np.zeros((groups, classes, kernels.SCORES), dtype=np.int32),
         sample=np.array([sample], dtype=np.int64),
         tried=np.zeros(groups, dtype=np.bool_),
         done=np.zeros(classes, dtype=np.bool_),
@@ -140,6 +145,30 @@ def _best_scores(
         if count:
             best[group] = bins[np.unique(bin_of[end - count : end])].max(axis=0)
     return best
+
+
+def build_rules(
+    policy: int,
+    speed: NDArray[np.float64],
+    *,
+    tetris_hours: float = 1.0,
+    memory: int = 1,
+    times: tuple[float, float, float] = (0.0, 1.0, 1.0),
+) -> Rules:
+    """What stays fixed; `times` are warm-up, interval and long wait, which only runs measure."""
+    from dispatch.placement import kernels
+
+    return kernels.Rules(
+        policy=policy,
+        speed=np.ascontiguousarray(speed, dtype=np.float64),
+        time_weight=float(tetris_hours),
+        memory=int(memory),
+        warm_up=float(times[0]),
+        interval=float(times[1]),
+        long_wait=float(times[2]),
+        histogram_low=HISTOGRAM_LOW_H,
+        histogram_per_decade=float(HISTOGRAM_PER_DECADE),
+    )
 
 
 def build_queues(queues: int, capacity: int, resources: int) -> Queues:

@@ -1,18 +1,22 @@
-"""Run a policy over a stream of jobs on machines; one compiled event loop, records that are flat."""
+"""Run a policy over a stream of jobs on machines: one compiled event loop, flat records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch.placement.interface import POLICIES, Policy
 from dispatch.placement.state import (
+    HISTOGRAM_LOW_H,
+    HISTOGRAM_PER_DECADE,
     Machines,
     build_fleet,
     build_machine_queues,
     build_queues,
+    build_rules,
     build_targets,
     enlarged_queues,
     grown,
@@ -21,13 +25,9 @@ from dispatch.simulation.machine_level.workload import JobChunk, Workload
 from lp.lotes.dispatch_table import DispatchTable
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels import Counters, Rules, Slots
+    from dispatch.placement.kernels import Counters, Slots
 
-Policy = Literal["lotes", "greedy", "tetris", "best_fit", "spread"]
-POLICIES: tuple[Policy, ...] = ("lotes", "greedy", "tetris", "best_fit", "spread")
-_HISTOGRAM_LOW_H = 1e-6
-_PER_DECADE = 20
-_HISTOGRAM_SIZE = 2 + 10 * _PER_DECADE
+_HISTOGRAM_SIZE = 2 + 10 * HISTOGRAM_PER_DECADE
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,13 @@ class MachineSimulator:
         self._slots = _build_slots(1024, resources)
         self._counters = _build_counters(self.options, classes, resources)
         self._counters.whole[kernels.FREE] = 1024
-        self._rules = _rules(policy, speed, self.options)
+        self._rules = build_rules(
+            POLICIES.index(policy),
+            speed,
+            tetris_hours=self.options.tetris_hours,
+            memory=self.options.memory,
+            times=(self.options.warm_up_h, self.options.interval_h, self.options.long_wait_h),
+        )
 
     def feed(self, jobs: JobChunk, draw: NDArray[np.float64], until_h: float = np.inf) -> None:
         """Run until the chunk's last arrival, or further until a time when it is given."""
@@ -256,22 +262,6 @@ def simulate(
 def _no_jobs(resources: int) -> JobChunk:
     empty = np.empty(0)
     return JobChunk(empty, np.empty((0, resources)), empty, np.empty(0, dtype=np.int32))
-
-
-def _rules(policy: Policy, speed: NDArray[np.float64], options: SimulationOptions) -> Rules:
-    from dispatch.placement import kernels
-
-    return kernels.Rules(
-        policy=POLICIES.index(policy),
-        speed=np.ascontiguousarray(speed, dtype=np.float64),
-        time_weight=float(options.tetris_hours),
-        memory=int(options.memory),
-        warm_up=float(options.warm_up_h),
-        interval=float(options.interval_h),
-        long_wait=float(options.long_wait_h),
-        histogram_low=_HISTOGRAM_LOW_H,
-        histogram_per_decade=float(_PER_DECADE),
-    )
 
 
 def _build_slots(size: int, resources: int) -> Slots:
@@ -370,6 +360,6 @@ def _quantiles(histogram: NDArray[np.int64]) -> dict[str, float]:
     found = {}
     for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
         bucket = int(np.searchsorted(reached, share * total)) if total else 0
-        edge = _HISTOGRAM_LOW_H * 10 ** (bucket / _PER_DECADE)
+        edge = HISTOGRAM_LOW_H * 10 ** (bucket / HISTOGRAM_PER_DECADE)
         found[name] = float(edge) if bucket else 0.0
     return found
