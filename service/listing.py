@@ -140,11 +140,16 @@ def _matches(plan: Plan, number: int, wanted: Filter) -> bool:
         return False
     if wanted.state not in (None, table.state(number).value):
         return False
+    if wanted.start_ms is None and wanted.end_ms is None:
+        return True
     meta = table.meta[number]
+    begin, finish = int(meta["begin"]), int(meta["finish"])
     step_ms = plan.grid.step_ms
-    if wanted.start_ms is not None and int(meta["finish"]) * step_ms <= wanted.start_ms:
-        return False
-    return wanted.end_ms is None or int(meta["begin"]) * step_ms < wanted.end_ms
+    return (
+        begin < finish
+        and (wanted.start_ms is None or finish * step_ms > wanted.start_ms)
+        and (wanted.end_ms is None or begin * step_ms < wanted.end_ms)
+    )
 
 
 def _refusal_matches(refusal: Refusal, wanted: Filter) -> bool:
