@@ -11,6 +11,7 @@ tests/rdl/test_shapes.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 
@@ -58,11 +59,11 @@ def greatest_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> 
     length = -(-wanted // high)
     if length > 2 * lease:
         return multiple * high * (length - 1)
-    # Unreachable and below 2 g l or just above a full block: the fullest block that is smaller.
-    tallest = min(high, wanted // lease)
-    return multiple * max(
-        m * min(2 * lease - 1, wanted // m) for m in range(low, tallest + 1) if wanted // m >= lease
-    )
+    # Unreachable and below 2 g l, or just above a full block: the fullest block that is smaller.
+    highest, longest = min(high, wanted // lease), min(2 * lease - 1, wanted // low)
+    if highest - low < longest - lease:
+        return multiple * max(m * min(longest, wanted // m) for m in range(low, highest + 1))
+    return multiple * max(d * min(highest, wanted // d) for d in range(lease, longest + 1))
 
 
 def is_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> bool:
@@ -154,24 +155,32 @@ def _least(g: int, h: int, lease: int, work: int) -> int:
         # A block of d >= 2l, as short as it may be; nothing shorter is as full.
         return max(work, g * max(2 * lease, -(-work // h)))
     best = 2 * g * lease
-    # With m at its highest the work is at least m l, and grows with the length while m <= 2g; so
-    # the shortest block that can be filled is the one to try. From (w/l - g)^2 > 2g on, some m
-    # takes w itself, so this ends after about sqrt(2g) values of m.
-    for m in range(min(h, max(g, work // lease)), g - 1, -1):
-        best = min(best, _block_at(g, m, lease, work))
+    for m, length in _blocks(g, h, lease, work):
+        best = min(best, max(work, _floor(g, m, lease, length)))
         if best == work:
-            return best
+            break
     above = max(g, work // lease) + 1
-    if above <= h:
-        best = min(best, _block_at(g, above, lease, work))
-    return best
+    return min(best, above * lease) if above <= h else best
 
 
-def _block_at(g: int, m: int, lease: int, work: int) -> int:
-    length = max(lease, -(-work // m))
-    if length >= 2 * lease:
-        return 2 * g * lease
-    return max(work, _floor(g, m, lease, length))
+def _blocks(g: int, h: int, lease: int, work: int) -> Iterator[tuple[int, int]]:
+    """Yield (height at its highest, length < 2l), shortest first, of blocks that may hold `work`.
+
+    A block must be as full as `work`, m d >= work, and no fuller than its leases allow, m l <= work
+    (or g l). Its least work grows with m and, up to m = 2g, with d; so for each m the shortest d
+    will do, and for each d the lowest m: the fewer are listed. Some block takes `work` itself as
+    soon as (work / l - g)^2 > 2g, so callers stop after about sqrt(2 min(g, l)) of them.
+    """
+    longest = min(2 * lease - 1, -(-work // g)) if work > g * lease else lease
+    if lease < g:
+        for length in range(max(lease, -(-work // h)), longest + 1):
+            yield max(g, -(-work // length)), length
+    else:
+        for m in range(min(h, max(g, work // lease)), g - 1, -1):
+            length = max(lease, -(-work // m))
+            if length >= 2 * lease:
+                return
+            yield m, length
 
 
 def _shortest(g: int, h: int, lease: int, work: int) -> tuple[int, int]:
@@ -180,10 +189,7 @@ def _shortest(g: int, h: int, lease: int, work: int) -> tuple[int, int]:
         return work // g, g
     length = -(-work // h)
     if length < 2 * lease:
-        for m in range(min(h, work // lease), g - 1, -1):
-            length = max(lease, -(-work // m))
-            if length >= 2 * lease:
-                break
+        for m, length in _blocks(g, h, lease, work):
             if _floor(g, m, lease, length) <= work:
                 return length, m
         length = 2 * lease
