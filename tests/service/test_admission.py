@@ -16,9 +16,7 @@ class TestAdmission:
         assert answer.status_code == 201
         assert answer.headers["ETag"] == '"1"'
         assert answer.headers["Location"] == "/v1/reservations/r1"
-        assert body["atoms"] == [
-            {"path": "0", "bundle": {"cpu": 1}, "allocation": [[0, 3600, 10]]}
-        ]
+        assert body["atoms"] == [{"path": "0", "bundle": {"cpu": 1}, "allocation": [[0, 3600, 10]]}]
         asked = {key: body[key] for key in ("tenant", "queue", "weight", "priority", "state")}
         assert asked == {
             "tenant": "ads",
@@ -201,8 +199,7 @@ class TestIdempotency:
         batch = [{"id": "a", "rdl": "atom(<1 cpu>,1,1,60,60)"}, {"id": "b", "rdl": "nonsense("}]
 
         answers = [
-            service.client.post("/v1/reservations:batch", json=batch, headers=key)
-            for _ in range(2)
+            service.client.post("/v1/reservations:batch", json=batch, headers=key) for _ in range(2)
         ]
 
         assert answers[0].get_data() == answers[1].get_data()
