@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from service.cli.output import JSON, TABLE, format_option, print_json
 from service.cli.trouble import Trouble, tells_trouble
 
 if TYPE_CHECKING:
-    from rdl.compiler import CompileContext
+    from rdl.compile_context import CompileContext
     from rdl.errors import RdlError
     from rdl.expressions import Expression
     from rdl.work_graph import WorkGraph
@@ -33,15 +33,18 @@ class _Where:
     cluster: Path | None
     step_ms: int
     horizon_ms: int
+    origin: str | None
     submitted_ms: int
     exact_work: bool
 
     def context(self) -> CompileContext:
-        from rdl.compiler import CompileContext
+        from rdl.compile_context import CompileContext
+        from rdl.durations import parse_rfc3339
         from rdl.time_grid import TimeGrid
 
         if self.cluster is None:
-            grid = TimeGrid(self.step_ms, max(1, self.horizon_ms // self.step_ms))
+            origin = parse_rfc3339(self.origin) if self.origin else None
+            grid = TimeGrid(self.step_ms, max(1, self.horizon_ms // self.step_ms), origin)
             return CompileContext(grid, self.submitted_ms, exact_work=self.exact_work)
         from planner.files import read_cluster
 
@@ -60,6 +63,7 @@ class _Where:
 @click.option("--cluster", type=READABLE, help="Check against this cluster's grid and machines.")
 @click.option("--step", type=duration, default="60s", show_default=True, help="Without --cluster.")
 @click.option("--horizon", type=duration, default="24h", show_default=True, help="The same.")
+@click.option("--origin", help="The same: RFC 3339 instant of step 0, for instants in FILE.")
 @click.option("--submitted", type=offset, default="0", help="When it is asked for.")
 @click.option("--exact-work", is_flag=True, help="Unreachable work is an error, not rounded up.")
 @format_option(TABLE, JSON)
@@ -69,9 +73,8 @@ def check(
     cluster: Path | None,
     step: int,
     horizon: int,
-    submitted: int,
-    exact_work: bool,
     form: str,
+    **asked: Any,
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
 
@@ -81,7 +84,8 @@ def check(
     from rdl.errors import RdlError
 
     text = _read_text(file)
-    context = _Where(cluster, step, horizon, submitted, exact_work).context()
+    where = _Where(cluster, step, horizon, asked["origin"], asked["submitted"], asked["exact_work"])
+    context = where.context()
     try:
         expression, graph = _compile(text, context)
     except RdlError as error:

@@ -43,7 +43,8 @@ def validate(plan: Path, workload: Path | None, form: str) -> int:
     elif violations:
         more = f" (and {len(violations) - 1:,} more)" if len(violations) > 1 else ""
         first = violations[0]
-        click.echo(f"{plan}: {first.where}: {first.rule}: {first.detail}{more}")
+        whose = f" ({first.reservation})" if first.reservation else ""
+        click.echo(f"{plan}: {first.where}{whose}: {first.rule}: {first.detail}{more}")
     else:
         click.echo(f"valid: {count[0]:,} reservations, {count[1]:,} refusals")
     return ERROR if violations else DONE

@@ -69,7 +69,7 @@ class SkylineData:
     layers
         Largest first, at the bottom of the stack.
     panels
-        At most `PANELS` resources, the most used first.
+        At most `PANELS` resources, the most used first; those that nobody uses are left out.
     refusals
         The refusals of the document, as they stand there.
     codes
@@ -222,7 +222,8 @@ def _panels(
                     used[index] += columns.mean(use[tenant, resource])
         panels.append(Panel(resource, capacity, used))
     panels.sort(key=lambda panel: -float(panel.used.sum() / max(1.0, panel.capacity.sum())))
-    return tuple(panels[:PANELS])
+    used_at_all = [panel for panel in panels if panel.used.any()] or panels
+    return tuple(used_at_all[:PANELS])
 
 
 def _capacity_steps(cluster: Cluster, resource: str, horizon: int) -> NDArray[np.int64]:

@@ -1,0 +1,265 @@
+"""Commands on files: what they print, write and exit with."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli.codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.main import main
+from service.cli.running import running
+
+CLUSTER = """
+step = "1s"
+horizon = "800s"
+
+[[machines]]
+name = "m"
+count = 100
+resources = { cpu = 1 }
+"""
+ORDER = "window(order(atom(<1 cpu>,1,10,240,2400), atom(<1 cpu>,1,20,120,2400)),0,800)"
+TOO_WIDE = "window(atom(<1 cpu>,100,100,800,80000),0,800)"
+MALFORMED = "window(order(atom(<1 cpu>,5,2,240,2400)),0,800)"
+
+
+def agenda(*arguments: object) -> Result:
+    """Run `agenda` in this process; standard output and error are kept apart."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> tuple[Path, Path]:
+    """The cluster and request of files.md, one that then has no room, and a malformed one."""
+    cluster, workload = tmp_path / "cluster.toml", tmp_path / "day.jsonl"
+    cluster.write_text(CLUSTER)
+    lines = [
+        {"id": "r1", "tenant": "ads", "submitted": 0, "rdl": ORDER},
+        {"id": "r2", "tenant": "ml", "submitted": 0, "rdl": TOO_WIDE},
+        {"id": "r3", "tenant": "ml", "submitted": 0, "rdl": MALFORMED},
+    ]
+    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return cluster, workload
+
+
+def test_plan_writes_the_plan_of_files_md(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """GREE puts r1 where the format's page says, and refusals stand with their codes."""
+    out = tmp_path / "plan.json"
+    done = agenda("plan", *day, "--agent", "gree", "--out", out)
+    assert done.exit_code == DONE, done.output
+    plan = json.loads(out.read_text())
+    atoms = plan["reservations"][0]["atoms"]
+    assert [atom["allocation"] for atom in atoms] == [[[440, 680, 10]], [[680, 800, 20]]]
+    assert [refusal["code"] for refusal in plan["refusals"]] == ["capacity", "malformed"]
+    assert agenda("validate", out).exit_code == DONE
+
+
+def test_plan_prints_one_answer_in_three_forms(day: tuple[Path, Path]) -> None:
+    """The table names refusals by code, JSON is the Plan itself, CSV one row a request."""
+    table = agenda("plan", *day, "-o", "table").stdout
+    assert "gree-l" in table
+    assert "1  capacity" in table
+    assert json.loads(agenda("plan", *day, "-o", "json").stdout)["metrics"]["requests"] == 3
+    rows = list(csv.DictReader(io.StringIO(agenda("plan", *day, "-o", "csv").stdout)))
+    assert [(row["id"], row["state"], row["code"]) for row in rows] == [
+        ("r1", "accepted", ""),
+        ("r2", "refused", "capacity"),
+        ("r3", "refused", "malformed"),
+    ]
+
+
+def test_two_runs_differ_in_runtime_alone(day: tuple[Path, Path]) -> None:
+    """The same files and seed give the same Plan."""
+    plans = [json.loads(agenda("plan", *day, "-o", "json").stdout) for _ in range(2)]
+    for plan in plans:
+        plan["metrics"].pop("runtime_ms")
+    assert plans[0] == plans[1]
+
+
+def test_refusals_exit_with_3_only_when_strict(day: tuple[Path, Path]) -> None:
+    """A valid Plan is success whatever it refuses, unless nothing may be refused."""
+    assert agenda("plan", *day).exit_code == DONE
+    assert agenda("plan", *day, "--strict").exit_code == REFUSED
+
+
+def test_a_bad_line_is_told_with_its_number_and_loses_nothing_else(
+    day: tuple[Path, Path],
+) -> None:
+    """What is not a request is reported on standard error; the other lines are planned."""
+    day[1].write_text(day[1].read_text() + '{"id": "r4", "rld": "x"}\n')
+    done = agenda("plan", *day, "-o", "json")
+    assert "line 4" in done.stderr
+    assert json.loads(done.stdout)["metrics"]["requests"] == 3
+
+
+def test_pictures_are_written_beside_the_plan(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """--picture may be given twice; a wrong suffix is an error before planning."""
+    svg, png = tmp_path / "a.svg", tmp_path / "a.png"
+    assert agenda("plan", *day, "--picture", svg, "--picture", png).exit_code == DONE
+    assert "refused  2" in svg.read_text()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    wrong = agenda("plan", *day, "--picture", tmp_path / "a.gif")
+    assert (wrong.exit_code, wrong.stdout) == (ERROR, "")
+    assert "ends in .svg or .png" in wrong.stderr
+
+
+def test_validate_tells_the_first_violation(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """A Plan that over-commits exits with 1 and says where; JSON lists every violation."""
+    out = tmp_path / "plan.json"
+    agenda("plan", *day, "--out", out)
+    plan = json.loads(out.read_text())
+    plan["reservations"][0]["atoms"][0]["allocation"][0][2] += 1000
+    out.write_text(json.dumps(plan))
+    done = agenda("validate", out)
+    assert done.exit_code == ERROR
+    assert done.stdout.startswith(f"{out}: ")
+    listed = json.loads(agenda("validate", out, "-o", "json").stdout)
+    assert "capacity" in {violation["rule"] for violation in listed["violations"]}
+
+
+def test_validate_holds_a_plan_to_what_was_asked(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """With the workload, a request that neither list knows is a violation."""
+    out = tmp_path / "plan.json"
+    agenda("plan", *day, "--out", out)
+    assert agenda("validate", out, "--workload", day[1]).exit_code == DONE
+    more = {"id": "r9", "rdl": ORDER}
+    day[1].write_text(day[1].read_text() + json.dumps(more) + "\n")
+    done = agenda("validate", out, "--workload", day[1])
+    assert done.exit_code == ERROR
+    assert "r9" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\xff"])
+def test_validate_of_what_is_no_plan_is_an_error(tmp_path: Path, text: str) -> None:
+    """Broken JSON and other values are told, not raised."""
+    path = tmp_path / "plan.json"
+    path.write_bytes(text.encode("latin-1"))
+    done = agenda("validate", path)
+    assert done.exit_code == ERROR
+    assert done.stderr.startswith("agenda: ")
+
+
+def test_compare_sets_agents_side_by_side(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """The table, JSON and page have both agents, absolute and relative to gree."""
+    page = tmp_path / "report.html"
+    done = agenda("compare", *day, "--agents", "gree-l,gree", "--html", page)
+    assert done.exit_code == DONE, done.output
+    assert "relative to gree" in done.stdout
+    compared = json.loads(agenda("compare", *day, "--agents", "gree-l,gree", "-o", "json").stdout)
+    assert [run["agent"] for run in compared["agents"]] == ["gree-l", "gree"]
+    assert compared["baseline"] == "gree"
+    assert page.read_text().count("<svg") == 2
+
+
+def test_unknown_agents_are_usage_errors(day: tuple[Path, Path]) -> None:
+    """A name that no agent has exits with 2 and names the nearest."""
+    done = agenda("plan", *day, "--agent", "gre-l")
+    assert done.exit_code == USAGE
+    assert "write gree-l" in done.stderr
+    assert agenda("compare", *day, "--agents", "gree,gree").exit_code == USAGE
+
+
+def test_plan_diff_says_who_moved(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """Two agents' Plans of one day differ in r1 alone; a Plan does not differ from itself."""
+    plans = [tmp_path / f"{agent}.json" for agent in ("gree", "earliest")]
+    for plan in plans:
+        agenda("plan", *day, "--agent", plan.stem, "--out", plan)
+    difference = json.loads(agenda("plan-diff", *plans, "-o", "json").stdout)
+    assert [(one["id"], one["fate"]) for one in difference["requests"]] == [("r1", "moved")]
+    assert "3 the same" in agenda("plan-diff", plans[0], plans[0]).stdout
+
+
+def test_rdl_check_prints_canonical_text_and_notes(tmp_path: Path) -> None:
+    """Text and JSON of a request give the same canonical text; the grid's rounding is noted."""
+    text, value = tmp_path / "a.rdl", tmp_path / "a.json"
+    text.write_text(ORDER.replace("240,2400", "90,2700"))
+    done = agenda("rdl", "check", text)
+    assert done.exit_code == DONE
+    assert "note: 0.0: lease 90s -> 2 steps" in done.stdout
+    checked = json.loads(agenda("rdl", "check", text, "-o", "json").stdout)
+    value.write_text(json.dumps(checked["json"]))
+    assert json.loads(agenda("rdl", "check", value, "-o", "json").stdout) == checked
+
+
+def test_rdl_check_tells_every_problem_with_a_caret(tmp_path: Path) -> None:
+    """Problems go to standard error with line and caret, exit code 1, nothing on output."""
+    path = tmp_path / "a.rdl"
+    path.write_text(MALFORMED)
+    done = agenda("rdl", "check", path)
+    assert (done.exit_code, done.stdout) == (ERROR, "")
+    assert done.stderr == (
+        f"{path}: 1 problem\n"
+        "line 1, column 14: min 5 is more than max 2; write max=5 or more\n"
+        f"    {MALFORMED}\n"
+        f"    {' ' * 13}{'^' * 26}\n"
+    )
+    assert json.loads(agenda("rdl", "check", path, "-o", "json").stdout)["code"] == "malformed"
+
+
+def test_rdl_check_against_a_cluster_knows_its_machines(day: tuple[Path, Path]) -> None:
+    """A bundle that no machine holds is found without a Plan."""
+    path = day[0].parent / "big.rdl"
+    path.write_text("atom(<2 cpu>,1,1,10,10)")
+    assert agenda("rdl", "check", path).exit_code == DONE
+    assert agenda("rdl", "check", path, "--cluster", day[0]).exit_code == ERROR
+
+
+def test_import_to_plan_to_validate(tmp_path: Path) -> None:
+    """A trace becomes a workload and a cluster that plan and validate as they are."""
+    trace = tmp_path / "trace.tsv"
+    trace.write_text("".join(f"j{i}\t{i * 7}\t7\t{i * 10**8}\t{i * 10**7}\t0\n" for i in range(30)))
+    out, cluster, plan = (tmp_path / name for name in ("w.jsonl", "c.toml", "p.json"))
+    done = agenda("import", "swim", trace, "--out", out, "--cluster-out", cluster)
+    assert (done.exit_code, done.stdout) == (DONE, "")
+    assert agenda("import", "swim", trace).stdout == out.read_text()
+    assert agenda("plan", cluster, out, "--out", plan, "--strict").exit_code == DONE
+    assert agenda("validate", plan, "--workload", out).exit_code == DONE
+
+
+def test_yarn_import_plans_on_the_cluster_it_writes(tmp_path: Path) -> None:
+    """Absolute times meet the origin of the cluster written beside them."""
+    stage: dict[str, Any] = {"duration": 60_000, "num-containers": 4, "min-concurrency": 2}
+    stage["capability"] = {"memory": 1024, "vCores": 1}
+    requests = {"reservation-request-interpreter": 1, "reservation-request": [stage]}
+    definition = {"arrival": 1893460000000, "deadline": 1893467200000}
+    body = {
+        "queue": "q",
+        "reservation-definition": {**definition, "reservation-requests": requests},
+    }
+    source, out, cluster = (tmp_path / name for name in ("y.json", "w.jsonl", "c.toml"))
+    source.write_text(json.dumps(body))
+    arguments = ("--out", out, "--cluster-out", cluster, "--machines", 2)
+    assert agenda("import", "yarn", source, *arguments).exit_code == DONE
+    done = agenda("plan", cluster, out, "--strict", "-o", "json")
+    assert done.exit_code == DONE, done.output
+
+
+def test_the_first_interrupt_asks_and_the_second_ends() -> None:
+    """^C during long work keeps the best so far; again, it gives up."""
+    before = signal.getsignal(signal.SIGINT)
+    with running("testing") as run:
+        assert not run.stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert run.stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_time_limit_still_gives_a_valid_plan(tmp_path: Path) -> None:
+    """What was not reached in time is refused with its code, and the Plan is valid."""
+    cluster, workload, out = (tmp_path / name for name in ("c.toml", "w.jsonl", "p.json"))
+    cluster.write_text(CLUSTER)
+    lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,10,10)"} for i in range(3000)]
+    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = agenda("plan", cluster, workload, "--time-limit", "0.001s", "--out", out)
+    assert done.exit_code == DONE
+    assert agenda("validate", out, "--workload", workload).exit_code == DONE
