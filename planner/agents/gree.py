@@ -13,3 +13,6 @@ GREE_PAPER = GreedyAgent("gree-paper", (PAPER,))
 
 #: GREE from the left: everything as early as it can be.
 EARLIEST = GreedyAgent("earliest", (BLOCKS, COMPACT), early=True)
+
+#: The same with the compact shape first: the earliest last step on a flat profile.
+EARLIEST_COMPACT = GreedyAgent("earliest-compact", (COMPACT,), early=True)
