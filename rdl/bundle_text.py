@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Final
 
 from rdl.errors import MALFORMED, Problem, quoted
-from rdl.operators import MAX_RESOURCES, ArgumentError, check_bundle
-from rdl.resources import MEMORY_UNITS, AmountError, Resources, amount_of, canonical_resource
+from rdl.operators import MAX_RESOURCES, UNITS, ArgumentError, check_bundle, check_resource
+from rdl.resources import AmountError, Resources, amount_of, canonical_resource
 
 _COMMENT = re.compile(r"#[^\n]*")
 _AMOUNT = re.compile(
     r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*(?:([A-Za-z]{1,20})\s+)?([A-Za-z][\w.\-/]{0,99})\s*", re.ASCII
 )
-#: Units that, alone after a number, are far more likely a unit than the name of a resource.
-_UNITS: Final = frozenset(MEMORY_UNITS) | {"m"}
 
 
 def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
@@ -60,7 +57,7 @@ def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
 def _amount(piece: str) -> tuple[str, int]:
     """Amount = number [ unit ] resource ."""
     match = _AMOUNT.fullmatch(piece)
-    if match is None or (match[2] is None and match[3] in _UNITS):
+    if match is None or (match[2] is None and match[3] in UNITS):
         shown = quoted(piece.strip())
         if not piece.strip():
             raise ArgumentError("an amount is missing", "write such as 1 cpu or 2 GiB memory")
@@ -73,7 +70,7 @@ def _amount(piece: str) -> tuple[str, int]:
         )
     number, unit, word = match.groups()
     try:
-        name = canonical_resource(word)
+        name = canonical_resource(check_resource(word))
         return name, amount_of(name, Decimal(number), unit or "")
     except AmountError as error:
         message, _, fix = str(error).partition("; ")

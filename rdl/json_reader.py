@@ -68,10 +68,12 @@ class JsonReader:
         if self._depth > self._limits.max_depth:
             self._stop(pointer, f"operators are nested more than {self._limits.max_depth} deep")
         inside = f"{pointer}/{operator}"
-        if operator == "graph":
-            result = self._graph(value["graph"], inside)
-        elif operator in VARIADIC:
+        if operator in VARIADIC:
             result = self._variadic(operator, value, pointer)
+        elif not self._alone(operator, value, pointer):
+            result = None
+        elif operator == "graph":
+            result = self._graph(value["graph"], inside)
         else:
             result = self._fixed(operator, value[operator], inside)
         self._depth -= 1
@@ -93,6 +95,16 @@ class JsonReader:
             return None
         self._report(pointer, "the object is empty", f"write one of {', '.join(ARGUMENTS)}")
         return None
+
+    def _alone(self, operator: str, value: Mapping[Any, Any], pointer: str) -> bool:
+        """Return whether an operator is the one key of its object; report every other."""
+        for key in value:
+            if key != operator:
+                where = f"{pointer}/{escaped(key)}"
+                message = f"unknown key {quoted(str(key))} beside {operator}"
+                fix = f"{operator} stands alone; its keys go inside it"
+                self._report(where, message, fix)
+        return len(value) == 1
 
     def _fixed(self, operator: str, body: object, pointer: str) -> Expression | None:
         """Read ``{"min": 1, ...}``, the value of an operator with named arguments."""

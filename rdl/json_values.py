@@ -14,6 +14,7 @@ from rdl.operators import (
     build_gap,
     check_count,
     check_name,
+    check_resource,
     check_weight,
     check_zone,
 )
@@ -39,7 +40,7 @@ def read_amount(entry: tuple[object, object]) -> tuple[str, int]:
     if isinstance(value, list | tuple | Mapping):
         message = f"{quoted(key)} is a number or a text with a unit, not {kind_of(value)}"
         raise ArgumentError(message, 'write such as 4 or "16 GiB"')
-    read = Resources.from_json({key: value})
+    read = Resources.from_json({check_resource(key): value})
     for name, amount in read.items():
         return name, amount
     return key, 0

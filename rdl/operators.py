@@ -22,12 +22,14 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.resources import Resources
+from rdl.resources import MEMORY_UNITS, Resources
 
 #: The largest count of bundles or times; bundles times steps stay far inside 64 bits.
 MAX_COUNT: Final = 10**9
 #: Different resources in one bundle.
 MAX_RESOURCES: Final = 64
+#: Words that stand between a number and its resource.
+UNITS: Final = frozenset(MEMORY_UNITS) | {"m"}
 _LONGEST_NAME: Final = 200
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+){0,3}")
 
@@ -225,6 +227,17 @@ def check_bundle(bundle: Resources) -> Resources:
     if not bundle:
         raise ArgumentError("the bundle is empty", "write at least one resource: <1 cpu>")
     return bundle
+
+
+def check_resource(name: str) -> str:
+    """Return the name of a resource if it is not that of a unit, else raise ArgumentError.
+
+    ``2 GiB`` would otherwise be two of a resource named GiB.
+    """
+    if name in UNITS:
+        of = "cpu" if name == "m" else "memory"
+        raise ArgumentError(f"{name!r} is a unit of {of}, not a resource", "name the resource")
+    return name
 
 
 def check_zone(value: str) -> str:

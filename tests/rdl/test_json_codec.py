@@ -111,6 +111,24 @@ def _problems(value: object) -> list[str]:
             ],
         ),
         ({"all": [], "gap": 1}, ["/gap: all has no key 'gap'; all stands alone"]),
+        (
+            {"window": {"start": 0, "end": 1, "of": {"all": []}}, "prio": 3},
+            ["/prio: unknown key 'prio' beside window; window stands alone; its keys go inside it"],
+        ),
+        (
+            {"all": [{"graph": {"nodes": {}}, "edges": []}]},
+            [
+                "/all/0/edges: unknown key 'edges' beside graph; "
+                "graph stands alone; its keys go inside it"
+            ],
+        ),
+        (
+            {"void": {"bundle": {"m": 1, "GiB": 2}, "max": 1}},
+            [
+                "/void/bundle/m: 'm' is a unit of cpu, not a resource; name the resource",
+                "/void/bundle/GiB: 'GiB' is a unit of memory, not a resource; name the resource",
+            ],
+        ),
         ({"all": {}}, ["/all: all is a list, not an object; write [e1, e2]"]),
         (
             {"atom": {"bundle": {"cpu": 1}, "min": 1}},
