@@ -311,11 +311,11 @@ def test_sizes_beyond_the_limits(limits: dict[str, int]) -> None:
 def test_recurrences_that_explode_are_refused_quickly(expression: Expression) -> None:
     """Occurrences are counted as they are laid out, and laying out stops at the bound."""
     context = CompileContext(TimeGrid(1000, 10**7))
-    began = time.perf_counter()
+    began = time.process_time()
 
     (problem, *_) = problems(expression, context)
 
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert problem.code == MALFORMED
     assert "more than" in problem.message
 

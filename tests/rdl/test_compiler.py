@@ -318,9 +318,9 @@ def test_a_thousand_stages_compile_in_a_tenth_of_a_second() -> None:
     text = _chain(1000)
     taken = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         graph = compile_source(text, context)
-        taken.append(time.perf_counter() - began)
+        taken.append(time.process_time() - began)
 
     shortest = graph.vertices[:1000, SHORTEST]
     assert np.array_equal(graph.vertices[:1000, START], np.cumsum(shortest) - shortest)

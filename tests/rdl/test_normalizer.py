@@ -12,21 +12,14 @@ from rdl.compiler import CompileContext, compile_expression
 from rdl.errors import MALFORMED, RdlError
 from rdl.expressions import (
     AllOf,
-    AnyOf,
     Atom,
-    Edge,
     Every,
     Expression,
     Gap,
-    Graph,
-    Offset,
     Order,
     Void,
-    Window,
-    children_of,
 )
 from rdl.parser import parse
-from rdl.resources import Resources
 from rdl.satisfaction import check
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
@@ -52,9 +45,17 @@ from rdl.work_graph import (
     occurrence_path,
 )
 from tests.rdl.brute_force import Allocation, Held, holdings, hull, satisfying, span
+from tests.rdl.tiny_expressions import (
+    ATOMS,
+    CPU,
+    HORIZON,
+    atoms,
+    combinations,
+    gaps,
+    trees,
+    windows,
+)
 
-CPU = Resources.of({"cpu": 1000})
-HORIZON = 6
 MOST_COMBINATIONS = 2_500
 
 #: What each vertex holds in one way to satisfy a WorkGraph: (atom, held) of occurrence 0.
@@ -130,84 +131,11 @@ def _compiled(expression: Expression, horizon: int = HORIZON) -> set[Allocation]
     return {_allocation(graph, way) for way in _ways(graph, len(graph.vertices) - 1)}
 
 
-_ATOMS = [
-    Atom(CPU, g, h, lease, work, multiple)
-    for g, h, lease, multiple in [(1, 1, 1, 1), (1, 2, 1, 1), (1, 2, 2, 1), (2, 2, 2, 2)]
-    for work in (1, 2, 3, 4, 5)
-    if work in holdings(g, h, multiple, lease, HORIZON)
-    and len(holdings(g, h, multiple, lease, HORIZON)[work]) <= 50
-]
-atoms = st.sampled_from(_ATOMS)
-gaps = st.one_of(
-    st.none(),
-    st.builds(Gap, st.integers(0, 2), st.none()),
-    st.tuples(st.integers(0, 2), st.integers(0, 2)).map(lambda n: Gap(n[0], n[0] + n[1])),
-)
-lists = st.integers(1, 3)
-
-
-def _windows(of: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-    times = st.tuples(st.integers(0, HORIZON - 1), st.integers(1, HORIZON))
-    return st.builds(
-        lambda t, e: Window(Offset(t[0]), Offset(t[0] + t[1]), e),
-        times,
-        of,
-    )
-
-
-def _graphs(of: st.SearchStrategy[Expression], some: st.SearchStrategy[Gap | None]):  # type: ignore[no-untyped-def]
-    def build(children: list[Expression], arrows: list[tuple[int, int]], gap: Gap | None) -> Graph:
-        count = len(children)
-        edges = {(a % count, b % count) for a, b in arrows if a % count < b % count}
-        names = tuple("abc"[:count])
-        return Graph(names, tuple(children), tuple(Edge(a, b, gap) for a, b in sorted(edges)))
-
-    pairs = st.tuples(st.integers(0, 2), st.integers(0, 2))
-    return st.builds(build, st.lists(of, min_size=1, max_size=3), st.lists(pairs, max_size=3), some)
-
-
-def _trees(some_gaps: st.SearchStrategy[Gap | None]) -> st.SearchStrategy[Expression]:
-    def extend(of: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-        many = st.lists(of, min_size=1, max_size=3).map(tuple)
-        return st.one_of(
-            st.builds(AnyOf, many),
-            st.builds(AllOf, many),
-            st.builds(Order, many, some_gaps),
-            _graphs(of, some_gaps),
-            _windows(of),
-            st.builds(
-                lambda p, e, n, same: Every(p, e, times=n, same_offset=same),
-                st.integers(1, 4),
-                of,
-                st.integers(1, 2),
-                st.booleans(),
-            ),
-        )
-
-    return st.recursive(atoms, extend, max_leaves=4)
-
-
-def _combinations(expression: Expression) -> int:
-    """Bound the pairs that enumeration looks at."""
-    if isinstance(expression, Atom):
-        numbers = expression.minimum, expression.maximum, expression.multiple, expression.lease_ms
-        return len(holdings(*numbers, HORIZON)[expression.work_ms])
-    counts = [_combinations(child) for child in children_of(expression)]
-    if isinstance(expression, AnyOf):
-        return sum(counts)
-    total = 1
-    for count in counts:
-        total *= count
-    if isinstance(expression, Every):
-        return total ** (expression.times or 1)
-    return total
-
-
 @settings(max_examples=200, deadline=None)
-@given(_trees(gaps))
+@given(trees(gaps))
 def test_normalising_keeps_the_satisfying_allocations(expression: Expression) -> None:
     """The WorkGraph allows exactly what the definition does, with the same paths and choices."""
-    assume(_combinations(expression) <= MOST_COMBINATIONS)
+    assume(combinations(expression) <= MOST_COMBINATIONS)
 
     exact = satisfying(expression, HORIZON)
 
@@ -215,12 +143,12 @@ def test_normalising_keeps_the_satisfying_allocations(expression: Expression) ->
 
 
 @settings(max_examples=200, deadline=None)
-@given(_trees(st.sampled_from([None, Gap(1, None)])))
+@given(trees(st.sampled_from([None, Gap(1, None)])))
 def test_without_largest_gaps_the_checker_refuses_only_and_all_the_impossible(
     expression: Expression,
 ) -> None:
     """Where no gap has a maximum, a request compiles iff some allocation satisfies it."""
-    assume(_combinations(expression) <= MOST_COMBINATIONS)
+    assume(combinations(expression) <= MOST_COMBINATIONS)
 
     exact = satisfying(expression, HORIZON)
 
@@ -229,15 +157,15 @@ def test_without_largest_gaps_the_checker_refuses_only_and_all_the_impossible(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.one_of(atoms, _windows(atoms)), min_size=1, max_size=3),
+    st.lists(st.one_of(atoms, windows(atoms)), min_size=1, max_size=3),
     st.sampled_from([None, Gap(1, None)]),
 )
-def test_windows_of_a_chain_are_as_tight_as_can_be(
+def testwindows_of_a_chain_are_as_tight_as_can_be(
     stages: list[Expression], gap: Gap | None
 ) -> None:
     """In an order of atoms each window begins and ends where some allocation does."""
     expression = Order(tuple(stages), gap)
-    assume(_combinations(expression) <= MOST_COMBINATIONS)
+    assume(combinations(expression) <= MOST_COMBINATIONS)
     exact = satisfying(expression, HORIZON)
     assume(exact)
 
@@ -250,10 +178,10 @@ def test_windows_of_a_chain_are_as_tight_as_can_be(
 
 
 @settings(max_examples=60, deadline=None)
-@given(_trees(gaps))
+@given(trees(gaps))
 def test_the_oracle_accepts_what_the_work_graph_allows(expression: Expression) -> None:
     """Every allocation read off the arrays satisfies the oracle under its paths and choices."""
-    assume(_combinations(expression) <= MOST_COMBINATIONS)
+    assume(combinations(expression) <= MOST_COMBINATIONS)
     grid = TimeGrid(1, HORIZON)
 
     for held, choices in sorted(_compiled(expression) or set())[:50]:
@@ -275,7 +203,7 @@ def test_nested_operators_of_one_kind_become_one() -> None:
     assert graph.edges.tolist() == [[0, 1, 5, -1], [1, 2, 0, -1]]
 
 
-def test_windows_leave_no_vertex_and_cut_what_lies_inside() -> None:
+def testwindows_leave_no_vertex_and_cut_what_lies_inside() -> None:
     """Two windows around an atom leave their intersection on the atom."""
     graph = _graph("a=<1 cpu>; window(window(atom(a,1,1,1,1), 5, 50), 10, 90)")
 
@@ -358,7 +286,7 @@ def test_a_void_beside_work_leaves_nothing() -> None:
 
 def test_voids_hold_nothing_in_enumeration_too() -> None:
     """The set of all(void, atom) is that of the atom."""
-    expression = AllOf((Void(CPU, 2), _ATOMS[0]))
+    expression = AllOf((Void(CPU, 2), ATOMS[0]))
 
     assert _compiled(expression) == satisfying(expression, HORIZON)
 
