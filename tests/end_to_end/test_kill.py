@@ -1,0 +1,130 @@
+"""Answered 201 = on disk: a server killed in the middle of a stream of posts loses nothing."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.files import cluster_from_json
+from planner.validator import PlanViolation, validate
+from tests.end_to_end.server_process import Client, ServerProcess, serving
+
+CLUSTER = """
+step = "60s"
+horizon = "24h"
+
+[[machines]]
+name = "plain"
+count = 40
+resources = { cpu = 4, memory = "16 GiB" }
+"""
+
+CLIENTS = 6
+ROUNDS = 3
+ANSWERS_BEFORE_THE_KILL = 60
+
+
+class Poster(threading.Thread):
+    """Posts one reservation after the other until the connection breaks."""
+
+    def __init__(self, server: ServerProcess, number: int, first: int) -> None:
+        super().__init__()
+        self.client = server.client()
+        self.number = number
+        self.turn = first
+        self.granted: dict[str, Any] = {}
+        self.keys: list[tuple[str, dict[str, Any]]] = []
+
+    def run(self) -> None:
+        """Post; what is answered 201 is kept, the last key and body too."""
+        while True:
+            start = (self.turn * 37 + self.number * 11) % 1200
+            rdl = f"window(atom(<1 cpu, 1 GiB memory>, 1, 4, 600, 2400), +{start}m, +{start + 90}m)"
+            body = {"rdl": rdl, "tenant": f"t{self.number}"}
+            key = f"key-{self.number}-{self.turn}"
+            self.keys.append((key, body))
+            try:
+                status, answer = self.client.call(
+                    "POST", "/v1/reservations", body, {"Idempotency-Key": key}
+                )
+            except (OSError, http.client.HTTPException):
+                return
+            if status == 201:
+                self.granted[answer["id"]] = answer
+            self.turn += 1
+
+
+def everything(client: Client) -> list[dict[str, Any]]:
+    """Return all reservations and refusals, page by page."""
+    found: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        _, page = client.call("GET", f"/v1/reservations?limit=1000{cursor}")
+        found += page["reservations"]
+        if page["next"] is None:
+            return found
+        cursor = f"&cursor={page['next']}"
+
+
+def violations(client: Client) -> list[PlanViolation]:
+    """Return what the validator finds wrong with the Plan as it is served."""
+    entries = everything(client)
+    _, served = client.call("GET", "/v1/plan")
+    _, described = client.call("GET", "/v1/cluster")
+    document = {
+        "cluster": described,
+        "step_s": served["step"],
+        "reservations": [entry for entry in entries if entry["state"] != "refused"],
+        "refusals": [entry for entry in entries if entry["state"] == "refused"],
+    }
+    grid = cluster_from_json(described).grid()
+    return validate(document, grid=grid.with_horizon(grid.floor(1000 * served["to"])))
+
+
+@pytest.mark.parametrize(("workers", "snapshot_every"), [(1, 10_000), (2, 25)])
+def test_kill_loses_and_repeats_nothing(tmp_path: Path, workers: int, snapshot_every: int) -> None:
+    """Every 201 given before SIGKILL is there once after the restart, and the Plan is valid."""
+    database, cluster = tmp_path / "agenda.db", tmp_path / "cluster.toml"
+    cluster.write_text(CLUSTER)
+    granted: dict[str, Any] = {}
+    turns = [0] * CLIENTS
+    for _ in range(ROUNDS):
+        with serving(database, cluster, workers=workers, snapshot_every=snapshot_every) as server:
+            posters = [Poster(server, number, turns[number]) for number in range(CLIENTS)]
+            for poster in posters:
+                poster.start()
+            until = time.monotonic() + 60
+            while sum(len(p.granted) for p in posters) < ANSWERS_BEFORE_THE_KILL:
+                assert time.monotonic() < until, "the server answers too slowly"
+                time.sleep(0.002)
+            server.kill()
+            for poster in posters:
+                poster.join()
+        for number, poster in enumerate(posters):
+            granted |= poster.granted
+            turns[number] = poster.turn + 1
+    assert len(granted) >= ROUNDS * ANSWERS_BEFORE_THE_KILL
+
+    with serving(database, cluster, workers=workers, snapshot_every=snapshot_every) as server:
+        client = server.client()
+        kept = [entry for entry in everything(client) if entry["state"] != "refused"]
+        by_id = {entry["id"]: entry for entry in kept}
+        assert len(by_id) == len(kept)
+        for id_, answer in granted.items():
+            assert by_id[id_]["atoms"] == answer["atoms"]
+        # At most the one request of each client that was under way in each round is there too.
+        assert len(kept) <= len(granted) + ROUNDS * CLIENTS
+        for poster in posters:
+            key, body = poster.keys[-1]
+            statuses = [
+                client.call("POST", "/v1/reservations", body, {"Idempotency-Key": key})
+                for _ in range(2)
+            ]
+            assert statuses[0] == statuses[1]
+        assert violations(client) == []
+        server.stop()
