@@ -123,8 +123,9 @@ class _Reader:
         step = self._duration("/step", document["step"])
         horizon = self._duration("/horizon", document["horizon"])
         max_period = self._duration("/max_period", document.get("max_period", DAY_MS // 1000))
-        if step < 1 and not self.problems:
+        if step < 1:
             self._problem("/step", "a step must be longer than nothing")
+            step = 1  # so that the rest can be read, and its problems told too
         machines = tuple(self._each("machines", self._machines))
         outages = tuple(o for o in self._each("outages", self._outage, machines) if o is not None)
         queues = tuple(
