@@ -209,6 +209,8 @@ def integer(name: str, description: str, low: int, high: int, default: Any = REQ
     def read(value: object) -> int:
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):
             value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # to JSON Schema 3.0 is an integer
         if isinstance(value, bool) or not isinstance(value, int):
             raise FieldError("write a whole number")
         if not low <= value <= high:

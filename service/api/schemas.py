@@ -145,7 +145,10 @@ _CHECK: Final = _object(
 
 _BATCH: Final = _object(
     {
-        "version": _COUNT,
+        "version": {
+            "type": ["integer", "null"],
+            "description": "Version of the Plan that holds what was granted; null if nothing was.",
+        },
         "results": _list(
             _object({"status": {"type": "integer"}, "body": {"type": "object"}}, more=False)
         ),
