@@ -29,6 +29,12 @@ PLACED = None
 #: Agents whose rule is incomplete on purpose: they may refuse what others place, never the reverse.
 INCOMPLETE = frozenset({"gree-paper"})
 
+#: Agents that weigh value against falls: what is worth nothing they may rightly refuse.
+BY_VALUE = frozenset({"milp", "exact", "hybrid"})
+
+#: Agents whose model has a variable a step: a window of a million steps is not for them.
+BY_STEP = frozenset({"milp"})
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -660,7 +666,7 @@ OFFICE = cluster(
     steps=24,
     step_ms=HOUR,
     origin=datetime(2026, 1, 5, tzinfo=UTC),
-    policies=(Quota("office", EACH, Resources.of({"cpu": 2000}), time(8), time(18)),),
+    policies=(Quota("office", EACH, (("cpu", 2000),), time(8), time(18)),),
 )
 POLICIES = (
     Scenario(
@@ -669,7 +675,7 @@ POLICIES = (
             Ask(atom(6, 6, 1, 6), Code.QUOTA),
             Ask(f"window({atom(1, 10, 1, 10)}, 0, 2)", rows={"0": [(0, 2, 5)]}),
         ),
-        ruled(Quota("five", EACH, Resources.of({"cpu": 5000}))),
+        ruled(Quota("five", EACH, (("cpu", 5000),))),
     ),
     Scenario(
         "each tenant half, whatever the others leave",

@@ -383,7 +383,7 @@ def test_quota_at_times_of_day() -> None:
     quota = Quota(
         "day",
         Scope(),
-        Resources.of({"cpu": 2000}),
+        (("cpu", 2000),),
         time(8),
         time(10),
         frozenset(range(5)),
@@ -402,9 +402,7 @@ def test_quota_at_times_of_day() -> None:
 
 def test_quota_at_night_runs_past_midnight() -> None:
     """From 22:00 to 06:00 on Fridays: Friday night, its Saturday morning too, nothing else."""
-    night = Quota(
-        "night", Scope(), Resources.of({"cpu": 2000}), time(22), time(6), frozenset({4}), "UTC"
-    )
+    night = Quota("night", Scope(), (("cpu", 2000),), time(22), time(6), frozenset({4}), "UTC")
     hourly = Cluster(
         3600 * SECOND,
         72 * 3600 * SECOND,

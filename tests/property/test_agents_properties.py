@@ -119,7 +119,7 @@ def policies(draw: st.DrawFn) -> tuple[Policy, ...]:
     scope = draw(st.sampled_from([Scope(), Scope(tenant="*"), Scope(tenant="a")]))
     share, mean = draw(st.sampled_from(["0.3", "0.75"])), draw(st.sampled_from(["0.2", "0.5"]))
     window = draw(st.sampled_from([5, 12])) * SECOND
-    quota = Quota("quota", scope, Resources.of({"cpu": draw(st.integers(1, 12)) * 500}))
+    quota = Quota("quota", scope, (("cpu", draw(st.integers(1, 12)) * 500),))
     return draw(
         st.sampled_from(
             [
