@@ -138,8 +138,10 @@ _HI = 6
 _LEAPS = 7
 ROWS_FULL: Final = 8  # row scratch is too small
 _FIRM = 9  # the failure does not depend on what this request placed before
+_AVERAGE = 11  # average that stood in the way of the last atom, or -1
+_TAU = 12  # and the start of its window
 _PHASE = 10  # how other options of `any` are chosen: 1 follows failures, 2 counts combinations
-STATE_CELLS: Final = 12
+STATE_CELLS: Final = 13
 
 _FAR: Final = 1 << 60
 _CHUNK: Final = 64  # columns read ahead when scanning from the right
@@ -170,6 +172,33 @@ class Profile(NamedTuple):
     demand_rows: I64
     demand_amounts: I64
     fit: I64
+
+
+class Averages(NamedTuple):
+    """What window averages leave, and what atoms count against them (greedy.md section 4).
+
+    Attributes
+    ----------
+    windows
+        int64[row]: window lengths in steps.
+    slack
+        int64[row, offset + column]: what may still be used in the window that starts at a column.
+    first, rows, amounts
+        Demand i counts `amounts[j]` a bundle-step against row `rows[j]` for j in
+        `first[i] : first[i + 1]`.
+    offset
+        int64[1]: place of column 0 in `slack`.
+    work
+        int64[2, as many columns as `slack`, and one more]: scratch, the first row all zero.
+    """
+
+    windows: I64
+    slack: I64
+    first: I64
+    rows: I64
+    amounts: I64
+    offset: I64
+    work: I64
 
 
 class Tables(NamedTuple):
@@ -1010,6 +1039,212 @@ def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, co
     return count
 
 
+# ---- window averages ----------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _overlap(out: I64, offset: int, window: int, t0: int, t1: int, amount: int) -> None:
+    """Add to `out` amount x |[tau, tau + window) and [t0, t1)| for every window start tau."""
+    for tau in range(max(t0 - window + 1, -offset), t1):
+        out[tau + offset] += amount * (min(tau + window, t1) - max(tau, t0))
+
+
+@njit(**OPTIONS)
+def _average_take(q: Averages, shifts: I64, atom: Atom, t0: int, t1: int, bundles: int) -> None:
+    """Count `bundles` on steps [t0, t1) of every occurrence against the averages."""
+    offset = q.offset[0]
+    columns = q.slack.shape[1] - offset
+    for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
+        row = q.rows[j]
+        for i in range(atom.shift_first, atom.shift_end):
+            end = min(t1 + shifts[i], columns)
+            if t0 + shifts[i] < end:
+                amount = -bundles * q.amounts[j]
+                _overlap(q.slack[row], offset, q.windows[row], t0 + shifts[i], end, amount)
+
+
+@njit(**OPTIONS)
+def _average_runs(q: Averages, shifts: I64, atom: Atom, x: I64, a: int, b: int, sign: int) -> None:
+    """Count the heights `x` on columns [a, b) against the averages, or give them back."""
+    columns = q.slack.shape[1] - q.offset[0]
+    u = a
+    while u < b:
+        begin = u
+        while u < b and x[u] == x[begin]:
+            u += 1
+        if x[begin] > 0:
+            t0, t1 = (columns - u, columns - begin) if atom.early else (begin, u)
+            _average_take(q, shifts, atom, t0, t1, sign * x[begin] * atom.multiple)
+
+
+@njit(**OPTIONS)
+def _average_cap(q: Averages, shifts: I64, atom: Atom, a: int, b: int) -> Ints:
+    """Return (height that the averages allow on columns [a, b), row, window start that binds)."""
+    offset = q.offset[0]
+    columns = q.slack.shape[1] - offset
+    t0, t1 = (columns - b, columns - a) if atom.early else (a, b)
+    best, best_row, best_tau = np.int64(atom.most), -1, 0
+    overlap = q.work[0]
+    for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
+        row, window = q.rows[j], q.windows[q.rows[j]]
+        unit = q.amounts[j] * atom.multiple
+        for i in range(atom.shift_first, atom.shift_end):
+            end = min(t1 + shifts[i], columns)
+            if t0 + shifts[i] < end:
+                _overlap(overlap, offset, window, t0 + shifts[i], end, 1)
+        low = max(t0 + shifts[atom.shift_first] - window + 1, -offset)
+        high = min(t1 + shifts[atom.shift_end - 1], columns)
+        for tau in range(low + offset, high + offset):
+            need = overlap[tau] * unit
+            overlap[tau] = 0
+            if need > 0 and q.slack[row, tau] < best * need:
+                best = max(np.int64(0), q.slack[row, tau]) // need
+                best_row, best_tau = row, tau - offset
+    return best, best_row, best_tau
+
+
+@njit(**OPTIONS)
+def _average_broken(q: Averages, shifts: I64, atom: Atom, x: I64, first: int, last: int) -> Ints:
+    """Return (row, window start) of an average that heights `x` break, or (-1, 0)."""
+    offset = q.offset[0]
+    columns = q.slack.shape[1] - offset
+    total = q.work[1]
+    t0, t1 = (columns - last, columns - first) if atom.early else (first, last)
+    low = t0 + shifts[atom.shift_first]
+    high = min(t1 + shifts[atom.shift_end - 1], columns)
+    for t in range(low, high + 1):
+        total[t] = 0
+    for i in range(atom.shift_first, atom.shift_end):
+        for u in range(first, last):
+            t = (columns - 1 - u if atom.early else u) + shifts[i]
+            if t < columns:
+                total[t + 1] += x[u] * atom.multiple
+    for t in range(low, high):
+        total[t + 1] += total[t]
+    for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
+        row, window = q.rows[j], q.windows[q.rows[j]]
+        for tau in range(max(low - window + 1, -offset), high):
+            used = total[min(tau + window, high)] - total[max(tau, low)]
+            if used > 0 and used * q.amounts[j] > q.slack[row, tau + offset]:
+                return row, tau
+    return -1, 0
+
+
+@njit(**OPTIONS)
+def _average_free(q: Averages, shifts: I64, atom: Atom) -> bool:
+    """Return whether no allocation in the window can break an average (the fast path)."""
+    offset = q.offset[0]
+    columns = q.slack.shape[1] - offset
+    t0, t1 = (columns - atom.hi, columns - atom.lo) if atom.early else (atom.lo, atom.hi)
+    low = t0 + shifts[atom.shift_first]
+    high = min(t1 + shifts[atom.shift_end - 1], columns)
+    work = atom.work * atom.multiple * (atom.shift_end - atom.shift_first)
+    for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
+        row = q.rows[j]
+        begin = max(low - q.windows[row] + 1, -offset) + offset
+        if begin < high + offset:
+            if _least_in(q.slack[row], begin, high + offset) < work * q.amounts[j]:
+                return False
+    return True
+
+
+@njit(**OPTIONS)
+def _average_blocks(q: Averages, shifts: I64, atom: Atom, buf: I64) -> Int:
+    """Stack whole leases from the right as the averages allow; return the work left.
+
+    Row `_C` is filled. What is placed is counted against the averages.
+    """
+    c, x = buf[_C], buf[_X]
+    for u in range(atom.lo, atom.hi):
+        x[u] = 0
+    left, end = atom.work, atom.hi
+    while end - atom.lease >= atom.lo and left >= atom.least * atom.lease:
+        begin = end - atom.lease
+        height = left // atom.lease
+        u = end - 1
+        while u >= begin and c[u] - x[u] >= atom.least:
+            height = min(height, c[u] - x[u])
+            u -= 1
+        if u >= begin:
+            end = u
+            continue
+        cap, row, tau = _average_cap(q, shifts, atom, begin, end)
+        height = min(height, cap)
+        if height < atom.least:
+            # Within the window that binds the overlap only shrinks once the block leaves it.
+            leave = end - 1
+            if not atom.early and atom.shift_end - atom.shift_first == 1:
+                unit = _average_unit(q, atom, row) * atom.least * atom.multiple
+                slack = max(np.int64(0), q.slack[row, tau + q.offset[0]])
+                leave = min(leave, tau - shifts[atom.shift_first] + slack // unit)
+            end = leave
+            continue
+        for u in range(begin, end):
+            x[u] += height
+        t0 = q.slack.shape[1] - q.offset[0] - end if atom.early else begin
+        _average_take(q, shifts, atom, t0, t0 + atom.lease, height * atom.multiple)
+        left -= height * atom.lease
+        end -= 1
+    return left
+
+
+@njit(**OPTIONS)
+def _average_unit(q: Averages, atom: Atom, row: int) -> Int:
+    for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
+        if q.rows[j] == row:
+            return q.amounts[j]
+    return np.int64(1)
+
+
+@njit(**OPTIONS)
+def _average_raise(
+    q: Averages, shifts: I64, atom: Atom, buf: I64, u: int, height: int, left: int
+) -> Int:
+    """Raise column u to at most `height` as the averages allow; return the work still left."""
+    c, x = buf[_C], buf[_X]
+    add = min(min(c[u], height) - x[u], left)
+    if add <= 0 or (x[u] == 0 and add < atom.least):
+        return left
+    cap, _row, _tau = _average_cap(q, shifts, atom, u, u + 1)
+    add = min(add, cap)
+    if add <= 0 or (x[u] == 0 and add < atom.least):
+        return left
+    x[u] += add
+    t = q.slack.shape[1] - q.offset[0] - u - 1 if atom.early else u
+    _average_take(q, shifts, atom, t, t + 1, add * atom.multiple)
+    return left - add
+
+
+@njit(**OPTIONS)
+def _shape_within(
+    p: Profile, q: Averages, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int
+) -> Ints:
+    """Write the atom's heights into `_X` within the averages: (ok, first, end, row, window).
+
+    The strategy's own shape where it keeps the averages; else whole leases and lengthening,
+    each as high as the averages allow. Row and window tell which average was in the way.
+    """
+    x = buf[_X]
+    ok, first, last = _shape(p, shifts, atom, buf, strategy, start)
+    if not ok:
+        return False, first, last, -1, 0
+    row, tau = _average_broken(q, shifts, atom, x, first, last)
+    if row < 0:
+        return True, first, last, -1, 0
+    if strategy == PAPER or strategy == HEADROOM_ONLY:
+        return False, first, last, row, tau
+    _fill(p, shifts, atom, buf[_C], atom.lo, atom.hi, atom.most * atom.multiple)
+    left = _average_blocks(q, shifts, atom, buf)
+    for u in range(atom.lo + 1, atom.hi):
+        if left > 0:
+            left = _average_raise(q, shifts, atom, buf, u, x[u - 1], left)
+    for u in range(atom.hi - 2, atom.lo - 1, -1):
+        if left > 0:
+            left = _average_raise(q, shifts, atom, buf, u, x[u + 1], left)
+    _average_runs(q, shifts, atom, x, atom.lo, atom.hi, -1)
+    return left == 0, atom.lo, atom.hi, row, tau
+
+
 # ---- the graph of one request -------------------------------------------------------------------
 
 
@@ -1306,7 +1541,7 @@ def _atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
 
 
 @njit(**INLINE)
-def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
+def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int) -> bool:
     """Place one atom as its bounds allow and take its bundles from the profile."""
     lo, hi = _start_of(g, run, a), _end_bound(g, run, s, a)
     atom = _atom_of(g, run, a, lo, hi)
@@ -1316,9 +1551,17 @@ def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
     start = atom.lo
     if (run.strategy == LOWEST or run.strategy >= HEADROOM) and g.edges.shape[0] > 0:
         start = _interval(g, s, a, atom.lo, atom.hi)
-    ok, first, last = _shape(p, g.shifts, atom, s.steps, run.strategy, start)
+    counted = q.first[atom.demand] < q.first[atom.demand + 1]
+    if counted and not _average_free(q, g.shifts, atom):
+        ok, first, last, row, tau = _shape_within(
+            p, q, g.shifts, atom, s.steps, run.strategy, start
+        )
+        s.state[_AVERAGE], s.state[_TAU] = row, tau
+    else:
+        ok, first, last = _shape(p, g.shifts, atom, s.steps, run.strategy, start)
+        s.state[_AVERAGE] = -1
     if not ok:
-        _fail(s, a, NO_ROOM, atom.lo, atom.hi)
+        _fail(s, a, NO_AVERAGE if s.state[_AVERAGE] >= 0 else NO_ROOM, atom.lo, atom.hi)
         return False
     while first < last and s.steps[_X, first] == 0:
         first += 1
@@ -1331,6 +1574,9 @@ def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
         _fail(s, a, NO_ROOM, atom.lo, atom.hi)
         return False
     _take(p, g.shifts, atom, s.rows, begin, count, 1)
+    if counted:
+        for i in range(begin, count):
+            _average_take(q, g.shifts, atom, s.rows[i, 0], s.rows[i, 1], s.rows[i, 2])
     s.state[_ROWS] = count
     s.vertex[_RF, a], s.vertex[_RC, a] = begin, count - begin
     s.vertex[_FROM, a], s.vertex[_TO, a] = first, last
@@ -1341,7 +1587,7 @@ def _place_atom(p: Profile, g: Graph, run: Run, s: Scratch, a: int) -> bool:
 
 
 @njit(**OPTIONS)
-def _undo(p: Profile, g: Graph, run: Run, s: Scratch, kept: int) -> None:
+def _undo(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, kept: int) -> None:
     """Give back all atoms but the first `kept` of the stack."""
     for i in range(s.state[_STACKED] - 1, kept - 1, -1):
         a = s.vertex[_STACK, i]
@@ -1349,6 +1595,9 @@ def _undo(p: Profile, g: Graph, run: Run, s: Scratch, kept: int) -> None:
         r0 = s.vertex[_RF, a]
         r1 = r0 + s.vertex[_RC, a]
         _take(p, g.shifts, atom, s.rows, r0, r1, -1)
+        if q.first[atom.demand] < q.first[atom.demand + 1]:
+            for r in range(r0, r1):
+                _average_take(q, g.shifts, atom, s.rows[r, 0], s.rows[r, 1], -s.rows[r, 2])
         s.vertex[_DONE, a] = 0
         s.state[_ROWS] = r0  # rows are appended in the order of the stack
     s.state[_STACKED] = kept
@@ -1362,7 +1611,7 @@ def _below(g: Graph, v: int, top: int) -> bool:
 
 
 @njit(**OPTIONS)
-def _leap(p: Profile, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
+def _leap(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
     """Lower the successor whose largest gap is broken, and take back what was placed since.
 
     In every solution the successor starts no later than the end of the predecessor, placed as
@@ -1382,12 +1631,12 @@ def _leap(p: Profile, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
         _fail(s, v, NO_GAP, s.vertex[_FROM, v], s.vertex[_TO, v])
         return False
     s.vertex[_CAP, found] = s.vertex[_TO, found] - excess
-    _undo(p, g, run, s, at)
+    _undo(p, q, g, run, s, at)
     return bool(_restart(g, run, s, at))
 
 
 @njit(**INLINE)
-def _traverse(p: Profile, g: Graph, run: Run, s: Scratch) -> bool:
+def _traverse(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch) -> bool:
     """Place every atom of a request, successors before predecessors."""
     n = g.vertices.shape[0]
     s.state[_ROWS], s.state[_STACKED], s.state[_LEAPS], s.state[ROWS_FULL] = 0, 0, 0, 0
@@ -1401,14 +1650,15 @@ def _traverse(p: Profile, g: Graph, run: Run, s: Scratch) -> bool:
         return False
     while s.state[_HEAPED] > 0:
         a = _pop(s)
-        if not _place_atom(p, g, run, s, a):
+        if not _place_atom(p, q, g, run, s, a):
             # Nothing of this request stands in the way: no other traversal can place the atom.
             complete = run.strategy != HEADROOM_ONLY and run.strategy != PAPER
             alone = s.state[_STACKED] == 0 and s.state[_LEAPS] == 0
+            complete = complete and s.state[_KIND] != NO_AVERAGE
             s.state[_FIRM] = 1 if alone and complete and not s.state[ROWS_FULL] else 0
             return False
         broken = _close(g, run, s, a)
-        if broken == -2 or (broken >= 0 and not _leap(p, g, run, s, broken)):
+        if broken == -2 or (broken >= 0 and not _leap(p, q, g, run, s, broken)):
             return False
     return True
 
@@ -1480,7 +1730,7 @@ def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
 
 
 @njit(**INLINE)
-def _explain(p: Profile, g: Graph, run: Run, s: Scratch, status: I64) -> None:
+def _explain(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, status: I64) -> None:
     """Write why the present attempt failed; the attempt is still applied."""
     v = s.state[_FAILED]
     status[OUTCOME], status[AT_VERTEX], status[WHY] = REFUSED, v, s.state[_KIND]
@@ -1488,6 +1738,13 @@ def _explain(p: Profile, g: Graph, run: Run, s: Scratch, status: I64) -> None:
     if s.state[_KIND] == NO_ROOM and g.vertices[v, KIND] == ATOM:
         atom = _atom_of(g, run, v, s.state[_LO], s.state[_HI])
         _least_free(p, g.shifts, atom, status)
+    if s.state[_KIND] == NO_AVERAGE:
+        atom = _atom_of(g, run, v, s.state[_LO], s.state[_HI])
+        row, tau = s.state[_AVERAGE], s.state[_TAU]
+        status[AT_COLUMN], status[AT_ROW] = tau, row
+        unit = _average_unit(q, atom, row) * atom.multiple
+        status[NEEDED] = atom.work * unit
+        status[FREE] = max(np.int64(0), q.slack[row, tau + q.offset[0]])
 
 
 @njit(**INLINE)
@@ -1544,16 +1801,18 @@ def _graph_of(t: Tables, r: int) -> Graph:
 
 
 @njit(**INLINE)
-def _try_passes(p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status: I64) -> bool:
+def _try_passes(
+    p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, passes: I64, status: I64
+) -> bool:
     """Try one choice of options with each strategy in turn; True when placed."""
-    for q in range(passes.shape[0]):
-        now = Run(run.base, run.columns, run.early, passes[q])
-        if _traverse(p, g, now, s):
-            status[OUTCOME], status[STRATEGY] = PLACED, passes[q]
+    for i in range(passes.shape[0]):
+        now = Run(run.base, run.columns, run.early, passes[i])
+        if _traverse(p, q, g, now, s):
+            status[OUTCOME], status[STRATEGY] = PLACED, passes[i]
             return True
         if status[OUTCOME] == PENDING and not s.state[ROWS_FULL]:
-            _explain(p, g, now, s, status)
-        _undo(p, g, now, s, 0)
+            _explain(p, q, g, now, s, status)
+        _undo(p, q, g, now, s, 0)
         if s.state[ROWS_FULL] or s.state[_FIRM]:
             return False
     return False
@@ -1561,7 +1820,15 @@ def _try_passes(p: Profile, g: Graph, run: Run, s: Scratch, passes: I64, status:
 
 @njit(**INLINE)
 def _place_request(
-    t: Tables, p: Profile, s: Scratch, out: Output, r: int, passes: I64, base: int, early: int
+    t: Tables,
+    p: Profile,
+    q: Averages,
+    s: Scratch,
+    out: Output,
+    r: int,
+    passes: I64,
+    base: int,
+    early: int,
 ) -> bool:
     """Place request r or refuse it; False when scratch or output are too small, nothing done."""
     g = _graph_of(t, r)
@@ -1580,9 +1847,9 @@ def _place_request(
     s.state[_PHASE] = 1
     choices = n > 1
     for _ in range(_RETRIES):
-        if _try_passes(p, g, run, s, passes, status):
+        if _try_passes(p, q, g, run, s, passes, status):
             if not _export(g, run, s, out, r):
-                _undo(p, g, run, s, 0)
+                _undo(p, q, g, run, s, 0)
                 return False
             return True
         if s.state[ROWS_FULL]:
@@ -1596,6 +1863,7 @@ def _place_request(
 def place(
     t: Tables,
     p: Profile,
+    q: Averages,
     s: Scratch,
     out: Output,
     order: I64,
@@ -1633,6 +1901,15 @@ def place(
         _borrowed(p.demand_amounts),
         _borrowed(p.fit),
     )
+    q = Averages(
+        _borrowed(q.windows),
+        _borrowed(q.slack),
+        _borrowed(q.first),
+        _borrowed(q.rows),
+        _borrowed(q.amounts),
+        _borrowed(q.offset),
+        _borrowed(q.work),
+    )
     s = Scratch(
         _borrowed(s.steps),
         _borrowed(s.vertex),
@@ -1651,6 +1928,6 @@ def place(
         _borrowed(out.used),
     )
     for i in range(begin, end):
-        if not _place_request(t, p, s, out, order[i], passes, base, early):
+        if not _place_request(t, p, q, s, out, order[i], passes, base, early):
             return i
     return end

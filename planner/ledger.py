@@ -126,7 +126,8 @@ class Ledger:
             slack.flags.writeable = False
             known = self.book.averages[: self.cells.averages]
             windows = np.array([row.window for row in known], dtype=np.int64)
-            self._average_view = AverageLimits(windows, slack, self.book.longest_window)
+            names = tuple((row.policy, row.resource) for row in known)
+            self._average_view = AverageLimits(windows, slack, self.book.longest_window, names)
         return self._average_view
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:

@@ -24,8 +24,11 @@ class AverageLimits:
         int64[n, offset + steps], in amount-steps; read-only.
     offset
         Column of tau = first.
+    names
+        (policy, resource) of each limit, for refusals.
     """
 
     windows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     slack: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     offset: int = 0
+    names: tuple[tuple[str, str], ...] = ()

@@ -28,6 +28,7 @@ _KINDS = {
     kernels.NO_GAP: "gap",
     kernels.NO_AVERAGE: "policy",
 }
+_AVERAGE = kernels.NO_AVERAGE
 _POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
 
 
@@ -79,6 +80,26 @@ def profile_of(free: I64, segments: I64, demands: Sequence[Demand]) -> kernels.P
         fit=np.array([demand.fit for demand in demands], dtype=np.int64).reshape(
             len(demands), len(segments) - 1
         ),
+    )
+
+
+def averages_of(view: PlanView, base: int, end: int, demands: Sequence[Demand]) -> kernels.Averages:
+    """Copy what window averages leave to steps [base, end), if any of the demands counts."""
+    known = view.averages
+    first = _offsets([len(demand.averages) for demand in demands])
+    windows, slack, offset = known.windows, known.slack, known.offset
+    if first[-1]:
+        slack = np.array(slack[:, base - view.first : end - view.first + offset], order="C")
+    else:
+        windows, slack, offset = _NONE, np.zeros((0, end - base), dtype=np.int64), 0
+    return kernels.Averages(
+        windows=windows,
+        slack=slack,
+        first=first,
+        rows=np.array([row for d in demands for row in d.averages], dtype=np.int64),
+        amounts=np.array([a for d in demands for a in d.average_amounts], dtype=np.int64),
+        offset=np.array([offset], dtype=np.int64),
+        work=np.zeros((2, slack.shape[1] + 1), dtype=np.int64),
     )
 
 
@@ -249,19 +270,26 @@ class Batch:
 
     table: WorkTable
     profile: kernels.Profile
+    averages: kernels.Averages
     out: kernels.Output
     row_names: tuple[tuple[str, str], ...]
+    average_names: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, requests: Sequence[Request], view: PlanView) -> Batch:
         """Pack requests and copy what is free where they may run."""
         table = pack(requests, view)
-        return cls(table, table.profile(view), _output(table), view.row_names)
+        profile = table.profile(view)
+        averages = averages_of(view, table.base, table.end, table.demands)
+        names = view.averages.names
+        return cls(table, profile, averages, _output(table), view.row_names, names)
 
-    def again(self, free: I64) -> Batch:
-        """Return the same requests on a copy of other free capacity, nothing answered yet."""
+    def again(self, free: I64, slack: I64) -> Batch:
+        """Return the same requests on copies of what was free, nothing answered yet."""
         profile = self.profile._replace(free=free.copy())
-        return Batch(self.table, profile, _output(self.table), self.row_names)
+        averages = self.averages._replace(slack=slack.copy())
+        out = _output(self.table)
+        return Batch(self.table, profile, averages, out, self.row_names, self.average_names)
 
     def place(self, order: I64, passes: I64, early: bool = False) -> None:
         """Place or refuse the requests in `order`; what is placed is taken from the profile."""
@@ -273,6 +301,7 @@ class Batch:
             begin = kernels.place(
                 self.table.tables,
                 self.profile,
+                self.averages,
                 scratch,
                 self.out,
                 order,
@@ -329,9 +358,12 @@ class Batch:
             )
         _, vertex, why, column, row, needed, free, _strategy = state
         graph = request.graph
-        name, resource = self.row_names[row] if row >= 0 else ("", None)
+        name, resource = self.row_names[row] if row >= 0 and why != _AVERAGE else ("", None)
         kind, _, policy = name.partition(":")
         code = _POLICY_CODES.get(kind, Code.CAPACITY)
+        if why == _AVERAGE:
+            code = Code.CAPACITY_OVER_TIME
+            policy, resource = self.average_names[row] if self.average_names else ("", None)
         binding = Binding(
             path=graph.paths[vertex],
             kind="policy" if code is not Code.CAPACITY else _KINDS[why],
@@ -341,7 +373,9 @@ class Batch:
             free=free if column >= 0 else None,
             policy=policy if code is not Code.CAPACITY else None,
         )
-        return PlacementResult(code, _sentence(graph, vertex, binding), binding=binding)
+        return PlacementResult(
+            code, _sentence(graph, vertex, binding, why == _AVERAGE), binding=binding
+        )
 
 
 def _frozen(array: I64) -> I64:
@@ -354,7 +388,7 @@ def _pairs(choices: I64) -> tuple[tuple[int, int], ...]:
     return tuple((int(vertex), int(option)) for vertex, option in choices)
 
 
-def _sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
+def _sentence(graph: WorkGraph, vertex: int, binding: Binding, average: bool) -> str:
     start, end = graph.vertices[vertex, START], graph.vertices[vertex, END]
     what = "option" if graph.vertices[vertex, KIND] else "atom"
     window = f"[{graph.grid.seconds(int(start))} s, {graph.grid.seconds(int(end))} s)"
@@ -365,6 +399,11 @@ def _sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
             reason = "no placement keeps the largest gap"
         return f"{head}: {reason}"
     at = f"{graph.grid.seconds(binding.at)} s"
+    if average:
+        return (
+            f"{head}: policy {binding.policy} leaves {binding.free} {binding.resource}-steps "
+            f"in its window from {at}, all of the work takes {binding.needed}"
+        )
     if binding.resource is None:
         return f"{head}: machines hold {binding.free} of {binding.needed} bundles at {at}"
     limit = f" within policy {binding.policy}" if binding.policy else ""

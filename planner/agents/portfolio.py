@@ -73,7 +73,7 @@ class Portfolio:
             return _ONLINE.plan(requests, view, limits)
         until = None if limits.time_s is None else self.clock() + limits.time_s
         first = Batch.of(requests, view)
-        free = first.profile.free.copy()
+        free, slack = first.profile.free.copy(), first.averages.slack.copy()
         weights = np.array([request.weight for request in requests])
         values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
         orders = _orders(requests, weights, values)
@@ -83,7 +83,7 @@ class Portfolio:
         for done, (member, order) in enumerate(runs):
             if done and _over(limits, until, self.clock):
                 break
-            batch = first.again(free)
+            batch = first.again(free, slack)
             member.run(batch, order, Limits())
             score = (_value(batch, requests, values), -preemption_of(batch))
             if best is None or score > best:
