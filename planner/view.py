@@ -66,11 +66,6 @@ class PlanView(Protocol):
         ...
 
     @property
-    def nominal(self) -> Resources:
-        """All machines without outages: what sizes and shares are measured against."""
-        ...
-
-    @property
     def free(self) -> NDArray[np.int64]:
         """int64[row, step - first], read-only: what is left; may be negative after a loss."""
         ...
@@ -78,7 +73,7 @@ class PlanView(Protocol):
     @property
     def row_names(self) -> tuple[tuple[str, str], ...]:
         """(what, resource) of each row: ``("pool", "cpu")``, ``("label:ssd", "cpu")``,
-        ``("policy:ads-quota", "memory")``."""
+        ``("quota:ads", "memory")``."""
         ...
 
     @property
