@@ -1,8 +1,8 @@
 """Fluent builders of clusters, requests and plans, with defaults a test need not repeat.
 
-    cluster = a_cluster().machines("plain", 100, cpu=1).build()
-    request = a_request("r1", "window(atom(<1 cpu>, 1, 10, 60, 600), 0, 800)").on(cluster)
-    plan = a_plan(cluster).holding(request).build()
+cluster = a_cluster().machines("plain", 100, cpu=1).build()
+request = a_request("r1", "window(atom(<1 cpu>, 1, 10, 60, 600), 0, 800)").on(cluster)
+plan = a_plan(cluster).holding(request).build()
 """
 
 from __future__ import annotations
