@@ -85,14 +85,17 @@ def fuzz(inputs: int, seed: int) -> Tally:
         if number % 5 == 0:
             corpus[number // 5 % len(corpus)] = grown_text(random)
         source = _next_input(random, corpus)
-        began = time.process_time()
+        context = _CONTEXTS[number % len(_CONTEXTS)]
         try:
-            _one(source, _CONTEXTS[number % len(_CONTEXTS)], tally)
+            took_ms = _timed(source, context, tally)
+            if took_ms > tally.slowest_ms:
+                # Once more: a busy machine makes any input look slow now and then.
+                took_ms = min(took_ms, _timed(source, context, Tally()))
         except Exception:  # noqa: BLE001 - any other exception is the find
             tally.crashes.append((_shown(source), traceback.format_exc(limit=-6)))
             if len(tally.crashes) == _MOST_CRASHES:
                 break
-        took_ms = (time.process_time() - began) * 1000
+            continue
         if took_ms > tally.slowest_ms:
             tally.slowest_ms, tally.slowest = took_ms, _shown(source)
     return tally
@@ -149,6 +152,13 @@ def _next_input(random: Random, corpus: list[str]) -> Any:
         return bent_text(random, random.choice(corpus))
     bent = bent_json(random, value)
     return bent if kind < 0.9 else bent_text(random, json.dumps(bent))
+
+
+def _timed(source: Any, context: CompileContext, tally: Tally) -> float:
+    """Treat one input, and return the processor time it took in ms."""
+    began = time.process_time()
+    _one(source, context, tally)
+    return (time.process_time() - began) * 1000
 
 
 def _one(source: Any, context: CompileContext, tally: Tally) -> None:
