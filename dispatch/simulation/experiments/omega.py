@@ -277,10 +277,11 @@ def _busyness(
     planners: list[_Planner], run: OmegaRun
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the busy share of each slice of the arrivals' time, mean over planners."""
-    edges = np.arange(0.0, run.length_s + 1e-9, run.slice_s)
+    slices = max(1, round(run.length_s / run.slice_s))
+    edges = np.linspace(0.0, run.length_s, slices + 1)
     busy = np.zeros(len(edges) - 1)
     for planner in planners:
         for start, end in planner.busy:
             overlap = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
             busy += np.maximum(0.0, overlap)
-    return busy / (run.slice_s * len(planners))
+    return busy / (run.length_s / slices * len(planners))
