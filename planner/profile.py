@@ -1,7 +1,6 @@
-"""From requests to the arrays of the compiled planner, and back to results.
+"""A batch of requests on a copy of the profile: placed by the kernels, answered as views.
 
-Objects stay at the edges: packing is a concatenation of work graphs, answers stay arrays, and a
-`PlacementResult` is a view of them made on demand (greedy.md 3.3).
+Answers stay arrays; a `PlacementResult` is a view of them made on demand (greedy.md 3.3).
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 from planner import kernels
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
-from planner.view import Demand, PlanView
-from rdl.work_graph import BUNDLE, END, KIND, LABEL, START, WorkGraph
+from planner.view import PlanView
+from planner.work_table import WorkTable, averages_of, pack
+from rdl.work_graph import KIND, WorkGraph
 
 I64 = NDArray[np.int64]
 
@@ -30,170 +30,6 @@ _KINDS = {
 }
 _AVERAGE = kernels.NO_AVERAGE
 _POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
-
-
-@dataclass(frozen=True, slots=True)
-class WorkTable:
-    """A batch of requests as arrays, and the part of the profile they can touch.
-
-    Attributes
-    ----------
-    tables
-        The concatenated work graphs.
-    demands
-        The distinct demands, in the order the tables number them.
-    base, end
-        Steps [base, end) that any of the requests may use.
-    """
-
-    tables: kernels.Tables
-    demands: tuple[Demand, ...]
-    base: int
-    end: int
-
-    @property
-    def count(self) -> int:
-        """Number of requests."""
-        return len(self.tables.labels)
-
-    def profile(self, view: PlanView) -> kernels.Profile:
-        """Copy what is free on [base, end); the view itself is never changed."""
-        free = view.free[:, self.base - view.first : self.end - view.first]
-        return profile_of(np.array(free, order="C"), view.segments - self.base, self.demands)
-
-
-def profile_of(free: I64, segments: I64, demands: Sequence[Demand]) -> kernels.Profile:
-    """Join free capacity and demands; `segments` are columns of `free`, and `free` is kept."""
-    first = np.zeros(len(demands) + 1, dtype=np.int64)
-    rows: list[int] = []
-    amounts: list[int] = []
-    for index, demand in enumerate(demands):
-        rows.extend(demand.rows)
-        amounts.extend(demand.amounts)
-        first[index + 1] = len(rows)
-    return kernels.Profile(
-        free=free,
-        segments=segments,
-        demand_first=first,
-        demand_rows=np.array(rows, dtype=np.int64),
-        demand_amounts=np.array(amounts, dtype=np.int64),
-        fit=np.array([demand.fit for demand in demands], dtype=np.int64).reshape(
-            len(demands), len(segments) - 1
-        ),
-    )
-
-
-def averages_of(view: PlanView, base: int, end: int, demands: Sequence[Demand]) -> kernels.Averages:
-    """Copy what window averages leave to steps [base, end), if any of the demands counts."""
-    known = view.averages
-    first = _offsets([len(demand.averages) for demand in demands])
-    windows, slack, offset = known.windows, known.slack, known.offset
-    if first[-1]:
-        slack = np.array(slack[:, base - view.first : end - view.first + offset], order="C")
-    else:
-        windows, slack, offset = _NONE, np.zeros((0, end - base), dtype=np.int64), 0
-    return kernels.Averages(
-        windows=windows,
-        slack=slack,
-        first=first,
-        rows=np.array([row for d in demands for row in d.averages], dtype=np.int64),
-        amounts=np.array([a for d in demands for a in d.average_amounts], dtype=np.int64),
-        offset=np.array([offset], dtype=np.int64),
-        work=np.zeros((2, slack.shape[1] + 1), dtype=np.int64),
-    )
-
-
-class _Demands:
-    """Numbers the demands of a batch in the order they are met."""
-
-    def __init__(self, view: PlanView) -> None:
-        self._demand = view.demand
-        self._numbers: dict[int, int] = {}
-        self.found: list[Demand] = []
-        self.table: list[int] = []
-
-    def _number(self, graph: WorkGraph, bundle: int, label: int, request: Request) -> int:
-        name = graph.labels[label] if label >= 0 else None
-        demand = self._demand(graph.bundles[bundle], name, request.tenant, request.queue)
-        number = self._numbers.get(id(demand))
-        if number is None:
-            number = self._numbers[id(demand)] = len(self.found)
-            self.found.append(demand)
-        return number
-
-    def add(self, request: Request) -> None:
-        """Append the request's demands by (bundle, label)."""
-        graph = request.graph
-        if not graph.labels:
-            for bundle in range(len(graph.bundles)):
-                self.table.append(self._number(graph, bundle, -1, request))
-            return
-        width = len(graph.labels) + 1
-        slots = [-1] * (len(graph.bundles) * width)
-        atoms = graph.vertices[graph.atoms]
-        for bundle, label in {(int(a[BUNDLE]), int(a[LABEL])) for a in atoms}:
-            slots[bundle * width + label + 1] = self._number(graph, bundle, label, request)
-        self.table.extend(slots)
-
-
-def _offsets(lengths: list[int]) -> I64:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
-
-
-def _joined(parts: list[I64], empty: I64) -> I64:
-    return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else empty
-
-
-_NONE = np.zeros(0, dtype=np.int64)
-_NO_EDGES = np.zeros((0, 4), dtype=np.int64)
-_NO_EFFORT = np.zeros(0, dtype=np.float64)
-
-
-def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
-    """Concatenate the work graphs of requests.
-
-    Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
-    two concatenations.
-    """
-    graphs = [request.graph for request in requests]
-    vertices = [graph.vertices for graph in graphs]
-    large = [graph if len(graph.vertices) > 1 else None for graph in graphs]
-    groups = [graph for graph in large if graph is not None]
-    demands = _Demands(view)
-    demand_ends = [0]
-    for request in requests:
-        demands.add(request)
-        demand_ends.append(len(demands.table))
-    tables = kernels.Tables(
-        vertices=np.concatenate(vertices) if len(vertices) > 1 else vertices[0],
-        children=_joined([g.children for g in groups], _NONE),
-        edges=_joined([g.edges for g in groups], _NO_EDGES),
-        shifts=_joined([g.shifts for g in graphs], _NONE),
-        effort=np.concatenate([g.root_effort for g in groups]) if groups else _NO_EFFORT,
-        vertex_first=_offsets([len(v) for v in vertices]),
-        child_first=_offsets([0 if g is None else len(g.children) for g in large]),
-        edge_first=_offsets([0 if g is None else len(g.edges) for g in large]),
-        shift_first=_offsets([len(g.shifts) for g in graphs]),
-        effort_first=_offsets([0 if g is None else len(g.vertices) for g in large]),
-        demand_of=np.array(demands.table, dtype=np.int64),
-        demand_first=np.array(demand_ends, dtype=np.int64),
-        labels=np.array([len(graph.labels) for graph in graphs], dtype=np.int64),
-    )
-    base, end = _span(tables, view)
-    return WorkTable(tables, tuple(demands.found), base, end)
-
-
-def _span(tables: kernels.Tables, view: PlanView) -> tuple[int, int]:
-    """Return the steps that the roots' windows cover, inside the view."""
-    counts = np.diff(tables.vertex_first)
-    roots = tables.vertices[tables.vertex_first[1:][counts > 0] - 1]
-    last = view.first + view.free.shape[1]
-    if not len(roots):
-        return view.first, min(view.first + 1, last)
-    base = min(max(view.first, int(roots[:, START].min())), last - 1)
-    return base, min(last, max(base + 1, int(roots[:, END].max())))
 
 
 class Workspace:
@@ -226,6 +62,11 @@ class Workspace:
             )
         assert self._scratch is not None
         return self._scratch
+
+    def need_rows(self, rows: int) -> None:
+        """Make room for so many rows in one request."""
+        while self._rows < rows:
+            self.grow_rows()
 
     def grow_rows(self) -> None:
         """Make room for more rows in one request."""
@@ -323,6 +164,29 @@ class Batch:
         rows[: out.used[2]] = out.rows[: out.used[2]]
         self.out = out._replace(rows=rows)
 
+    def recheck(self, order: I64, profile: kernels.Profile, averages: kernels.Averages) -> I64:
+        """Commit what was placed to the live profile, each request wholly or not at all.
+
+        Returns
+        -------
+        ndarray
+            int64[request, STATUS_COLUMNS]: PLACED where committed, REFUSED with what was wrong.
+        """
+        space = workspace()
+        space.need_rows(int(self.out.extents[:, kernels.ROW_COUNT].max(initial=0)))
+        verdicts = np.zeros_like(self.out.status)
+        kernels.recheck(
+            self.table.tables,
+            profile,
+            averages,
+            space.scratch(self.table),
+            self.out,
+            order,
+            self.table.base,
+            verdicts,
+        )
+        return verdicts
+
     def choices(self, index: int) -> tuple[tuple[int, int], ...]:
         """Return (vertex of the `any`, option) of a placed request."""
         first = int(self.out.extents[index, kernels.CHOICE_FIRST])
@@ -342,10 +206,12 @@ class Batch:
             v, count, f, r, rows, c, choices = extent
             answers.append(
                 PlacementResult(
-                    vertices=vertices[v : v + count],
-                    first=first[f : f + count + 1],
-                    rows=held[r : r + rows],
-                    choices=_pairs(taken[c : c + choices]) if choices else (),
+                    None,
+                    "",
+                    vertices[v : v + count],
+                    first[f : f + count + 1],
+                    held[r : r + rows],
+                    _pairs(taken[c : c + choices]) if choices else (),
                 )
             )
         return answers
@@ -389,26 +255,23 @@ def _pairs(choices: I64) -> tuple[tuple[int, int], ...]:
 
 
 def _sentence(graph: WorkGraph, vertex: int, binding: Binding, average: bool) -> str:
-    start, end = graph.vertices[vertex, START], graph.vertices[vertex, END]
     what = "option" if graph.vertices[vertex, KIND] else "atom"
-    window = f"[{graph.grid.seconds(int(start))} s, {graph.grid.seconds(int(end))} s)"
-    head = f"no place for {what} {binding.path or 'of the request'} in {window}"
+    head = f"no place for {what} {binding.path}" if binding.path else "no place for the request"
     if binding.at is None:
-        reason = "what must follow leaves too little time"
         if binding.kind == "gap":
-            reason = "no placement keeps the largest gap"
-        return f"{head}: {reason}"
-    at = f"{graph.grid.seconds(binding.at)} s"
+            return f"{head}: no placement keeps the largest gap"
+        return f"{head}: what must follow leaves too little time"
+    at = graph.grid.seconds(binding.at)
     if average:
         return (
             f"{head}: policy {binding.policy} leaves {binding.free} {binding.resource}-steps "
-            f"in its window from {at}, all of the work takes {binding.needed}"
+            f"in its window from {at} s, all of the work takes {binding.needed}"
         )
     if binding.resource is None:
-        return f"{head}: machines hold {binding.free} of {binding.needed} bundles at {at}"
+        return f"{head}: machines hold {binding.free} of {binding.needed} bundles at {at} s"
     limit = f" within policy {binding.policy}" if binding.policy else ""
     return (
-        f"{head}: at {at} the least is free, {binding.free} {binding.resource}{limit}; "
+        f"{head}: {binding.free} {binding.resource} are free{limit} at {at} s, where least is; "
         f"one step takes at least {binding.needed}"
     )
 
