@@ -39,6 +39,9 @@ def holding_of(request: Request, result: PlacementResult) -> Holding:
     if graph.endless or not atoms:
         begin = min((int(atom.rows[0, 0]) for atom in atoms), default=graph.submitted)
         return Holding(atoms, begin, NEVER, graph.endless)
+    if len(atoms) == 1 and atoms[0].shifts is _ONCE:
+        rows = atoms[0].rows
+        return Holding(atoms, int(rows[0, 0]), int(rows[-1, 1]))
     begin = min(int(atom.rows[0, 0]) for atom in atoms)
     finish = max(int(atom.rows[-1, 1]) + max(atom.shifts) for atom in atoms)
     return Holding(atoms, begin, finish)
@@ -46,7 +49,7 @@ def holding_of(request: Request, result: PlacementResult) -> Holding:
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:
     """Yield the atoms that hold something, in written order."""
-    recurring = bool((graph.vertices[:, KIND] == EVERY).any())
+    recurring = len(graph.vertices) > 1 and bool((graph.vertices[:, KIND] == EVERY).any())
     for vertex, rows in result.atoms():
         if not len(rows):
             continue
@@ -58,7 +61,7 @@ def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocat
             shifts = tuple(shifts_of(graph, vertex).tolist())
             yield AtomAllocation(path, bundle, name, rows, shifts, None, inner)
         else:
-            yield AtomAllocation(graph.paths[vertex], bundle, name, rows)
+            yield AtomAllocation(graph.paths[vertex], bundle, name, rows, _ONCE)
 
 
 def patterns_of(graph: WorkGraph) -> dict[str, tuple[int, ...]]:

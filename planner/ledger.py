@@ -144,18 +144,15 @@ class Ledger:
         self._add_rows()
         if len(self.book.averages):
             self._add_averages()
-        many: list[Taking] = []
         for demand, rows, sign in takings:
             if len(rows) > _MANY_ROWS:
-                many.append((demand, rows, sign))
+                use = self.use_of(rows) * sign
+                for row, amount in zip(demand.rows, demand.amounts, strict=True):
+                    self.cells.free[row] -= use * amount
             else:
                 self._take_slices(demand, rows, sign)
             for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
                 self._take_average(number, rows, sign * amount)
-        for demand, rows, sign in many:
-            use = self.use_of(rows) * sign
-            for row, amount in zip(demand.rows, demand.amounts, strict=True):
-                self.cells.free[row] -= use * amount
 
     def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64[steps]: bundles held at each column by `rows`."""

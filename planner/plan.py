@@ -28,7 +28,7 @@ from planner.commit import (
 )
 from planner.holding import without_after
 from planner.ledger import Ledger
-from planner.recheck import pieces_of
+from planner.recheck import Piece, grouped, pieces_of
 from planner.recurrence import extended
 from planner.reservation import HistoryEntry, Refusal, Reservation
 from planner.reservation_table import DetailStore, ReservationTable
@@ -182,14 +182,19 @@ class Plan:
             # Somebody still reads the profile as it was.
             self.ledger = self.ledger.copy()
             self._readers = weakref.WeakSet()
+        admitted: list[Admitted] = []
         for change in record.changes:
-            self._apply(change, record)
+            if isinstance(change, Admitted):
+                admitted.append(change)
+            else:
+                self._admit(admitted, record)
+                admitted = []
+                self._apply(change, record)
+        self._admit(admitted, record)
         self.version = record.version
 
     def _apply(self, change: RecordedChange, record: CommitRecord) -> None:
         match change:
-            case Admitted():
-                self._admit(change, record)
             case Refused(refusal=refusal):
                 self._refusals[refusal.id] = refusal
             case Updated():
@@ -201,12 +206,18 @@ class Plan:
             case Reconfigured(cluster=cluster):
                 self._reconfigure(cluster)
 
-    def _admit(self, change: Admitted, record: CommitRecord) -> None:
-        number = self.table.append(change, record.at_ms, record.version)
-        scope = (change.tenant, change.queue)
-        self._live[scope] = self._live.get(scope, 0) + 1
-        self._take_new(number, change.holding)
-        self._tick(number)
+    def _admit(self, changes: Sequence[Admitted], record: CommitRecord) -> None:
+        if not changes:
+            return
+        first = self.table.append(changes, record.at_ms, record.version)
+        pieces: list[Piece] = []
+        for number, change in enumerate(changes, first):
+            scope = (change.tenant, change.queue)
+            self._live[scope] = self._live.get(scope, 0) + 1
+            pieces += pieces_of(change.holding, self.ledger, *scope)
+            if change.holding.begin <= self.now and self.now > 0:
+                self.table.meta[number]["state"] = _ACTIVE
+        self.ledger.take((group.demand, group.rows, 1) for group in grouped(pieces))
 
     def _update(self, change: Updated, record: CommitRecord) -> None:
         number = self._number(change.id)
@@ -260,14 +271,13 @@ class Plan:
     def _reconfigure(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.ledger = Ledger(RowBook(cluster), self.grid, self.ledger.first)
-        for number in range(len(self.table)):
-            self._take_new(number, self.table.holding(number))
+        self.take_all()
 
-    def _tick(self, number: int) -> None:
-        """Let the clock act on a reservation that has just come."""
-        meta = self.table.meta[number]
-        if meta["begin"] <= self.now and meta["state"] == _ACCEPTED and self.now > 0:
-            meta["state"] = _ACTIVE
+    def take_all(self) -> None:
+        """Take everything held from a ledger that is new; a million reservations in seconds."""
+        for held in self.table.held():
+            demand = self.ledger.demand(held.bundle, held.label, held.tenant, held.queue)
+            self.ledger.take([(demand, held.rows, 1)])
 
     def _take_new(self, number: int, holding: Holding) -> None:
         self._take(self.ledger, number, holding, 1)

@@ -136,8 +136,8 @@ def restore(encoded: bytes) -> Plan:
     for entry in document["refusals"]:
         refusal = Refused.from_json(entry).refusal
         plan._refusals[refusal.id] = refusal
+    plan.take_all()
     for number in range(len(plan.table)):
-        plan._take_new(number, plan.table.holding(number))
         if plan.table.state(number) in LIVE:
             scope = plan.table.scope(number)
             plan._live[scope] = plan._live.get(scope, 0) + 1

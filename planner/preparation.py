@@ -22,6 +22,7 @@ from planner.commit import (
     Committed,
     Conflict,
     Ended,
+    Holding,
     Outcome,
     Prepared,
     Reconfigure,
@@ -34,7 +35,7 @@ from planner.commit import (
 )
 from planner.holding import details_of, holding_of, past_of
 from planner.placement import Code
-from planner.recheck import Overlay, pieces_of
+from planner.recheck import Overlay, Piece, pieces_of
 from planner.recurrence import extensions
 from planner.reservation import Refusal
 from planner.states import Event, State, may
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 _Answer = RecordedChange | Conflict
 
+#: Batches above this are judged as a whole first.
+_MANY = 4
+
 
 def prepare(plan: Plan, changes: Sequence[Change], *, atomic: bool, at_ms: int) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
@@ -51,6 +55,8 @@ def prepare(plan: Plan, changes: Sequence[Change], *, atomic: bool, at_ms: int) 
     if alone and len(changes) > 1:
         raise ValueError(f"{type(alone[0]).__name__} takes a commit of its own")
     batch = _Batch(plan)
+    if len(changes) > _MANY:
+        batch.foresee(changes)
     records: list[RecordedChange] = []
     outcomes: list[Outcome] = []
     for index, change in enumerate(changes):
@@ -75,6 +81,8 @@ class _Batch:
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
+        self._foreseen: dict[int, tuple[Holding, list[Piece]]] = {}
+        self._assured = False
         self._answers: dict[type, Callable[[int, Any], _Answer]] = {
             Admit: self._admit,
             Refuse: self._refuse,
@@ -84,6 +92,22 @@ class _Batch:
             Advance: self._advance,
             Reconfigure: self._reconfigure,
         }
+
+    def foresee(self, changes: Sequence[Change]) -> None:
+        """Judge all admissions as one: if their sum fits, each fits in its turn."""
+        everything: list[Piece] = []
+        for index, change in enumerate(changes):
+            if isinstance(change, Admit) and change.result.placed:
+                found = self._pieces(change)
+                self._foreseen[index] = found
+                everything.extend(found[1])
+        calm = all(isinstance(change, Admit | Refuse) for change in changes)
+        self._assured = calm and self.overlay.shortage(everything) is None
+
+    def _pieces(self, change: Admit) -> tuple[Holding, list[Piece]]:
+        request = change.request
+        holding = holding_of(request, change.result)
+        return holding, pieces_of(holding, self.plan.ledger, request.tenant, request.queue)
 
     def answer(self, index: int, change: Change) -> _Answer:
         """Return the record of a change, or why there is none."""
@@ -99,15 +123,15 @@ class _Batch:
         refused = limit_refusal(self.plan, request, self.added)
         if refused is not None and refused.code is not None:
             return Conflict(index, request.id, refused.code, refused.detail, refused.binding)
-        holding = holding_of(request, result)
+        holding, pieces = self._foreseen.get(index) or self._pieces(change)
         if holding.atoms and holding.begin < self.plan.now:
             detail = "the plan has moved past its first step; plan it again"
             return Conflict(index, request.id, Code.CONFLICT, detail)
-        pieces = pieces_of(holding, self.plan.ledger, *scope)
-        short = self.overlay.shortage(pieces)
+        short = None if self._assured else self.overlay.shortage(pieces)
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
-        self.overlay.add(pieces)
+        if not self._assured:
+            self.overlay.add(pieces)
         self.new_ids.add(request.id)
         self.added[scope] = self.added.get(scope, 0) + 1
         return Admitted(

@@ -19,6 +19,9 @@ from planner.placement import Binding, Code
 from planner.reservation import AtomAllocation, Rows
 from planner.view import Demand
 
+#: Requests of more atoms than this are summed up rather than looked at row by row.
+_PLAIN_PIECES = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
@@ -59,20 +62,52 @@ class Overlay:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self._waiting: list[Piece] = []
         self._use: dict[int, NDArray[np.int64]] = {}
         self._slack: dict[int, NDArray[np.int64]] = {}
 
     def shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
         """Return what does not fit, or None."""
+        if self._plainly_fits(pieces):
+            return None
+        self._count_waiting()
+        groups = grouped(pieces)
         return (
-            self._fit_shortage(pieces)
-            or self._row_shortage(pieces)
+            self._fit_shortage(pieces, groups)
+            or self._row_shortage(pieces, groups)
             or self._average_shortage(pieces)
         )
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Count the pieces of a change that fits as taken."""
-        for row, change in self._changes(pieces).items():
+        # Only if another change comes to be judged is the sum needed.
+        self._waiting.extend(pieces)
+
+    def _plainly_fits(self, pieces: Sequence[Piece]) -> bool:
+        """Return whether the usual case holds: rows one after the other, all of them free."""
+        if self._waiting or self._use or self._slack or len(pieces) > _PLAIN_PIECES:
+            return False
+        free, first = self.ledger.free, self.ledger.first
+        last, end_of_time = first, first + free.shape[1]
+        for piece in pieces:
+            demand = piece.demand
+            if piece.sign < 0 or demand.averages:
+                return False
+            fit = min(demand.fit)
+            for start, end, bundles in piece.rows.tolist():
+                if start < last or end > end_of_time or bundles > fit:
+                    return False
+                last = end
+                for row, amount in zip(demand.rows, demand.amounts, strict=True):
+                    if free[row, start - first : end - first].min() < bundles * amount:
+                        return False
+        return True
+
+    def _count_waiting(self) -> None:
+        if not self._waiting:
+            return
+        pieces, self._waiting = self._waiting, []
+        for row, change in self._changes(grouped(pieces)).items():
             taken = self._use.get(row)
             if taken is None:
                 self._use[row] = change.dense(self.ledger)
@@ -83,7 +118,9 @@ class Overlay:
             taken = self._slack.setdefault(number, np.zeros(columns, dtype=np.int64))
             taken[change.low : change.high] += change.values
 
-    def _fit_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+    def _fit_shortage(self, pieces: Sequence[Piece], groups: Sequence[Group]) -> Shortage | None:
+        if all(g.sign < 0 or int(g.rows[:, 2].max()) <= min(g.demand.fit) for g in groups):
+            return None
         held = {piece.path: piece for piece in pieces if piece.sign < 0}
         for piece in pieces:
             if piece.sign < 0 or not len(piece.rows):
@@ -115,9 +152,9 @@ class Overlay:
         binding = Binding(piece.path, "fit", at + ledger.first, None, needed, free)
         return Shortage(Code.CAPACITY, detail, binding)
 
-    def _row_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+    def _row_shortage(self, pieces: Sequence[Piece], groups: Sequence[Group]) -> Shortage | None:
         free = self.ledger.free
-        for row, change in self._changes(pieces).items():
+        for row, change in self._changes(groups).items():
             left = free[row, change.low : change.high]
             taken = self._use.get(row)
             if taken is not None:
@@ -178,19 +215,19 @@ class Overlay:
                 return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
         return None
 
-    def _changes(self, pieces: Sequence[Piece]) -> dict[int, _Change]:
-        """Return what the pieces add to each row, over the steps they touch."""
+    def _changes(self, groups: Sequence[Group]) -> dict[int, _Change]:
+        """Return what the groups add to each row, over the steps they touch."""
         ledger = self.ledger
-        span = _span(pieces, ledger.first, ledger.grid.horizon)
+        span = _span(groups, ledger.first, ledger.grid.horizon)
         if span is None:
             return {}
         low, high = span
         found: dict[int, _Change] = {}
-        for piece in pieces:
-            demand = piece.demand
+        for group in groups:
+            demand = group.demand
             if not demand.rows:
                 continue
-            use = _dense(piece.rows, low + ledger.first, high - low) * piece.sign
+            use = _dense(group.rows, low + ledger.first, high - low) * group.sign
             for row, amount in zip(demand.rows, demand.amounts, strict=True):
                 known = found.get(row)
                 if known is None:
@@ -211,20 +248,50 @@ class Overlay:
         ledger = self.ledger
         window = ledger.book.averages[number].window
         before = ledger.first - ledger.book.longest_window
-        mine = [piece for piece in pieces if number in piece.demand.averages and len(piece.rows)]
+        rows = _scaled(pieces, number)
         columns = ledger.averages.slack.shape[1]
-        low = min((int(p.rows[:, 0].min()) for p in mine), default=0) - window + 1 - before
-        high = max((int(p.rows[:, 1].max()) for p in mine), default=0) - before
-        low, high = max(low, 0), min(high, columns)
+        low = max(int(rows[:, 0].min(initial=0x7FFFFFFF)) - window + 1 - before, 0)
+        high = min(int(rows[:, 1].max(initial=0)) - before, columns)
         if low >= high:
             return _Change(0, 0, np.zeros(0, dtype=np.int64))
-        total = np.zeros(high - low, dtype=np.int64)
-        for piece in mine:
+        use = _dense(rows, low + before, high - low + window - 1)
+        area = np.concatenate([[0], np.cumsum(use)])
+        return _Change(low, high, area[window:] - area[: high - low])
+
+
+def _scaled(pieces: Sequence[Piece], number: int) -> Rows:
+    """Return the rows that count against an average, in amounts instead of bundles."""
+    found = [np.empty((0, 3), dtype=np.int64)]
+    for piece in pieces:
+        if number in piece.demand.averages and len(piece.rows):
             amount = piece.demand.average_amounts[piece.demand.averages.index(number)]
-            use = _dense(piece.rows, low + before, high - low + window - 1)
-            area = np.concatenate([[0], np.cumsum(use)])
-            total += (area[window:] - area[: high - low]) * (amount * piece.sign)
-        return _Change(low, high, total)
+            found.append(piece.rows * np.array([1, 1, amount * piece.sign]))
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of all pieces with one demand and sign."""
+
+    demand: Demand
+    rows: Rows
+    sign: int
+
+
+def grouped(pieces: Sequence[Piece]) -> list[Group]:
+    """Return pieces joined by what they take, so that many cost little more than one."""
+    found: dict[tuple[int, int], list[Piece]] = {}
+    for piece in pieces:
+        if len(piece.rows):
+            found.setdefault((id(piece.demand), piece.sign), []).append(piece)
+    return [
+        Group(
+            alike[0].demand,
+            alike[0].rows if len(alike) == 1 else np.concatenate([one.rows for one in alike]),
+            alike[0].sign,
+        )
+        for alike in found.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +308,9 @@ class _Change:
         return out
 
 
-def _span(pieces: Sequence[Piece], first: int, horizon: int) -> tuple[int, int] | None:
-    """Return the columns that any piece touches, clipped to the profile."""
-    held = [piece.rows for piece in pieces if len(piece.rows)]
+def _span(groups: Sequence[Group], first: int, horizon: int) -> tuple[int, int] | None:
+    """Return the columns that any group touches, clipped to the profile."""
+    held = [group.rows for group in groups]
     low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)
     high = min(max((int(rows[:, 1].max()) for rows in held), default=first), horizon)
     return (low - first, high - first) if low < high else None

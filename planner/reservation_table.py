@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -55,6 +56,17 @@ _ROW = np.dtype([("start", np.int32), ("end", np.int32), ("bundles", np.int64)])
 _GROWTH = 8
 
 Word = TypeVar("Word")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """Rows of all reservations that take the same; all occurrences, unmerged."""
+
+    tenant: str
+    queue: str
+    bundle: Resources
+    label: str | None
+    rows: NDArray[np.int64]
 
 
 class DetailStore(Protocol):
@@ -187,47 +199,94 @@ class ReservationTable:
         """The structured column of whole reservations; written by the Plan alone."""
         return self._meta.data
 
-    def append(self, admitted: Admitted, at_ms: int, version: int) -> int:
-        """Keep a new reservation; return its number."""
+    def append(self, admitted: Sequence[Admitted], at_ms: int, version: int) -> int:
+        """Keep new reservations; return the number of the first, the others follow."""
         number = len(self._ids)
-        holding = admitted.holding
-        first = self._append_atoms(holding)
-        self._meta.append(
-            (
-                admitted.submitted_ms,
-                at_ms,
-                admitted.weight,
-                version,
-                self._names.number(admitted.tenant),
-                admitted.priority,
-                1,
-                holding.begin,
-                holding.finish,
-                holding.endless,
-                first,
-                len(holding.atoms),
-                self._names.number(admitted.queue),
-                self._names.number(admitted.agent),
-                STATE_NUMBERS[State.ACCEPTED],
+        atom = self._append_atoms([one.holding for one in admitted])
+        accepted = STATE_NUMBERS[State.ACCEPTED]
+        metas = []
+        for offset, one in enumerate(admitted):
+            holding = one.holding
+            metas.append(
+                (
+                    one.submitted_ms,
+                    at_ms,
+                    one.weight,
+                    version,
+                    self._names.number(one.tenant),
+                    one.priority,
+                    1,
+                    holding.begin,
+                    holding.finish,
+                    holding.endless,
+                    atom,
+                    len(holding.atoms),
+                    self._names.number(one.queue),
+                    self._names.number(one.agent),
+                    accepted,
+                )
             )
-        )
-        self._numbers[admitted.id] = number
-        self._ids.append(admitted.id)
-        self.details.put(number, admitted.details)
+            atom += len(holding.atoms)
+            self._numbers[one.id] = number + offset
+            self._ids.append(one.id)
+            self.details.put(number + offset, one.details)
+        self._meta.append(metas, len(metas))
         return number
 
-    def _append_atoms(self, holding: Holding) -> int:
+    def _append_atoms(self, holdings: Sequence[Holding]) -> int:
+        """Append the atoms and rows of holdings; return the index of the first atom."""
         first = self._atoms.count
-        for atom in holding.atoms:
-            count = len(atom.rows)
-            row = self._rows.append(_structured(atom.rows), count) if count else self._rows.count
-            path = self._paths.number((atom.path, atom.inner))
-            kind = self._kinds.number((atom.bundle, atom.label))
-            shifts = self._shifts.number(atom.shifts)
-            index = self._atoms.append((row, count, path, kind, shifts))
-            if atom.released is not None and len(atom.released):
-                self._released[index] = atom.released
+        row = self._rows.count
+        atoms: list[tuple[int, int, int, int, int]] = []
+        rows: list[NDArray[np.int64]] = []
+        for holding in holdings:
+            for atom in holding.atoms:
+                if atom.released is not None and len(atom.released):
+                    self._released[first + len(atoms)] = atom.released
+                path = self._paths.number((atom.path, atom.inner))
+                kind = self._kinds.number((atom.bundle, atom.label))
+                shifts = self._shifts.number(atom.shifts)
+                count = len(atom.rows)
+                atoms.append((row, count, path, kind, shifts))
+                rows.append(atom.rows)
+                row += count
+        if atoms:
+            self._atoms.append(atoms, len(atoms))
+            joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
+            self._rows.append(_structured(joined), len(joined))
         return first
+
+    def held(self) -> Iterator[HeldRows]:
+        """Yield all rows held, joined by what takes them: scope, bundle and machines."""
+        meta, atoms = self._meta.data, self._atoms.data
+        counts = meta["atoms"].astype(np.int64)
+        owner = np.repeat(np.arange(len(meta)), counts)
+        index = _ranges(meta["atom"].astype(np.int64), counts)
+        key = np.stack(
+            [
+                meta["tenant"][owner],
+                meta["queue"][owner],
+                atoms["kind"][index],
+                atoms["shifts"][index],
+            ],
+            axis=1,
+        )
+        kinds, group = np.unique(key, axis=0, return_inverse=True)
+        order = np.argsort(group.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(group.reshape(-1), minlength=len(kinds)))
+        for number, (tenant, queue, kind, shifts) in enumerate(kinds.tolist()):
+            chosen = index[order[(ends[number - 1] if number else 0) : ends[number]]]
+            rows = self._rows_of(chosen)
+            bundle, label = self._kinds.values[kind]
+            moved = AtomAllocation("", bundle, label, rows, self._shifts.values[shifts])
+            names = self._names.values
+            yield HeldRows(names[tenant], names[queue], bundle, label, moved.all_rows())
+
+    def _rows_of(self, atoms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of many atoms, one after the other."""
+        chosen = self._atoms.data[atoms]
+        first, count = chosen["row"].astype(np.int64), chosen["rows"].astype(np.int64)
+        return _plain(self._rows.data[_ranges(first, count)])
 
     def replace(self, number: int, holding: Holding) -> None:
         """Give a reservation another holding; the old rows lie idle until the next compaction."""
@@ -235,7 +294,7 @@ class ReservationTable:
         for index in range(int(meta["atom"]), int(meta["atom"]) + int(meta["atoms"])):
             self._idle_rows += int(self._atoms.data[index]["rows"])
             self._released.pop(index, None)
-        first = self._append_atoms(holding)
+        first = self._append_atoms([holding])
         meta = self._meta.data[number]
         meta["atom"], meta["atoms"] = first, len(holding.atoms)
         meta["begin"], meta["finish"] = holding.begin, holding.finish
@@ -249,7 +308,7 @@ class ReservationTable:
         self._atoms, self._rows = _Column(_ATOM), _Column(_ROW)
         self._released, self._idle_rows = {}, 0
         for number, holding in enumerate(holdings):
-            self._meta.data[number]["atom"] = self._append_atoms(holding)
+            self._meta.data[number]["atom"] = self._append_atoms([holding])
 
     def note(self, number: int, entry: HistoryEntry) -> None:
         """Add to the history of a reservation."""
@@ -264,9 +323,7 @@ class ReservationTable:
 
     def _atom(self, index: int) -> AtomAllocation:
         row, count, path, kind, shifts = self._atoms.data[index].tolist()
-        piece = self._rows.data[row : row + count]
-        rows = np.empty((count, 3), dtype=np.int64)
-        rows[:, 0], rows[:, 1], rows[:, 2] = piece["start"], piece["end"], piece["bundles"]
+        rows = _plain(self._rows.data[row : row + count])
         rows.flags.writeable = False
         bundle, label = self._kinds.values[kind]
         released = self._released.get(index)
@@ -332,3 +389,16 @@ def _structured(rows: NDArray[np.int64]) -> NDArray[Any]:
     out = np.empty(len(rows), dtype=_ROW)
     out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]
     return out
+
+
+def _plain(rows: NDArray[Any]) -> NDArray[np.int64]:
+    out = np.empty((len(rows), 3), dtype=np.int64)
+    out[:, 0], out[:, 1], out[:, 2] = rows["start"], rows["end"], rows["bundles"]
+    return out
+
+
+def _ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return first[0], first[0] + 1, ... count[0] of them, then those of the next."""
+    total = int(count.sum())
+    starts = np.cumsum(count) - count
+    return np.arange(total, dtype=np.int64) - np.repeat(starts - first, count)
