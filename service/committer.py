@@ -96,10 +96,13 @@ class Committer:
     def move_to_now(self) -> None:
         """Advance the Plan to the clock's step, unless another process has done so."""
         while True:
-            with self._replica.newest() as plan:
+            at_ms = self._replica.plan_ms(self._clock.now_ms())
+            with self._replica.locked() as plan:
                 step_ms = plan.grid.step_ms
-                at_ms = self._replica.plan_ms(self._clock.now_ms())
                 now_step = at_ms // step_ms
+                if now_step <= plan.now:
+                    return
+            with self._replica.newest() as plan:
                 if now_step <= plan.now:
                     return
                 horizon = now_step + plan.cluster.horizon_ms // step_ms

@@ -27,6 +27,8 @@ from planner.commit import (
 from planner.files import cluster_to_json
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
+from planner.renegotiation import Renegotiation as PlannedUpdate
+from planner.renegotiation import renegotiation_of
 from planner.request import Request
 from planner.reservation import Refusal
 from planner.states import Event, may
@@ -94,14 +96,19 @@ def open_drafts(drafts: Sequence[Draft]) -> list[Draft]:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """A draft for an agent, and the view to place it on.
+    """A draft for an agent.
 
-    The view of an admission is frozen at the Plan's version; that of a renegotiation lacks what
-    the reservation holds, which is at `revision`.
+    Attributes
+    ----------
+    view
+        For an admission: the Plan, frozen at its version.
+    update, revision
+        For a renegotiation: what it comes to, and the revision of the reservation.
     """
 
     draft: Draft
-    view: PlanView
+    view: PlanView | None = None
+    update: PlannedUpdate | None = None
     revision: int = 0
 
 
@@ -124,7 +131,8 @@ def screen_drafts(drafts: Sequence[Draft], plan: Plan) -> list[Screened]:
                 draft.answer = _blocked(plan, id_, revision, Event.RENEGOTIATE)
                 if draft.answer is None:
                     present = int(plan.table.meta[plan.table.number_of(id_)]["revision"])
-                    rest.append(Screened(draft, plan.view_without([id_]), present))
+                    update = renegotiation_of(plan, id_, draft.request)
+                    rest.append(Screened(draft, update=update, revision=present))
             case Cancellation(id=id_, revision=revision):
                 draft.answer = _blocked(plan, id_, revision, Event.CANCEL)
                 draft.change = Cancel(id_, revision)
@@ -163,17 +171,23 @@ def context_of(plan: Plan, submitted_ms: int) -> CompileContext:
 def place(screened: Sequence[Screened]) -> None:
     """Let the agents answer; this is the long part, and holds no lock.
 
-    All drafts on one view with one agent go to it together.
+    All admissions with one agent go to it together.
     """
-    together: dict[tuple[str, int], list[Screened]] = {}
+    together: dict[str, list[Screened]] = {}
     for one in screened:
         assert one.draft.ask is not None
-        together.setdefault((one.draft.ask.agent, id(one.view)), []).append(one)
-    for (agent, _), group in together.items():
+        if one.update is None:
+            together.setdefault(one.draft.ask.agent, []).append(one)
+        else:
+            name = one.draft.ask.agent
+            _take_result(one, one.update.place(agent_named(name), Limits()), name)
+    for name, group in together.items():
+        view = group[0].view
+        assert view is not None
         requests = [one.draft.request for one in group]
-        results = agent_named(agent).plan(requests, group[0].view, Limits())
+        results = agent_named(name).plan(requests, view, Limits())
         for one, result in zip(group, results, strict=True):
-            _take_result(one, result, agent)
+            _take_result(one, result, name)
 
 
 def _take_result(one: Screened, result: PlacementResult, agent: str) -> None:

@@ -25,7 +25,7 @@ resources = { cpu = 4, memory = "16 GiB" }
 """
 
 CLIENTS = 6
-ROUNDS = 3
+ROUNDS = 2
 ANSWERS_BEFORE_THE_KILL = 60
 
 

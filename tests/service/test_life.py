@@ -79,6 +79,46 @@ class TestRenegotiation:
         assert (gone.status_code, gone.get_json()["code"]) == (409, "wrong_state")
         assert (none.status_code, none.get_json()["code"]) == (404, "not_found")
 
+    def test_a_started_one_keeps_its_past(self, service: Service) -> None:
+        """What has run stays and counts: more work is placed after it, past rows as they were."""
+        service.reserve("r1", "window(atom(<1 cpu>, 10, 10, 600, 12000), +0, +20m)")
+        service.clock.advance(900)
+        longer = "window(atom(<1 cpu>, 10, 10, 600, 18000), +0, +2h)"
+
+        answer = service.client.put(
+            "/v1/reservations/r1", json={"rdl": longer}, headers=if_match(1)
+        )
+
+        body = answer.get_json()
+        assert answer.status_code == 200, body
+        rows = body["atoms"][0]["allocation"]
+        assert rows[0][0] == 0
+        assert sum((end - start) * bundles for start, end, bundles in rows) == 18_000
+        assert body["state"] == "active"
+
+    def test_a_started_one_cannot_undo_its_past(self, service: Service) -> None:
+        """A request that what has run contradicts is 422 past_changed, and all stays."""
+        service.reserve("r1", "window(atom(<1 cpu>, 10, 10, 600, 12000), +0, +20m)")
+        service.clock.advance(900)
+        other = "window(atom(<500m cpu>, 10, 10, 600, 12000), +0, +2h)"
+
+        answer = service.client.put("/v1/reservations/r1", json={"rdl": other}, headers=if_match(1))
+
+        assert (answer.status_code, answer.get_json()["code"]) == (422, "past_changed")
+        kept = service.client.get("/v1/reservations/r1").get_json()
+        assert kept["revision"] == 1
+
+    def test_rejects_what_cannot_be_compiled(self, service: Service) -> None:
+        """A renegotiation to something malformed points into its body."""
+        service.reserve("r1", LATE)
+
+        answer = service.client.put(
+            "/v1/reservations/r1", json={"rdl": "atom(", "id": "x"}, headers=if_match(1)
+        )
+
+        assert answer.status_code == 400
+        assert answer.get_json()["errors"][0]["pointer"] == "/id"
+
 
 class TestEnding:
     def test_cancelling_releases_the_future(self, service: Service) -> None:

@@ -1,0 +1,91 @@
+"""Settings, addresses, and what a start refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.clock import ManualClock, SystemClock, instant_of, unix_ms
+from service.config import ConfigError, ServiceConfig, is_loopback
+from service.replica import open_replica
+from service.server import run
+from tests.service.conftest import CLUSTER
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
+def test_loopback_is_known(host: str) -> None:
+    """Addresses that only this machine reaches."""
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
+def test_other_addresses_refuse_to_start(host: str, tmp_path: Path) -> None:
+    """Without tokens nothing but loopback is served, and nothing is written."""
+    database = tmp_path / "agenda.db"
+
+    with pytest.raises(ConfigError, match="no tokens"):
+        run(ServiceConfig(host=host, database=f"sqlite:///{database}"))
+
+    assert not database.exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("workers", 0),
+        ("threads", 0),
+        ("max_body", 0),
+        ("port", 70_000),
+        ("database", "agenda.db"),
+        ("database", "sqlite://"),
+        ("database", "sqlite:///:memory:"),
+    ],
+)
+def test_settings_are_checked(setting: str, value: object) -> None:
+    """A setting that cannot work is refused before anything starts, by name."""
+    given: dict[str, Any] = {setting: value}
+
+    with pytest.raises(ConfigError):
+        ServiceConfig(**given)
+
+
+def test_a_first_start_needs_a_cluster(tmp_path: Path) -> None:
+    """A database without a plan and no cluster file is an error that says so."""
+    config = ServiceConfig(database=f"sqlite:///{tmp_path / 'agenda.db'}")
+
+    with pytest.raises(ConfigError, match="give a cluster file"):
+        open_replica(config, ManualClock())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('step = "60s"\n->step = "30s"\n', "the step of a plan cannot change"),
+        (
+            'step = "60s"\n->step = "60s"\norigin = "2020-01-01T00:00:00Z"\n',
+            "the origin of a plan cannot change",
+        ),
+    ],
+)
+def test_a_later_start_keeps_step_and_origin(tmp_path: Path, change: str, message: str) -> None:
+    """A cluster file with another step or origin than the Plan's is refused."""
+    path = tmp_path / "cluster.toml"
+    path.write_text(CLUSTER)
+    config = ServiceConfig(database=f"sqlite:///{tmp_path / 'agenda.db'}", cluster=path)
+    open_replica(config, ManualClock()).store.close()
+    before, after = change.split("->")
+    path.write_text(CLUSTER.replace(before, after))
+
+    with pytest.raises(ConfigError, match=message):
+        open_replica(config, ManualClock())
+
+
+def test_clocks_agree_on_time() -> None:
+    """Instants and Unix milliseconds are each other's inverse; the system's clock goes on."""
+    clock = ManualClock()
+    clock.advance(1.5)
+
+    assert unix_ms(instant_of(clock.now_ms())) == clock.now_ms() == 1_767_571_201_500
+    assert SystemClock().now_ms() > clock.now_ms()
