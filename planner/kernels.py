@@ -61,6 +61,7 @@ LOWEST: Final = 3  # GREE-L: the lowest free rectangle, then COMPACT
 HEADROOM: Final = 4  # aligned: the rectangle that leaves most headroom, then COMPACT
 HEADROOM_ONLY: Final = 5  # the same without a fall-back
 LEVEL: Final = 6  # the highest level of headroom that still holds the work, then COMPACT
+GAPS: Final = 7  # COMPACT, for requests with largest gaps only
 
 # Why an atom found no place: the `KIND` column of a status row.
 NO_ROOM: Final = 1
@@ -1808,15 +1809,28 @@ def _graph_of(t: Tables, r: int) -> Graph:
     )
 
 
+@njit(**OPTIONS)
+def _has_largest_gap(g: Graph) -> bool:
+    for e in range(g.edges.shape[0]):
+        if g.edges[e, 3] >= 0:
+            return True
+    return False
+
+
 @njit(**INLINE)
 def _try_passes(
     p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, passes: I64, status: I64
 ) -> bool:
     """Try one choice of options with each strategy in turn; True when placed."""
     for i in range(passes.shape[0]):
-        now = Run(run.base, run.columns, run.early, passes[i])
+        strategy = passes[i]
+        if strategy == GAPS:
+            if not _has_largest_gap(g):
+                return False
+            strategy = np.int64(COMPACT)
+        now = Run(run.base, run.columns, run.early, strategy)
         if _traverse(p, q, g, now, s):
-            status[OUTCOME], status[STRATEGY] = PLACED, passes[i]
+            status[OUTCOME], status[STRATEGY] = PLACED, strategy
             return True
         if status[OUTCOME] == PENDING and not s.state[ROWS_FULL]:
             _explain(p, q, g, now, s, status)

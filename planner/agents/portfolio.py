@@ -19,6 +19,7 @@ from planner.agents.atom_placer import GreedyAgent
 from planner.kernels import (
     BLOCKS,
     COMPACT,
+    GAPS,
     HEADROOM_ONLY,
     LEVEL,
     LOWEST,
@@ -38,7 +39,8 @@ from rdl.work_graph import END, SHORTEST, START
 I64 = NDArray[np.int64]
 
 _MEMBERS = (
-    GreedyAgent("gree-l", (LOWEST, COMPACT)),
+    GreedyAgent("gree-l", (LOWEST, GAPS)),
+    GreedyAgent("gree-l and gree", (LOWEST, COMPACT)),
     GreedyAgent("gree", (BLOCKS, COMPACT)),
     GreedyAgent("headroom", (HEADROOM_ONLY,)),
     GreedyAgent("level", (LEVEL, COMPACT)),
@@ -50,7 +52,7 @@ _ONLINE = GreedyAgent("portfolio", (HEADROOM_ONLY, LEVEL, BLOCKS, COMPACT))
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Runs GREE-L, GREE, most headroom and headroom level on three orders and keeps the best.
+    """Runs GREE-L, GREE, both, most headroom and headroom level on three orders and keeps the best.
 
     Orders: as given; greatest weight first, then smallest size; tightest window first.
 
