@@ -9,7 +9,7 @@ numba's cache does not notice changes of functions that are compiled into anothe
 
 Two indexes keep a dispatch from looking at every machine:
 
-- A `Forest` holds the componentwise largest room of blocks of 16 machines, of 256, and so on, one
+- A `Forest` holds the componentwise largest room of blocks of 8 machines, of 64, and so on, one
   tree a configuration. The first machine that fits is found by descending where the block's room
   admits the request; a block whose components come from different machines costs a look inside.
 - `Targets` keeps, for each configuration and class, one bit set of machines per score
@@ -34,8 +34,8 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-FAN = 16
-LEVELS = 8
+FAN = 8
+LEVELS = 10
 SCORES = 64
 TOLERANCE = 1e-9
 NONE = -1
@@ -925,18 +925,11 @@ def forest_next_best(forest: Forest, group: int) -> int:
 
 
 @_inner
-def _earlier(slots: Slots, a: int, b: int) -> bool:
-    """Heap order: time, then the order in which the jobs started."""
-    if slots.heap_time[a] != slots.heap_time[b]:
-        return slots.heap_time[a] < slots.heap_time[b]
-    return slots.sequence[slots.heap_slot[a]] < slots.sequence[slots.heap_slot[b]]
-
-
-@_inner
-def _swap(slots: Slots, a: int, b: int) -> None:
-    time, slot = slots.heap_time[a], slots.heap_slot[a]
-    slots.heap_time[a], slots.heap_slot[a] = slots.heap_time[b], slots.heap_slot[b]
-    slots.heap_time[b], slots.heap_slot[b] = time, slot
+def _earlier(slots: Slots, time: float, slot: int, at: int) -> bool:
+    """Heap order against the entry `at`: time, then the order in which the jobs started."""
+    if time != slots.heap_time[at]:
+        return time < slots.heap_time[at]
+    return slots.sequence[slot] < slots.sequence[slots.heap_slot[at]]
 
 
 @_inner
@@ -944,35 +937,37 @@ def heap_push(slots: Slots, whole: Longs, time: float, slot: int) -> None:
     """Add the end of a job."""
     at = whole[HEAP]
     whole[HEAP] += 1
-    slots.heap_time[at], slots.heap_slot[at] = time, slot
     while at > 0:
         parent = (at - 1) // 4
-        if not _earlier(slots, at, parent):
+        if not _earlier(slots, time, slot, parent):
             break
-        _swap(slots, at, parent)
+        slots.heap_time[at], slots.heap_slot[at] = slots.heap_time[parent], slots.heap_slot[parent]
         at = parent
+    slots.heap_time[at], slots.heap_slot[at] = time, slot
 
 
 @_inner
 def heap_pop(slots: Slots, whole: Longs) -> int:
     """Remove the earliest end; returns its slot."""
-    slot = slots.heap_slot[0]
+    earliest = slots.heap_slot[0]
     whole[HEAP] -= 1
     size = whole[HEAP]
-    slots.heap_time[0], slots.heap_slot[0] = slots.heap_time[size], slots.heap_slot[size]
+    time, slot = slots.heap_time[size], slots.heap_slot[size]
     at = 0
     while True:
         first = 4 * at + 1
         if first >= size:
-            return slot
+            break
         least = first
         for child in range(first + 1, min(first + 4, size)):
-            if _earlier(slots, child, least):
+            if _earlier(slots, slots.heap_time[child], slots.heap_slot[child], least):
                 least = child
-        if not _earlier(slots, least, at):
-            return slot
-        _swap(slots, at, least)
+        if _earlier(slots, time, slot, least):
+            break
+        slots.heap_time[at], slots.heap_slot[at] = slots.heap_time[least], slots.heap_slot[least]
         at = least
+    slots.heap_time[at], slots.heap_slot[at] = time, slot
+    return earliest
 
 
 @_inner

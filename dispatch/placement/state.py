@@ -76,7 +76,7 @@ def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
     leaf = np.full((int(sizes.sum()), columns), fill)
     node = np.full((max(nodes, 1), columns), fill)
     scratch = np.zeros(columns)
-    return kernels.Forest(leaf, node, base, level_base, level_size, top, scratch, scratch.copy())
+    return kernels.Forest(leaf, node, base, level_base, level_size, top, scratch, np.zeros(columns))
 
 
 def build_fleet(machines: Machines) -> Fleet:

@@ -85,6 +85,7 @@ class SimulationResult:
     ended: int
     refused: int
     still_waiting: int
+    running_now: int
     events: int
     wait_mean_h: float
     wait_max_h: float
@@ -112,6 +113,7 @@ class SimulationResult:
                 "ended": self.ended,
                 "refused": self.refused,
                 "still_waiting": self.still_waiting,
+                "running_now": self.running_now,
             },
             "events": self.events,
             "wait_h": {
@@ -334,6 +336,7 @@ def _result(policy: Policy, counters: Counters, options: SimulationOptions) -> S
         ended=int(whole[kernels.ENDED]),
         refused=int(whole[kernels.REFUSED]),
         still_waiting=int(whole[kernels.WAITING]),
+        running_now=int(whole[kernels.RUNNING]),
         events=int(whole[kernels.EVENTS]),
         wait_mean_h=mean,
         wait_max_h=float(real[kernels.WAIT_MAX]),

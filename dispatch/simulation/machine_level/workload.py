@@ -68,8 +68,15 @@ class JobChunk:
 class Workload(Protocol):
     """A stream of jobs."""
 
-    resources: int
-    classes: int
+    @property
+    def resources(self) -> int:
+        """Number of resources."""
+        ...
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        ...
 
     def chunks(self, rng: np.random.Generator) -> Iterator[JobChunk]:
         """Chunks in order of time; equal generators give equal streams."""

@@ -1,0 +1,150 @@
+"""Rows and tables that the LoTES experiments share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dispatch.placement.interface import Policy
+from dispatch.simulation.machine_level.simulator import SimulationResult
+
+
+@dataclass(frozen=True, slots=True)
+class LotesRow:
+    """One run of one policy.
+
+    Attributes
+    ----------
+    setting
+        What varies, by name (`run`, `phi`, `omega`, `load`, `machines`).
+    nominal_load
+        Arrival rate over the lambda* of the plan, which takes the classes' nominal requests.
+    offered_load
+        The same over the lambda* at the requests that jobs really have on average.
+    long_share
+        Share of started jobs that waited more than an hour.
+    waiting_mean
+        Jobs waiting, averaged over time; over the arrival rate it is the mean wait with those
+        counted that have not started.
+    """
+
+    setting: dict[str, float | str]
+    policy: Policy
+    seed: int
+    jobs: int
+    refused: int
+    still_waiting: int
+    arrival_rate_per_h: float
+    sustained_rate_per_h: float
+    nominal_load: float
+    offered_load: float
+    wait_mean_s: float
+    wait_p99_s: float
+    wait_max_s: float
+    long_share: float
+    waiting_max: int
+    waiting_mean: float
+    wait_by_interval_s: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Mean and spread of one setting and policy over its seeds."""
+
+    setting: dict[str, float | str]
+    policy: Policy
+    seeds: int
+    wait_mean_s: float
+    wait_spread_s: float
+    long_share: float
+    unstable: int
+
+
+@dataclass(frozen=True, slots=True)
+class LotesTable:
+    """An experiment's rows.
+
+    Attributes
+    ----------
+    notes
+        What differs from the paper, and facts about the input, by name.
+    """
+
+    name: str
+    rows: tuple[LotesRow, ...]
+    notes: dict[str, object]
+
+    def summaries(self) -> list[Summary]:
+        """Mean, standard deviation over seeds, and runs that ended with a growing queue."""
+        groups: dict[tuple[object, ...], list[LotesRow]] = {}
+        for row in self.rows:
+            groups.setdefault((*row.setting.items(), row.policy), []).append(row)
+        return [_summary(rows) for rows in groups.values()]
+
+    def to_json(self) -> dict[str, object]:
+        """Rows, summaries and notes, ready for JSON."""
+        return {
+            "experiment": self.name,
+            "notes": self.notes,
+            "summaries": [dataclasses.asdict(summary) for summary in self.summaries()],
+            "rows": [dataclasses.asdict(row) for row in self.rows],
+        }
+
+
+def _summary(rows: list[LotesRow]) -> Summary:
+    waits = np.array([row.wait_mean_s for row in rows])
+    return Summary(
+        setting=rows[0].setting,
+        policy=rows[0].policy,
+        seeds=len(rows),
+        wait_mean_s=float(waits.mean()),
+        wait_spread_s=float(waits.std(ddof=1)) if len(rows) > 1 else 0.0,
+        long_share=float(np.mean([row.long_share for row in rows])),
+        unstable=sum(is_unstable(row) for row in rows),
+    )
+
+
+def is_unstable(row: LotesRow) -> bool:
+    """Whether more than one job in a hundred still waits at the end."""
+    return row.still_waiting > 0.01 * row.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Rates behind a row."""
+
+    arrival_per_h: float
+    sustained_per_h: float
+    true_sustained_per_h: float
+
+
+def row_of(
+    result: SimulationResult, setting: dict[str, float | str], seed: int, loads: Loads
+) -> LotesRow:
+    """A row from a run's measurements; times in seconds."""
+    return LotesRow(
+        setting=setting,
+        policy=result.policy,
+        seed=seed,
+        jobs=result.arrived,
+        refused=result.refused,
+        still_waiting=result.still_waiting,
+        arrival_rate_per_h=loads.arrival_per_h,
+        sustained_rate_per_h=loads.sustained_per_h,
+        nominal_load=_ratio(loads.arrival_per_h, loads.sustained_per_h),
+        offered_load=_ratio(loads.arrival_per_h, loads.true_sustained_per_h),
+        wait_mean_s=result.wait_mean_h * 3600,
+        wait_p99_s=result.wait_quantile_h["p99"] * 3600,
+        wait_max_s=result.wait_max_h * 3600,
+        long_share=result.long_share,
+        waiting_mean=result.waiting_mean,
+        waiting_max=int(result.interval_waiting.max(initial=0)),
+        wait_by_interval_s=(result.interval_wait_h * 3600).tolist(),
+    )
+
+
+def _ratio(rate: float, limit: float) -> float:
+    return rate / limit if limit > 0 else math.inf

@@ -1,0 +1,118 @@
+"""The LoTES experiments, small: they run, repeat, and their figures are consistent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import lotes_offline, lotes_sim
+from dispatch.placement.state import Machines
+from dispatch.simulation.experiments.lotes_rates import (
+    DrawnOptions,
+    drawn_classes,
+    lotes_rates,
+    lotes_resources,
+    true_classes,
+)
+from dispatch.simulation.experiments.lotes_trace import TraceOptions, lotes_trace
+from dispatch.simulation.machine_level.simulator import SimulationOptions, simulate
+from dispatch.simulation.machine_level.workload import PoissonWorkload
+from lp.lotes.instance import JobClasses
+from tests.dispatch.machine_level.test_workload import google
+
+SMALL = DrawnOptions(machines=20, hours=4.0, seeds=(1, 2))
+
+
+def test_resources_experiment_repeats_and_sums_up() -> None:
+    """Equal seeds give equal tables; offered load is above nominal by the truncation."""
+    first, again = (lotes_resources((0.0, 0.015), 0.97, SMALL) for _ in range(2))
+    assert first == again
+    assert len(first.rows) == 2 * 2 * 2
+    for row in first.rows:
+        assert row.nominal_load == pytest.approx(0.97)
+        assert 1.0 < row.offered_load / row.nominal_load < 1.15
+    assert {summary.seeds for summary in first.summaries()} == {2}
+    json.dumps(first.to_json())
+
+
+def test_rates_experiment_covers_its_loads() -> None:
+    """One row for each Omega, seed, load and policy."""
+    table = lotes_rates((0.0, 0.4), (0.5,), DrawnOptions(machines=10, hours=2.0, seeds=(3,)))
+    assert [row.setting["omega"] for row in table.rows] == [0.0, 0.0, 0.4, 0.4]
+    assert {row.policy for row in table.rows} == {"lotes", "tetris"}
+
+
+def test_drawn_classes_keep_requests_positive() -> None:
+    """phi = 0.06 is refused in words; true means exceed nominal ones by 2.8 %."""
+    with pytest.raises(ValueError, match="requests turn negative"):
+        drawn_classes(0.06, 1)
+    classes = drawn_classes(0.006, 1)
+    assert np.abs(classes.request - 0.025).max() <= 0.006
+    assert true_classes(classes).request / classes.request == pytest.approx(1.0276, abs=1e-3)
+
+
+def test_trace_experiment_on_a_tiny_trace(tmp_path: Path) -> None:
+    """All three runs of all three policies; nobody waits on an empty cluster."""
+    rng = np.random.default_rng(1)
+    start = np.sort(rng.integers(0, 60_000, 300))
+    tasks = [
+        f"{i},0,{t},{t},1800,{t + 1800},FINISH,{0.1 + 0.1 * (i % 2)},{0.2 - 0.1 * (i % 2)}"
+        for i, t in enumerate(start)
+    ]
+    table = lotes_trace(google(tmp_path, tasks, ["1,1,1"] * 40), TraceOptions(shares=(0.1,)))
+    assert len(table.rows) == 3 * 3
+    by_run = {(row.setting["run"], row.policy): row for row in table.rows}
+    assert by_run["empty", "lotes"].wait_mean_s == 0.0
+    json.dumps(table.to_json())
+
+
+def test_the_same_jobs_for_every_policy() -> None:
+    """Under one seed policies see equal streams, so their differences are their own."""
+    classes = JobClasses.of([0.5, 0.5], [[0.1, 0.1], [0.2, 0.1]], [0.1, 0.2])
+    workload = PoissonWorkload(classes, 500.0, 2.0)
+    machines = Machines(np.array([5]), np.array([[1.0, 1.0]]))
+    arrived = {
+        simulate(machines, workload, policy, np.random.default_rng(5)).arrived
+        for policy in ("greedy", "tetris", "best_fit", "spread")
+    }
+    assert len(arrived) == 1
+
+
+def test_work_is_conserved() -> None:
+    """Arrived = refused + ended + running + waiting, and draining ends what was left."""
+    classes = JobClasses.of([1.0], [[0.3, 0.1]], [0.5])
+    machines = Machines(np.array([4]), np.array([[1.0, 1.0]]))
+    workload = PoissonWorkload(classes, 40.0, 5.0)
+    for drain in (None, 200.0):
+        found = simulate(
+            machines,
+            workload,
+            "greedy",
+            np.random.default_rng(5),
+            options=SimulationOptions(drain_until_h=drain),
+        )
+        left = found.running_now + found.still_waiting
+        assert found.arrived == found.refused + found.ended + left
+        assert (left == 0) == (drain is not None)
+
+
+def test_misuse_is_named() -> None:
+    """LoTES without a table, and a policy that does not exist, are errors in words."""
+    classes = JobClasses.of([1.0], [[0.3, 0.1]], [0.5])
+    machines = Machines(np.array([4]), np.array([[1.0, 1.0]]))
+    workload = PoissonWorkload(classes, 40.0, 5.0)
+    with pytest.raises(ValueError, match="needs a dispatch table"):
+        simulate(machines, workload, "lotes", np.random.default_rng(1))
+    with pytest.raises(ValueError, match="expected one of lotes, greedy"):
+        simulate(machines, workload, "worst", np.random.default_rng(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", [lotes_offline, lotes_sim])
+def test_bench_cases_run_small(case) -> None:  # type: ignore[no-untyped-def]
+    """Each case returns parameters and figures that JSON can carry."""
+    report = json.loads(json.dumps(case.run(True)))
+    assert set(report) == {"params", "figures"}
+    assert all(value > 0 for value in report["figures"].values())
