@@ -1,0 +1,100 @@
+"""Applications: what a user runs, as components of which some are core and some elastic.
+
+Core components must all run for the application to make progress; elastic ones only make it
+faster (Zoe, section 2.1). An application is a description; one run of it is an execution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdl.resources import Resources
+
+
+class Kind(StrEnum):
+    """Whether an application ends by itself or has a person in the loop."""
+
+    BATCH = "batch"
+    INTERACTIVE = "interactive"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`count` identical components of an application.
+
+    Attributes
+    ----------
+    name
+        Unique in the application.
+    count
+        How many there are, at least one.
+    core
+        Whether the application needs all of them to make progress.
+    resources
+        What each one asks for.
+    command, image
+        What it runs; None is the image's own command, or no image.
+    labels
+        Labels a machine must carry to hold it.
+    environment
+        Pairs (name, value), in the order given.
+    start_order
+        Components start in ascending order; nothing waits for readiness.
+    """
+
+    name: str
+    count: int
+    core: bool
+    resources: Resources
+    command: str | None = None
+    image: str | None = None
+    labels: frozenset[str] = frozenset()
+    environment: tuple[tuple[str, str], ...] = ()
+    start_order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A description that can be submitted any number of times.
+
+    Attributes
+    ----------
+    name
+        What people call it; need not be unique.
+    components
+        In file order, which is the order in which elastic components are granted; at least one
+        is core.
+    kind
+        Batch or interactive.
+    priority
+        Higher goes first where the ordering asks for it.
+    size_ms
+        Expected run time with everything granted, or None where nobody knows.
+    reservation, atom
+        The reservation it runs under, and the atom of it; None is best effort.
+    job_class
+        Class for the dispatch table, or None.
+    restart
+        Whether the failure of a core component restarts it instead of failing it.
+    """
+
+    name: str
+    components: tuple[Component, ...]
+    kind: Kind = Kind.BATCH
+    priority: int = 0
+    size_ms: int | None = None
+    reservation: str | None = None
+    atom: str | None = None
+    job_class: str | None = None
+    restart: bool = False
+
+    @property
+    def core(self) -> tuple[Component, ...]:
+        """The components it cannot do without."""
+        return tuple(component for component in self.components if component.core)
+
+    @property
+    def elastic(self) -> tuple[Component, ...]:
+        """The components that make it faster, in file order."""
+        return tuple(component for component in self.components if not component.core)

@@ -1,0 +1,145 @@
+"""What may become of an execution and of its components: the one table of transitions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class ExecutionState(StrEnum):
+    """Where one run of an application stands."""
+
+    SUBMITTED = "submitted"  # known, not yet looked at
+    QUEUED = "queued"  # waits for its cores
+    STARTING = "starting"  # its cores have machines, not all of them run yet
+    RUNNING = "running"  # every core component runs
+    ENDING = "ending"  # its components are being stopped
+    COMPLETED = "completed"
+    FAILED = "failed"
+    KILLED = "killed"
+    REJECTED = "rejected"  # can never run here
+
+
+class ExecutionEvent(StrEnum):
+    """What happens to an execution."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    ADMIT = "admit"  # its cores are assigned
+    CORES_UP = "cores_up"  # the last core component runs
+    REQUEUE = "requeue"  # its cores were taken back; its submission time stays
+    CORE_FAILED = "core_failed"
+    CORE_FAILED_RESTART = "core_failed_restart"
+    FINISH = "finish"
+    KILL = "kill"
+    STOPPED = "stopped"  # nothing of it runs any more, after a kill
+
+
+class ComponentState(StrEnum):
+    """Where one component stands."""
+
+    WAITING = "waiting"  # no machine yet
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class ComponentEvent(StrEnum):
+    """What happens to a component."""
+
+    ASSIGN = "assign"
+    STARTED = "started"
+    STOP = "stop"
+    EXITED = "exited"
+    FAIL = "fail"
+    RETRY = "retry"
+
+
+class TransitionError(ValueError):
+    """An event that cannot happen in a state; the message names both."""
+
+
+_E, _V = ExecutionState, ExecutionEvent
+_C, _W = ComponentState, ComponentEvent
+
+#: (state, event) -> next state, for executions and for components. What is not here is an error.
+TRANSITIONS: Final[
+    dict[
+        tuple[ExecutionState | ComponentState, ExecutionEvent | ComponentEvent],
+        ExecutionState | ComponentState,
+    ]
+] = {
+    (_E.SUBMITTED, _V.ACCEPT): _E.QUEUED,
+    (_E.SUBMITTED, _V.REJECT): _E.REJECTED,
+    (_E.SUBMITTED, _V.KILL): _E.KILLED,
+    (_E.QUEUED, _V.ADMIT): _E.STARTING,
+    (_E.QUEUED, _V.REJECT): _E.REJECTED,
+    (_E.QUEUED, _V.KILL): _E.KILLED,
+    (_E.STARTING, _V.CORES_UP): _E.RUNNING,
+    (_E.STARTING, _V.REQUEUE): _E.QUEUED,
+    (_E.STARTING, _V.CORE_FAILED): _E.FAILED,
+    (_E.STARTING, _V.CORE_FAILED_RESTART): _E.QUEUED,
+    (_E.STARTING, _V.FINISH): _E.COMPLETED,
+    (_E.STARTING, _V.KILL): _E.ENDING,
+    (_E.RUNNING, _V.REQUEUE): _E.QUEUED,
+    (_E.RUNNING, _V.CORE_FAILED): _E.FAILED,
+    (_E.RUNNING, _V.CORE_FAILED_RESTART): _E.QUEUED,
+    (_E.RUNNING, _V.FINISH): _E.COMPLETED,
+    (_E.RUNNING, _V.KILL): _E.ENDING,
+    (_E.ENDING, _V.STOPPED): _E.KILLED,
+    (_C.WAITING, _W.ASSIGN): _C.STARTING,
+    (_C.STARTING, _W.STARTED): _C.RUNNING,
+    (_C.STARTING, _W.STOP): _C.STOPPING,
+    (_C.STARTING, _W.FAIL): _C.FAILED,
+    (_C.STARTING, _W.EXITED): _C.STOPPED,
+    (_C.RUNNING, _W.STOP): _C.STOPPING,
+    (_C.RUNNING, _W.FAIL): _C.FAILED,
+    (_C.RUNNING, _W.EXITED): _C.STOPPED,
+    (_C.STOPPING, _W.EXITED): _C.STOPPED,
+    (_C.STOPPING, _W.FAIL): _C.STOPPED,  # it was to stop, how does not matter
+    (_C.STOPPED, _W.RETRY): _C.WAITING,
+    (_C.FAILED, _W.RETRY): _C.WAITING,
+}
+
+#: States that nothing leaves.
+FINAL_EXECUTION_STATES: Final = frozenset({_E.COMPLETED, _E.FAILED, _E.KILLED, _E.REJECTED})
+
+#: States in which an execution may hold machines.
+HOLDING_STATES: Final = frozenset({_E.STARTING, _E.RUNNING, _E.ENDING})
+
+
+def next_execution_state(state: ExecutionState, event: ExecutionEvent) -> ExecutionState:
+    """Return the state after `event`.
+
+    Raises
+    ------
+    TransitionError
+        If the table does not have it.
+    """
+    found = TRANSITIONS.get((state, event))
+    if not isinstance(found, ExecutionState):
+        raise TransitionError(f"an execution that is {state} cannot {event}")
+    return found
+
+
+def next_component_state(state: ComponentState, event: ComponentEvent) -> ComponentState:
+    """Return the state after `event`.
+
+    Raises
+    ------
+    TransitionError
+        If the table does not have it.
+    """
+    found = TRANSITIONS.get((state, event))
+    if not isinstance(found, ComponentState):
+        raise TransitionError(f"a component that is {state} cannot {event}")
+    return found
+
+
+def after_component_failure(*, core: bool, restart: bool) -> ExecutionEvent | None:
+    """Return what a component's failure means for its execution: nothing, if it was elastic."""
+    if not core:
+        return None
+    return ExecutionEvent.CORE_FAILED_RESTART if restart else ExecutionEvent.CORE_FAILED

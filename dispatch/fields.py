@@ -1,0 +1,165 @@
+"""Read the fields of a parsed document one by one, gathering every problem with its pointer."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+
+from planner.files.errors import FileProblem
+from rdl.resources import AmountError, Resources
+
+_UNLIMITED = 2**53
+
+
+class Fields:
+    """One object of a document, where it stands, and the problems of the whole document.
+
+    Getters return a harmless value after they have noted a problem, so that reading goes on;
+    whoever owns the list of problems decides at the end.
+
+    Parameters
+    ----------
+    value
+        What stands at `at`; anything but an object is noted as a problem.
+    at
+        JSON pointer of it; "" for the whole document.
+    problems
+        Problems of the document so far; shared by every part of it.
+    known
+        Keys that may stand here; any other is a problem, unless None is given.
+    """
+
+    def __init__(
+        self,
+        value: object,
+        at: str,
+        problems: list[FileProblem],
+        known: Sequence[str] | None = None,
+    ) -> None:
+        self.at = at
+        self.problems = problems
+        self.is_object = isinstance(value, Mapping)
+        self.entries: Mapping[str, object] = value if isinstance(value, Mapping) else {}
+        if not self.is_object:
+            self.note(f"expected an object, not {shown(value)}")
+        if known is not None:
+            self._refuse_unknown(known)
+
+    def note(self, message: str, key: str | None = None, fix: str | None = None) -> None:
+        """Note a problem of this object, or of one of its keys."""
+        pointer = self.at if key is None else f"{self.at}/{escaped(key)}"
+        self.problems.append(FileProblem(message, pointer or "/", fix=fix))
+
+    def has(self, key: str) -> bool:
+        """Return whether the key is there and not null."""
+        return self.entries.get(key) is not None
+
+    def require(self, *keys: str) -> None:
+        """Note every one of `keys` that is missing."""
+        for key in keys:
+            if self.is_object and key not in self.entries:
+                self.note(f"{key!r} is missing")
+
+    def text(
+        self, key: str, pattern: str | None = None, *, least: int = 0, most: int | None = None
+    ) -> str:
+        """Return a text; "" where it is missing or wrong."""
+        value = self.entries.get(key, "")
+        if not isinstance(value, str):
+            self.note(f"expected a text, not {shown(value)}", key)
+            return ""
+        if key not in self.entries:
+            return ""
+        if len(value) < least or (most is not None and len(value) > most):
+            span = f"{least} or more" if most is None else f"{least} to {most}"
+            self.note(f"{shown(value)} has {len(value)} characters, not {span}", key)
+        elif pattern is not None and re.fullmatch(pattern, value) is None:
+            self.note(f"{shown(value)} does not match {pattern}", key)
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        """Return a text that is not empty, or None where it is missing or null."""
+        return self.text(key, least=1) if self.has(key) else None
+
+    def whole(self, key: str, low: int, high: int = _UNLIMITED, *, default: int = 0) -> int:
+        """Return a whole number (2.0 is one) in [low, high]."""
+        value = self.entries.get(key, default)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.note(f"expected a whole number, not {shown(value)}", key)
+            return max(default, low)
+        if not low <= value <= high:
+            bound = f"at least {low}" if high == _UNLIMITED else f"from {low} to {high}"
+            self.note(f"{value} is out of range, it must be {bound}", key)
+            return max(default, low)
+        return value
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return true or false."""
+        value = self.entries.get(key, default)
+        if not isinstance(value, bool):
+            self.note(f"expected true or false, not {shown(value)}", key)
+            return default
+        return value
+
+    def choice(self, key: str, choices: Sequence[str], default: str) -> str:
+        """Return one of `choices`."""
+        value = self.entries.get(key, default)
+        if value not in choices:
+            near = difflib.get_close_matches(str(value), choices, n=1)
+            fix = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(choices)}"
+            self.note(f"{shown(value)} is not known here", key, fix)
+            return default
+        return str(value)
+
+    def items(self, key: str, *, least: int = 0) -> list[tuple[str, object]]:
+        """Return the entries of a list, each with its pointer."""
+        value = self.entries.get(key, [])
+        if not isinstance(value, list | tuple):
+            self.note(f"expected a list, not {shown(value)}", key)
+            return []
+        if len(value) < least and key in self.entries:
+            self.note(f"expected {least} or more entries, not {len(value)}", key)
+        return [(f"{self.at}/{escaped(key)}/{index}", entry) for index, entry in enumerate(value)]
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of different, non-empty texts."""
+        found: list[str] = []
+        for at, entry in self.items(key):
+            if not isinstance(entry, str) or not entry:
+                self.problems.append(FileProblem(f"expected a text, not {shown(entry)}", at))
+            elif entry in found:
+                self.problems.append(FileProblem(f"{entry!r} is given twice", at))
+            else:
+                found.append(entry)
+        return tuple(found)
+
+    def resources(self, key: str) -> Resources:
+        """Return amounts such as ``{"cpu": 4, "memory": "16 GiB"}``."""
+        if key not in self.entries:
+            return Resources()
+        try:
+            return Resources.from_json(self.entries[key])
+        except AmountError as error:
+            self.note(str(error), key)
+            return Resources()
+
+    def _refuse_unknown(self, known: Sequence[str]) -> None:
+        for key in self.entries:
+            if key not in known:
+                near = difflib.get_close_matches(str(key).lower(), known, n=1)
+                fix = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+                self.note(f"unknown key {str(key)!r}", str(key), fix)
+
+
+def escaped(key: str) -> str:
+    """Return a key as one part of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Return a value for a message, cut short."""
+    text = ascii(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -1,0 +1,193 @@
+"""Applications: read and written without loss, refused with every problem at once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatch.application import Application, Component, Kind
+from dispatch.application_codec import (
+    application_from_json,
+    application_to_json,
+    read_application_file,
+)
+from dispatch.executions import (
+    FINAL_EXECUTION_STATES,
+    TRANSITIONS,
+    ComponentEvent,
+    ComponentState,
+    ExecutionEvent,
+    ExecutionState,
+    TransitionError,
+    after_component_failure,
+    next_component_state,
+    next_execution_state,
+)
+from planner.files.errors import FileError
+from rdl.resources import Resources
+
+_names = st.from_regex(r"[A-Za-z0-9@][A-Za-z0-9@_.\-]{0,12}", fullmatch=True)
+_texts = st.text(min_size=1, max_size=12)
+
+
+@st.composite
+def _components(draw: st.DrawFn, name: str, core: bool) -> Component:
+    amounts = {"cpu": draw(st.integers(1, 64_000)), "memory": draw(st.integers(0, 10**6))}
+    pairs = st.dictionaries(_texts, st.text(max_size=8), max_size=2)
+    return Component(
+        name=name,
+        count=draw(st.integers(1, 50)),
+        core=core,
+        resources=Resources.of(amounts),
+        command=draw(st.none() | _texts),
+        image=draw(st.none() | _texts),
+        labels=draw(st.frozensets(_texts, max_size=2)),
+        environment=tuple(draw(pairs).items()),
+        start_order=draw(st.integers(-5, 5)),
+    )
+
+
+@st.composite
+def applications(draw: st.DrawFn) -> Application:
+    """Any application the codec may meet."""
+    names = draw(st.lists(_names, min_size=1, max_size=4, unique=True))
+    parts = [
+        draw(_components(name, index == 0 or draw(st.booleans())))
+        for index, name in enumerate(names)
+    ]
+    reservation = draw(st.none() | _texts)
+    return Application(
+        name=draw(_names),
+        components=tuple(parts),
+        kind=draw(st.sampled_from(Kind)),
+        priority=draw(st.integers(-9, 9)),
+        size_ms=draw(st.none() | st.integers(1, 10**9)),
+        reservation=reservation,
+        atom=draw(st.none() | _texts) if reservation else None,
+        job_class=draw(st.none() | _texts),
+        restart=draw(st.booleans()),
+    )
+
+
+@given(applications())
+def test_writing_and_reading_keeps_everything(application: Application) -> None:
+    """from_json(to_json(a)) == a."""
+    assert application_from_json(application_to_json(application)) == application
+
+
+def test_every_problem_is_told_at_once_with_its_pointer() -> None:
+    """A document with nine mistakes gives nine problems, each where it stands."""
+    document = {
+        "name": "no spaces",
+        "kind": "bacth",
+        "size": "-3",
+        "prority": 1,
+        "atom": "0",
+        "components": [
+            {"name": "a", "core": False, "resources": {"cpu": "1 GiB"}},
+            {"name": "a", "core": "yes", "count": 0, "resources": {"cpu": 1}},
+        ],
+    }
+    with pytest.raises(FileError) as caught:
+        application_from_json(document)
+    assert {problem.pointer for problem in caught.value.problems} == {
+        "/name",
+        "/kind",
+        "/size",
+        "/prority",
+        "/atom",
+        "/components/0/resources",
+        "/components/1/name",
+        "/components/1/core",
+        "/components/1/count",
+    }
+    assert "did you mean 'batch'?" in str(caught.value)
+
+
+def test_an_application_needs_a_core_component() -> None:
+    """With elastic components alone nothing says when it may start."""
+    document = {"name": "a", "components": [{"name": "x", "core": False, "resources": {"cpu": 1}}]}
+    with pytest.raises(FileError, match="no component is core"):
+        application_from_json(document)
+
+
+def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
+    """One application in both forms is equal, and a broken file names its line."""
+    toml = tmp_path / "a.toml"
+    toml.write_text(
+        'name = "spark"\nsize = "2h"\n[[components]]\nname = "master"\ncore = true\n'
+        'resources = {cpu = 1, memory = "2 GiB"}\n'
+    )
+    plain = tmp_path / "a.json"
+    plain.write_text(
+        '{"name": "spark", "size": 7200, "components": [{"name": "master", "core": true,'
+        ' "resources": {"cpu": "1000m", "memory": 2048}}]}'
+    )
+    assert read_application_file(toml) == read_application_file(plain)
+    plain.write_text('{"name":\n 1,,}')
+    with pytest.raises(FileError, match="line 2: this is not JSON"):
+        read_application_file(plain)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["name", "components", "size", "kind", "core", "resources", "count"]
+                ),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_document_breaks_the_reader(document: object) -> None:
+    """Whatever is given is read or refused by FileError, never by another error."""
+    with contextlib.suppress(FileError):
+        assert application_from_json(document).core
+
+
+def test_transitions_lead_from_every_state_to_an_end_and_nothing_leaves_an_end() -> None:
+    """Every execution state reaches a final one; final ones have no way out."""
+    ends = {
+        state for state in ExecutionState if not any(before is state for before, _ in TRANSITIONS)
+    }
+    assert ends == FINAL_EXECUTION_STATES
+    reached = set(ends)
+    for _ in ExecutionState:
+        reached |= {
+            before
+            for (before, _), after in TRANSITIONS.items()
+            if after in reached and isinstance(before, ExecutionState)
+        }
+    assert reached == set(ExecutionState)
+
+
+def test_what_the_table_lacks_is_an_error() -> None:
+    """An illegal pair names state and event; a legal one gives the state of the table."""
+    for state, event in itertools.product(ExecutionState, ExecutionEvent):
+        if (state, event) in TRANSITIONS:
+            assert next_execution_state(state, event) is TRANSITIONS[state, event]
+        else:
+            with pytest.raises(TransitionError, match=state.value):
+                next_execution_state(state, event)
+    with pytest.raises(TransitionError, match="waiting cannot started"):
+        next_component_state(ComponentState.WAITING, ComponentEvent.STARTED)
+
+
+def test_only_core_failures_reach_the_execution() -> None:
+    """An elastic component's failure is nothing; a core one's fails or restarts."""
+    assert after_component_failure(core=False, restart=True) is None
+    assert after_component_failure(core=True, restart=False) is ExecutionEvent.CORE_FAILED
+    restarted = after_component_failure(core=True, restart=True)
+    assert restarted is ExecutionEvent.CORE_FAILED_RESTART
+    assert next_execution_state(ExecutionState.RUNNING, restarted) is ExecutionState.QUEUED
