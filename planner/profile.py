@@ -230,13 +230,15 @@ class Batch:
         if why == _AVERAGE:
             code = Code.CAPACITY_OVER_TIME
             policy, resource = self.average_names[row] if self.average_names else ("", None)
+        # The window of an average may start before the first column.
+        known = column >= 0 or why == _AVERAGE
         binding = Binding(
             path=graph.paths[vertex],
             kind="policy" if code is not Code.CAPACITY else _KINDS[why],
-            at=column + self.table.base if column >= 0 else None,
+            at=column + self.table.base if known else None,
             resource=resource,
-            needed=needed if column >= 0 else None,
-            free=free if column >= 0 else None,
+            needed=needed if known else None,
+            free=free if known else None,
             policy=policy if code is not Code.CAPACITY else None,
         )
         return PlacementResult(

@@ -1,0 +1,90 @@
+"""Portfolio: never worth less than what it is made of."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.agents.portfolio import preemption_of
+from planner.kernels import BLOCKS
+from planner.profile import Batch
+from planner.request import Request
+from planner.value import value_of
+from tests.planner.graphs import ArrayView, any_of, atom, heights, request, within
+
+
+def _requests(count: int, seed: int) -> list[Request]:
+    rng = random.Random(seed)
+    found = []
+    for index in range(count):
+        most, lease = rng.randint(1, 6), rng.randint(1, 5)
+        start = rng.randint(0, 20)
+        piece = atom(1, most, lease, most * lease * rng.randint(1, 3))
+        if rng.random() < 0.3:
+            piece = any_of(piece, atom(1, most, lease, most * lease))
+        found.append(request(within(start, start + rng.randint(10, 30), piece), 60, f"r{index}"))
+    return found
+
+
+def test_worth_at_least_each_member() -> None:
+    """On a crowded cluster the portfolio's value is at least that of GREE, GREE-L and aligned."""
+    for seed in range(5):
+        requests = _requests(60, seed)
+        view = ArrayView(np.full(60, 10))
+
+        def value(name: str, asked: list[Request], view: ArrayView = view) -> float:
+            results = agent_named(name).plan(asked, view, Limits())
+            return sum(
+                value_of(one, result.choices, view.nominal)
+                for one, result in zip(asked, results, strict=True)
+                if result.placed
+            )
+
+        best = value("portfolio", requests)
+        for name in ("gree", "gree-l", "aligned"):
+            assert best >= value(name, requests) - 1e-9
+
+
+def test_small_requests_first_among_equals() -> None:
+    """One large request does not shut out many small ones of the same priority."""
+    large = request(atom(4, 4, 10, 40), 10, "large")
+    small = [request(atom(1, 1, 9, 9), 10, f"s{i}") for i in range(4)]
+    # 40 of 40 is worth more than 36: value decides, not count.
+    view = ArrayView(np.full(10, 4))
+    results = agent_named("portfolio").plan([*small, large], view, Limits())
+    assert [result.placed for result in results] == [False] * 4 + [True]
+
+
+def test_priority_is_never_overtaken() -> None:
+    """Value does not overrule priority: the important small request is placed first."""
+    large = request(atom(4, 4, 10, 40), 10, "large")
+    small = request(atom(1, 1, 9, 9), 10, "small", priority=1)
+    results = agent_named("portfolio").plan([large, small], ArrayView(np.full(10, 4)), Limits())
+    assert [result.placed for result in results] == [False, True]
+
+
+def test_one_request_alone() -> None:
+    """Online: most headroom first, and GREE's shape where there is no rectangle."""
+    view = ArrayView(np.array([1, 2, 1]))
+    result = agent_named("portfolio").plan([request(atom(1, 3, 2, 4), 3)], view, Limits())[0]
+    assert heights(result, 0, 3) == [1, 2, 1]
+
+
+def test_preemption_counts_every_fall() -> None:
+    """Falls between rows, gaps and the last fall count; rises do not."""
+    requests = [
+        request(within(0, 4, atom(1, 3, 1, 6)), 10),
+        request(within(5, 9, atom(2, 2, 2, 4)), 10),
+    ]
+    view = ArrayView(np.array([3, 1, 0, 2, 0, 2, 2, 0, 0, 0]))
+    batch = Batch.of(requests, view)
+    batch.place(np.array([0, 1]), np.array([BLOCKS]))
+    # The first holds 3, 1, 0, 2: falls 2 + 1 + 2; the second 2, 2: falls 2.
+    assert [r.rows.tolist() for r in batch.results(requests)] == [
+        [[0, 1, 3], [1, 2, 1], [3, 4, 2]],
+        [[5, 7, 2]],
+    ]
+    assert preemption_of(batch) == 7
