@@ -144,32 +144,35 @@ class Committer:
             spoil(group.open())
 
     def _append(self, group: _Group, based_on: int, *, last: bool) -> None:
-        """Prepare on the newest version and append, again until no other process was faster."""
+        """Commit what can be committed, again until no other process was faster."""
         while True:
-            pending = [draft for draft in group.open() if draft.change is not None]
-            at_ms = self._replica.plan_ms(self._clock.now_ms())
-            with self._replica.locked() as plan:
-                prepared = plan.prepare(
-                    _changes(pending), based_on, atomic=group.atomic, at_ms=at_ms
-                )
-                answers = admitted_answers(prepared, pending, plan)
-                grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
-            self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
-            record = prepared.record
-            if record is None or (group.alone and prepared.conflicts and not last):
-                return
-            requests = {d.request.id: d.request for d in pending if d.ask is not None}
-            broken = first_violation(record, requests, grid, max_period_ms)
-            if broken is not None:
-                id_, violation = broken
-                logger.error("the oracle rejects the placement of %s: %s", id_, violation)
-                self._reject(pending, id_)
-                continue
-            if self._commit(group, prepared, answers):
-                return
-            for job in {id(d.job): d.job for d in pending if d.job is not None}.values():
+            with self._replica.store.turn():
+                if self._append_once(group, based_on, last=last):
+                    return
+            for job in group.jobs_with_keys():
                 if self._recalled(job):
                     group.forget(job)
+
+    def _append_once(self, group: _Group, based_on: int, *, last: bool) -> bool:
+        """Prepare on the newest version, hold against the oracle, append; False: try again."""
+        pending = [draft for draft in group.open() if draft.change is not None]
+        at_ms = self._replica.plan_ms(self._clock.now_ms())
+        with self._replica.newest() as plan:
+            prepared = plan.prepare(_changes(pending), based_on, atomic=group.atomic, at_ms=at_ms)
+            answers = admitted_answers(prepared, pending, plan)
+            grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
+        self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
+        record = prepared.record
+        if record is None or (group.alone and prepared.conflicts and not last):
+            return True
+        requests = {d.request.id: d.request for d in pending if d.ask is not None}
+        broken = first_violation(record, requests, grid, max_period_ms)
+        if broken is not None:
+            id_, violation = broken
+            logger.error("the oracle rejects the placement of %s: %s", id_, violation)
+            self._reject(pending, id_)
+            return False
+        return self._commit(group, prepared, answers)
 
     @staticmethod
     def _reject(pending: Sequence[Draft], id_: str) -> None:
@@ -241,6 +244,10 @@ class _Group:
                 )
                 rows.append(remembered_of(job, job.key, at_ms))
         return rows
+
+    def jobs_with_keys(self) -> list[Job]:
+        """Return the jobs whose answer another process may have given by now."""
+        return [job for job, _ in self._drafts if job.key is not None]
 
     def finish_jobs(self) -> None:
         """Hand the answers to whoever waits for a job that has them all."""

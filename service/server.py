@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ from service.config import MULTIPROCESS_DIRECTORY, ServiceConfig, require_loopba
 
 if TYPE_CHECKING:
     from flask import Flask
+
+#: Seconds a thread may keep the interpreter while others wait for it.
+_SWITCH_S = 0.0005
 
 
 def run(config: ServiceConfig) -> None:
@@ -53,6 +57,9 @@ def _application(config: ServiceConfig) -> Any:
             """Return the application of a new worker."""
             from service.app import create_app
 
+            # The planner thread comes back from the disk and must not wait behind a whole
+            # interpreter slice of every thread that reads a request.
+            sys.setswitchinterval(_SWITCH_S)
             return create_app(config)
 
     return Application()

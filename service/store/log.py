@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from service.store.engine import open_engine
 from service.store.migrate import migrate
 from service.store.tables import answers, commits, settings, snapshots
+from service.store.turns import Turns
 
 
 class VersionTakenError(Exception):
@@ -76,10 +78,17 @@ class Store:
         """
         self._engine = open_engine(url)
         migrate(self._engine)
+        on_sqlite = self._engine.dialect.name == "sqlite"
+        self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
+        self._turns.close()
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process of this host appends, where that helps."""
+        return self._turns.turn()
 
     def setting(self, name: str, value: str) -> str:
         """Return the stored setting; the first who asks stores `value`."""
