@@ -1,5 +1,6 @@
 """Readers and writers of cluster, workload, plan and job-class files."""
 
+from planner.files.class_file import JobClass, classes_from_json, classes_to_json, read_classes
 from planner.files.cluster_file import cluster_from_json, cluster_to_json, read_cluster
 from planner.files.errors import FileError, FileProblem
 from planner.files.plan_document import PlanDocument, read_plan, write_plan
@@ -8,10 +9,14 @@ from planner.files.workload_file import WorkloadLine, read_line, read_workload
 __all__ = [
     "FileError",
     "FileProblem",
+    "JobClass",
     "PlanDocument",
     "WorkloadLine",
+    "classes_from_json",
+    "classes_to_json",
     "cluster_from_json",
     "cluster_to_json",
+    "read_classes",
     "read_cluster",
     "read_line",
     "read_plan",
