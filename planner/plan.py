@@ -26,12 +26,13 @@ from planner.commit import (
     Refused,
     Updated,
 )
+from planner.details import DetailStore
 from planner.holding import without_after
 from planner.ledger import Ledger
 from planner.recheck import Piece, grouped, pieces_of
 from planner.recurrence import extended
 from planner.reservation import HistoryEntry, Refusal, Reservation
-from planner.reservation_table import DetailStore, ReservationTable
+from planner.reservation_table import ReservationTable
 from planner.row_book import RowBook
 from planner.snapshot import PlanSnapshot
 from planner.states import LIVE, STATE_NUMBERS, State

@@ -16,12 +16,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.columns import Column
 from planner.commit import Details, Refused
+from planner.details import MemoryDetails, packed
 from planner.files.cluster_file import cluster_from_json, cluster_to_json
 from planner.ledger import Ledger
 from planner.plan import Plan
 from planner.reservation import HistoryEntry, Refusal
-from planner.reservation_table import MemoryDetails, ReservationTable, _Column, _packed
+from planner.reservation_table import ReservationTable
 from planner.row_book import RowBook
 from planner.states import LIVE
 from rdl.resources import Resources
@@ -61,7 +63,7 @@ class PlanState:
             **self.head,
             "columns": [[column.dtype.descr, column.tobytes()] for column in self.columns],
             **self.words,
-            "details": [_packed(one) if isinstance(one, Details) else one for one in self.details],
+            "details": [packed(one) if isinstance(one, Details) else one for one in self.details],
             "history": [
                 [number, [[e.at_ms, e.version, e.what, e.detail] for e in entries]]
                 for number, entries in self.history.items()
@@ -168,7 +170,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
         table._released[index] = np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def _fill_column(column: _Column, stored: NDArray[Any]) -> None:
+def _fill_column(column: Column, stored: NDArray[Any]) -> None:
     """Copy by name; a field that the stored state lacks is zero."""
     wanted = np.zeros(len(stored), dtype=column.data.dtype)
     for name in stored.dtype.names or ():

@@ -8,16 +8,17 @@ log instead.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.commit import Admitted, Details, Holding
+from planner.columns import Column, Words
+from planner.commit import Admitted, Holding
+from planner.details import DetailStore, MemoryDetails
 from planner.reservation import AtomAllocation, HistoryEntry, Reservation
 from planner.states import NUMBERED_STATES, STATE_NUMBERS, State
 from rdl.resources import Resources
@@ -52,11 +53,6 @@ _ATOM = np.dtype(
 )
 _ROW = np.dtype([("start", np.int32), ("end", np.int32), ("bundles", np.int64)])
 
-#: Columns grow by an eighth, so that at most so much of them lies idle.
-_GROWTH = 8
-
-Word = TypeVar("Word")
-
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
@@ -69,120 +65,20 @@ class HeldRows:
     rows: NDArray[np.int64]
 
 
-class DetailStore(Protocol):
-    """Keeps the details of reservation number i."""
-
-    def put(self, number: int, details: Details) -> None:
-        """Keep or replace."""
-        ...
-
-    def get(self, number: int) -> Details:
-        """Return what was put last."""
-        ...
-
-    def nbytes(self) -> int:
-        """Return the memory it takes."""
-        ...
-
-
-class MemoryDetails:
-    """Details in memory: the expression tree a commit brought, or compact text after a replay."""
-
-    def __init__(self) -> None:
-        self._kept: list[bytes | Details] = []
-
-    def put(self, number: int, details: Details) -> None:
-        """Keep or replace; numbers come in order."""
-        entry = details if details.expression is not None else _packed(details)
-        if number == len(self._kept):
-            self._kept.append(entry)
-        else:
-            self._kept[number] = entry
-
-    def get(self, number: int) -> Details:
-        """Return what was put last."""
-        entry = self._kept[number]
-        return entry if isinstance(entry, Details) else _unpacked(entry)
-
-    def nbytes(self) -> int:
-        """Return the memory of the texts; trees that a commit brought are their maker's."""
-        texts = sum(sys.getsizeof(one) for one in self._kept if isinstance(one, bytes))
-        return texts + sys.getsizeof(self._kept)
-
-
-def _packed(details: Details) -> bytes:
-    if not details.choices and not details.notes:
-        return details.text.encode()
-    rest = json.dumps([dict(details.choices), list(details.notes)], separators=(",", ":"))
-    return f"{details.text}\0{rest}".encode()
-
-
-def _unpacked(entry: bytes) -> Details:
-    text, _, rest = entry.decode().partition("\0")
-    if not rest:
-        return Details(text)
-    choices, notes = json.loads(rest)
-    return Details(text, tuple(choices.items()), tuple(notes))
-
-
-class _Words(Generic[Word]):
-    """Interned values: each kept once, known by number."""
-
-    def __init__(self) -> None:
-        self.values: list[Word] = []
-        self._numbers: dict[Word, int] = {}
-
-    def number(self, value: Word) -> int:
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self.values)
-            self.values.append(value)
-        return found
-
-    def nbytes(self) -> int:
-        return sys.getsizeof(self._numbers) + sum(sys.getsizeof(one) + 40 for one in self.values)
-
-
-class _Column:
-    """A structured array that grows."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._data = np.empty(64, dtype=dtype)
-        self.count = 0
-
-    @property
-    def data(self) -> NDArray[Any]:
-        return self._data[: self.count]
-
-    def append(self, entries: object, count: int = 1) -> int:
-        first = self.count
-        if first + count > len(self._data):
-            size = max(first + count, len(self._data) + len(self._data) // _GROWTH)
-            grown = np.empty(size, dtype=self._data.dtype)
-            grown[:first] = self._data[:first]
-            self._data = grown
-        self._data[first : first + count] = entries
-        self.count = first + count
-        return first
-
-    def nbytes(self) -> int:
-        return self._data.nbytes
-
-
 class ReservationTable:
     """All reservations of a Plan, by number in order of admission."""
 
     def __init__(self, details: DetailStore | None = None) -> None:
         self.details: DetailStore = MemoryDetails() if details is None else details
-        self._meta = _Column(_META)
-        self._atoms = _Column(_ATOM)
-        self._rows = _Column(_ROW)
+        self._meta = Column(_META)
+        self._atoms = Column(_ATOM)
+        self._rows = Column(_ROW)
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []
-        self._names: _Words[str] = _Words()
-        self._paths: _Words[tuple[str, tuple[int, ...]]] = _Words()
-        self._kinds: _Words[tuple[Resources, str | None]] = _Words()
-        self._shifts: _Words[tuple[int, ...]] = _Words()
+        self._names: Words[str] = Words()
+        self._paths: Words[tuple[str, tuple[int, ...]]] = Words()
+        self._kinds: Words[tuple[Resources, str | None]] = Words()
+        self._shifts: Words[tuple[int, ...]] = Words()
         self._released: dict[int, NDArray[np.int64]] = {}
         self._history: dict[int, list[HistoryEntry]] = {}
         self._idle_rows = 0
@@ -305,7 +201,7 @@ class ReservationTable:
     def _compact(self) -> None:
         """Rewrite atoms and rows without the idle ones."""
         holdings = [self.holding(number) for number in range(len(self))]
-        self._atoms, self._rows = _Column(_ATOM), _Column(_ROW)
+        self._atoms, self._rows = Column(_ATOM), Column(_ROW)
         self._released, self._idle_rows = {}, 0
         for number, holding in enumerate(holdings):
             self._meta.data[number]["atom"] = self._append_atoms([holding])
