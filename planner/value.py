@@ -27,15 +27,21 @@ def size_of(graph: WorkGraph, nominal: Resources) -> float:
     """Return the size: work times dominant share, in bundle-seconds of the whole cluster.
 
     Sums over the atoms of the first option of each `any`, every occurrence counted. Work is what
-    the grid made of it, so the size is what an allocation really holds.
+    the grid made of it, so the size is what an allocation really holds. A resource that the
+    cluster lacks (in a first option that no plan can take) is left out: an infinite size would
+    drown every other request.
     """
     seconds = graph.grid.step_ms / 1000
-    shares = [bundle.dominant_share(nominal) for bundle in graph.bundles]
+    shares = [_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
     total = 0.0
     for vertex in _first_option_atoms(graph):
         row = graph.vertices[vertex]
         total += int(row[WORK]) * int(row[SHIFT_COUNT]) * shares[int(row[BUNDLE])]
     return total * seconds
+
+
+def _known(bundle: Resources, nominal: Resources) -> Resources:
+    return Resources.of({name: amount for name, amount in bundle.items() if name in nominal})
 
 
 def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.metrics import Metrics, Outcome, Rows, measure, preemption, uniformity
+from planner.value import size_of, worth_of
+from rdl.compile_context import CompileContext, MachineShape
+from rdl.compiler import compile_expression
+from rdl.parser import parse
 from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+from rdl.work_graph import WorkGraph
 
 CORE = Resources.of({"cpu": 1000})
 HUNDRED = Resources.of({"cpu": 100_000})
@@ -141,3 +147,45 @@ def test_order_of_reservations_changes_nothing(outcomes: list[Outcome]) -> None:
     """Sums are exact before they are rounded, so two runs print the same figures."""
     given_order = sorted(outcomes, key=lambda outcome: outcome.weight)
     assert measure(outcomes, HUNDRED, 9) == measure(given_order, HUNDRED, 9)
+
+
+def compiled(rdl: str, horizon: int = 100) -> WorkGraph:
+    """Compile on a grid of half seconds with ten two-core machines."""
+    machines = (MachineShape("m", Resources.of({"cpu": 2000, "memory": 4096})),)
+    context = CompileContext(TimeGrid(500, horizon), 0, machines)
+    return compile_expression(parse(rdl), context, rdl)
+
+
+NOMINAL = Resources.of({"cpu": 20_000, "memory": 40_960})
+
+
+@pytest.mark.parametrize(
+    ("rdl", "size"),
+    [
+        # 1 of 20 cores for 10 s, whatever the step; memory 1 of 40 GiB is less.
+        ("atom(<1 cpu, 1 GiB memory>, 1, 4, 2, 10)", 0.5),
+        ("atom(<1 cpu, 4 GiB memory>, 1, 4, 2, 10)", 1.0),
+        ("order(atom(<1 cpu>, 1, 4, 2, 10), atom(<2 cpu>, 1, 4, 2, 10))", 1.5),
+        ("any(atom(<1 cpu>, 1, 4, 2, 10), atom(<2 cpu>, 1, 4, 2, 10))", 0.5),
+        ("every(10, atom(<1 cpu>, 1, 4, 2, 10), times=3)", 1.5),
+        ("every(10, atom(<1 cpu>, 1, 4, 2, 10), times=3, same_offset=false)", 1.5),
+        ("all(void(<1 cpu>, 5), atom(<1 cpu>, 1, 4, 2, 10))", 0.5),
+        ("void(<1 cpu>, 5)", 0.0),
+        # What the grid makes of it: 4 bundles for 4 steps of half a second.
+        ("atom(<1 cpu>, 4, 4, 1.6, 6.5)", 0.4),
+        # No machine has a GPU: the second option is taken, the first must not be infinite.
+        ("any(atom(<1 cpu, 1 gpu>, 1, 4, 2, 10), atom(<1 cpu>, 1, 4, 2, 30))", 0.5),
+    ],
+)
+def test_size(rdl: str, size: float) -> None:
+    """Work in bundle-seconds x dominant share, first option of each any, every occurrence."""
+    assert size_of(compiled(rdl), NOMINAL) == pytest.approx(size)
+
+
+def test_worth() -> None:
+    """The product of the preferences of what was chosen."""
+    one = "atom(<1 cpu>, 1, 1, 1, 1)"
+    graph = compiled(f"all(any({one}, {one}, prefer=[1, 0.5]), any({one}, {one}, prefer=[0.2, 1]))")
+    first, second = (v for v, path in enumerate(graph.paths) if path in ("0", "1"))
+    assert worth_of(graph, ()) == 1.0
+    assert worth_of(graph, ((first, 1), (second, 0))) == pytest.approx(0.1)
