@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
-from planner.agents import AGENT_NAMES
+from planner.admission import limit_refusal, screen
+from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster import Cluster
-from planner.files import cluster_to_json
+from planner.offers import Seeker, find_offers
 from planner.request import Request
 from rdl.errors import RdlError
 from rdl.formatter import format_expression
@@ -18,29 +17,32 @@ from rdl.json_codec import to_json
 from rdl.source import read_source
 from service.api.fields import malformed
 from service.commands import (
-    SPOILT,
     Admission,
-    Answer,
     Ask,
     Cancellation,
     Closing,
-    Described,
-    Done,
     Key,
     Reconfiguration,
     Rendered,
     Renegotiation,
 )
-from service.drafts import cluster_tag
+from service.drafts import cluster_tag, context_of
 from service.problems import (
-    CONTENT_TYPE,
     ApiError,
     ApiProblemError,
     ProblemDocument,
-    detail_of,
     nearest,
     problem,
     problem_of_rdl,
+)
+from service.rendering import (
+    atomic_render,
+    batch_render,
+    combined,
+    render_cluster,
+    render_created,
+    render_problem,
+    render_state,
 )
 from service.runtime import Runtime
 
@@ -184,8 +186,33 @@ def admit(runtime: Runtime, ask: Ask, options: Options) -> Rendered:
     """Reserve, or answer why not; nothing is kept of a dry run."""
     command = Admission((ask,))
     if options.dry_run:
-        return _render_state(runtime.rehearse(command))
-    return runtime.change(command, _render_created, options.key)
+        return render_state(runtime.rehearse(command))
+    return runtime.change(command, render_created, options.key)
+
+
+def offers(runtime: Runtime, ask: Ask, most: int) -> dict[str, object]:
+    """Return whether a request would be accepted, and if not, up to `most` that would be.
+
+    Searched on a snapshot; an offer sent back in the same version of the Plan is accepted.
+    """
+    agent = agent_named(ask.agent)
+    with runtime.reading() as plan:
+        refused = screen(plan, ask.request)
+        seeker = Seeker(
+            ask.request,
+            ask.expression,
+            context_of(plan, ask.request.submitted_ms),
+            plan.snapshot(),
+            agent,
+            allowed=lambda request: limit_refusal(plan, request, {}),
+        )
+    accepted = refused is None and seeker.trial(ask.expression) is not None
+    found = () if accepted else find_offers(seeker, most)
+    return {
+        "version": seeker.view.version,
+        "accepted": accepted,
+        "offers": [offer.to_json() for offer in found],
+    }
 
 
 def admit_batch(
@@ -195,8 +222,8 @@ def admit_batch(
     good = tuple(ask for ask in asks if isinstance(ask, Ask))
     bad = [ask for ask in asks if isinstance(ask, ProblemDocument)]
     if options.atomic and bad:
-        return render_problem(_combined(bad))
-    render = _atomic_render(options) if options.atomic else _batch_render(asks)
+        return render_problem(combined(bad))
+    render = atomic_render(dry_run=options.dry_run) if options.atomic else batch_render(asks)
     if not good:
         return render(())
     command = Admission(good, options.atomic)
@@ -207,92 +234,17 @@ def admit_batch(
 
 def renegotiate(runtime: Runtime, ask: Ask, revision: int | None) -> Rendered:
     """Swap the reservation `ask.request.id` for another request, or leave all as it was."""
-    return runtime.change(Renegotiation(ask, revision), _render_state)
+    return runtime.change(Renegotiation(ask, revision), render_state)
 
 
 def cancel(runtime: Runtime, reservation: str, revision: int | None) -> Rendered:
     """Give up a reservation."""
-    return runtime.change(Cancellation(reservation, revision), _render_state)
+    return runtime.change(Cancellation(reservation, revision), render_state)
 
 
 def close(runtime: Runtime, reservation: str, revision: int | None) -> Rendered:
     """End a reservation early."""
-    return runtime.change(Closing(reservation, revision), _render_state)
-
-
-def render_problem(document: ProblemDocument) -> Rendered:
-    """Return a problem as it goes over the wire."""
-    headers = {**document.headers, "Content-Type": CONTENT_TYPE}
-    return Rendered(document.status, msgspec.json.encode(document.to_json()), headers)
-
-
-def _render_created(answers: Sequence[Answer]) -> Rendered:
-    rendered = _render_state(answers)
-    answer = answers[0]
-    if not isinstance(answer, Done):
-        return rendered
-    location = {"Location": f"/v1/reservations/{answer.reservation.id}"}
-    return replace(rendered, status=201, headers={**rendered.headers, **location})
-
-
-def _render_state(answers: Sequence[Answer]) -> Rendered:
-    match answers[0]:
-        case ProblemDocument() as document:
-            return render_problem(document)
-        case Done() as done:
-            tag = {"ETag": f'"{done.reservation.revision}"'}
-            return Rendered(200, msgspec.json.encode(done.to_json()), tag)
-        case Described():
-            raise TypeError("a change of a reservation is not answered with the cluster")
-
-
-def _batch_render(
-    asks: Sequence[Ask | ProblemDocument],
-) -> Callable[[Sequence[Answer]], Rendered]:
-    """Return a renderer that puts the answers of the good asks between the bad ones."""
-
-    def render(answers: Sequence[Answer]) -> Rendered:
-        rest = iter(answers)
-        every = [next(rest) if isinstance(ask, Ask) else ask for ask in asks]
-        return Rendered(200, _batch_body(every))
-
-    return render
-
-
-def _batch_body(answers: Sequence[Answer]) -> bytes:
-    versions = [answer.version for answer in answers if isinstance(answer, Done)]
-    results = [_result(answer) for answer in answers]
-    return msgspec.json.encode({"version": max(versions, default=None), "results": results})
-
-
-def _result(answer: Answer) -> dict[str, object]:
-    match answer:
-        case ProblemDocument() as document:
-            return {"status": document.status, "body": document.to_json()}
-        case Done() as done:
-            return {"status": 201, "body": done.to_json()}
-        case Described():
-            raise TypeError("a request is not answered with the cluster")
-
-
-def _atomic_render(options: Options) -> Callable[[Sequence[Answer]], Rendered]:
-    def render(answers: Sequence[Answer]) -> Rendered:
-        bad = [one for one in answers if isinstance(one, ProblemDocument) and one is not SPOILT]
-        if bad:
-            return render_problem(_combined(bad))
-        return Rendered(200 if options.dry_run else 201, _batch_body(answers))
-
-    return render
-
-
-def _combined(bad: Sequence[ProblemDocument]) -> ProblemDocument:
-    """Return one problem for an all-or-nothing batch: the code of the first, the errors of all."""
-    errors = tuple(
-        error
-        for document in bad
-        for error in document.errors or (ApiError(document.detail, document.code),)
-    )
-    return ProblemDocument(bad[0].code, f"nothing was reserved: {detail_of(errors)}", errors)
+    return runtime.change(Closing(reservation, revision), render_state)
 
 
 def present_cluster(runtime: Runtime) -> tuple[Cluster, str]:
@@ -318,15 +270,4 @@ def reconfigure(runtime: Runtime, wanted: Cluster, tag: str | None) -> Rendered:
     if errors:
         raise malformed(errors)
     whole = replace(wanted, origin=present.origin)
-    return runtime.change(Reconfiguration(whole, tag), _render_cluster)
-
-
-def _render_cluster(answers: Sequence[Answer]) -> Rendered:
-    match answers[0]:
-        case ProblemDocument() as document:
-            return render_problem(document)
-        case Described(cluster=cluster):
-            body = msgspec.json.encode(cluster_to_json(cluster))
-            return Rendered(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
-        case Done():
-            raise TypeError("a change of the cluster is not answered with a reservation")
+    return runtime.change(Reconfiguration(whole, tag), render_cluster)

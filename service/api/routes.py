@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.api import cluster, operations, plan, rdl, reservations
+from service.api import cluster, offers, operations, plan, rdl, reservations
 from service.api.call import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
     *rdl.ROUTES,
     *reservations.ROUTES,
+    *offers.ROUTES,
     *plan.ROUTES,
     *cluster.ROUTES,
     *operations.ROUTES,

@@ -201,6 +201,22 @@ _PLAN: Final = _object(
     "resources",
 )
 
+_OFFERS: Final = _object(
+    {
+        "version": _COUNT,
+        "accepted": {"type": "boolean", "description": "Whether it fits as it stands."},
+        "offers": _list(
+            _object(
+                {
+                    "expression": {"type": "string", "description": "Canonical RDL to send back."},
+                    "change": {"type": "object"},
+                    "at_version": _COUNT,
+                }
+            )
+        ),
+    }
+)
+
 SCHEMAS: Final[dict[str, Any]] = {
     "Reservation": _RESERVATION,
     "Refusal": _REFUSAL,
@@ -208,6 +224,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "Problem": _PROBLEM,
     "Check": _CHECK,
     "Batch": _BATCH,
+    "Offers": _OFFERS,
     "Page": _PAGE,
     "PlanSeries": _PLAN,
     "Status": _object({"status": _TEXT}),

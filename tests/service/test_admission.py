@@ -274,3 +274,24 @@ class TestBatch:
 
         assert sorted(one["status"] for one in answer.get_json()["results"]) == [201, 409]
         assert service.client.get("/v1/reservations").get_json()["reservations"] == []
+
+
+class TestOffers:
+    def test_an_offer_is_accepted(self, service: Service) -> None:
+        """What is offered for a refused request is granted when it is sent back."""
+        service.reserve("first", WHOLE_CLUSTER)
+        asked = {"rdl": WHOLE_CLUSTER, "most": 2}
+
+        body = service.client.post("/v1/offers", json=asked).get_json()
+
+        assert not body["accepted"]
+        assert 1 <= len(body["offers"]) <= 2
+        assert body["offers"][0]["at_version"] == body["version"] == 1
+        service.reserve("second", body["offers"][0]["expression"])
+
+    def test_what_fits_needs_none(self, service: Service) -> None:
+        """A request that fits is said to, and nothing is kept of the question."""
+        body = service.client.post("/v1/offers", json={"rdl": WHOLE_CLUSTER}).get_json()
+
+        assert (body["accepted"], body["offers"]) == (True, [])
+        assert service.client.get("/v1/reservations").get_json()["reservations"] == []
