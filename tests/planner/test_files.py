@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from planner.files import (
     FileProblem,
     PlanDocument,
     WorkloadLine,
+    classes_from_json,
     cluster_from_json,
     cluster_to_json,
     read_cluster,
@@ -458,3 +461,15 @@ def test_the_checker_agrees_with_a_full_implementation(document: Any) -> None:
     """Ours finds a problem exactly where JSON Schema does."""
     theirs = jsonschema.Draft202012Validator(load_schema("plan")).is_valid(document)
     assert (not schema_problems(document, "plan")) == theirs
+
+
+def test_the_examples_of_the_manual_are_true() -> None:
+    """What docs/files.md shows is read, and its plan is written back letter for letter."""
+    text = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
+    toml = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", text, re.S)]
+    cluster = cluster_from_json({**toml[0], **toml[1]})
+    assert (len(cluster.policies), len(cluster.outages)) == (3, 1)
+    assert classes_from_json(toml[2])[0].name == "small"
+    lines, plan = re.findall(r"```json\n(.*?)```", text, re.S)
+    assert [read_line(json.loads(line)).id for line in lines.splitlines()] == ["r1", "r2"]
+    assert PlanDocument.from_json(json.loads(plan)).to_text() == plan

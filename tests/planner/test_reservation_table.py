@@ -1,0 +1,105 @@
+"""Reservations as columns: small, complete, and objects only when read."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+
+from planner.commit import Admitted, Details, Holding
+from planner.details import MemoryDetails, packed, unpacked
+from planner.reservation import AtomAllocation
+from planner.reservation_table import ReservationTable
+from rdl.resources import Resources
+
+BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
+
+
+class Elsewhere:
+    """Details that a service reads from its log."""
+
+    def put(self, number: int, details: Details) -> None:
+        """Keep nothing here."""
+
+    def get(self, number: int) -> Details:
+        """Return the text of the log."""
+        return Details(f"text {number}")
+
+    def nbytes(self) -> int:
+        """Return the memory taken: none."""
+        return 0
+
+
+def _admitted(number: int) -> Admitted:
+    rows = np.array([[number, number + 5, 3], [number + 5, number + 9, 1]], dtype=np.int64)
+    atom = AtomAllocation("0", BUNDLE, None, rows)
+    holding = Holding((atom,), number, number + 9)
+    details = Details(f"window(atom(<1 cpu>, 1, 3, 4, {number}), 0, 800)")
+    return Admitted(
+        f"job-{number:07d}", f"t{number % 9}", "default", 0, 1.0, 0, "gree", details, holding
+    )
+
+
+def test_a_reservation_takes_less_than_300_bytes() -> None:
+    """Two rows each, everything counted but the text, which a service keeps in its log."""
+    table = ReservationTable(Elsewhere())
+    for start in range(0, 50_000, 1000):
+        table.append([_admitted(number) for number in range(start, start + 1000)], 0, 1)
+    assert table.nbytes() / len(table) < 300
+
+
+def test_the_garbage_collector_does_not_see_reservations() -> None:
+    """A full collection walks objects; ten thousand reservations add next to none."""
+    table = ReservationTable(Elsewhere())
+    gc.collect()
+    before = len(gc.get_objects())
+    table.append([_admitted(number) for number in range(10_000)], 0, 1)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 100
+
+
+def test_what_is_read_is_what_was_kept() -> None:
+    """Rows, bundle, scope, text and choices come back; the arrays cannot be written."""
+    table = ReservationTable()
+    table.append([_admitted(number) for number in range(5)], 7, 3)
+    found = table.read(3)
+    assert (found.id, found.tenant, found.expression) == (
+        "job-0000003",
+        "t3",
+        "window(atom(<1 cpu>, 1, 3, 4, 3), 0, 800)",
+    )
+    assert found.atoms[0].rows.tolist() == [[3, 8, 3], [8, 12, 1]]
+    assert found.admitted_version == 3
+    assert not found.atoms[0].rows.flags.writeable
+
+
+def test_rows_that_take_the_same_are_read_together() -> None:
+    """Joined by tenant, queue, bundle and machines, nothing lost and nothing twice."""
+    table = ReservationTable()
+    table.append([_admitted(number) for number in range(20)], 0, 1)
+    held = list(table.held())
+    assert {one.tenant for one in held} == {f"t{n}" for n in range(9)}
+    joined = sorted(tuple(row) for one in held for row in one.rows.tolist())
+    apart = sorted(
+        tuple(row)
+        for number in range(20)
+        for atom in table.read(number).atoms
+        for row in atom.rows.tolist()
+    )
+    assert joined == apart
+
+
+def test_details_are_packed_and_unpacked() -> None:
+    """Text alone, and text with choices and notes."""
+    for details in (Details("x"), Details("x", (("0", 1),), ("a note",))):
+        assert unpacked(packed(details)) == details
+
+
+def test_details_in_memory_can_be_replaced() -> None:
+    """An update brings another text."""
+    store = MemoryDetails()
+    store.put(0, Details("a"))
+    store.put(1, Details("b"))
+    store.put(0, Details("c"))
+    assert [store.get(number).text for number in (0, 1)] == ["c", "b"]
+    assert store.nbytes() > 0
