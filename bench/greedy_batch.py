@@ -22,7 +22,6 @@ from planner.plan import Plan
 from planner.profile import Batch, taking_order
 from planner.request import Request
 from planner.view import PlanView
-from planner.work_table import averages_of
 
 NAME = "greedy_batch"
 
@@ -74,7 +73,7 @@ def _best(
         marks.append(time.process_time())
         table = batch.table
         live = table.profile(view)
-        averages = averages_of(view, table.base, table.end, table.demands)
+        averages = table.average_limits(view)
         verdicts = batch.recheck(order, live, averages)
         marks.append(time.process_time())
         committed = int((verdicts[:, OUTCOME] == PLACED).sum())

@@ -59,7 +59,7 @@ def _one_seed(mix: Mix) -> dict[str, tuple[float, float, float]]:
     cluster = cluster_of(mix)
     view = Plan(cluster, cluster.grid()).snapshot()
     sizes = np.array([size_of(request.graph, cluster.nominal) for request in requests])
-    found = {}
+    found: dict[str, tuple[float, float, float]] = {}
     for name in _AGENTS:
         agent = agent_named(name)
         assert isinstance(agent, GreedyAgent)

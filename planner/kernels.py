@@ -1054,8 +1054,15 @@ def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, co
 @njit(**OPTIONS)
 def _overlap(out: I64, offset: int, window: int, t0: int, t1: int, amount: int) -> None:
     """Add to `out` amount x |[tau, tau + window) and [t0, t1)| for every window start tau."""
-    for tau in range(max(t0 - window + 1, -offset), t1):
-        out[tau + offset] += amount * (min(tau + window, t1) - max(tau, t0))
+    full = max(-offset, min(t0, t1 - window))
+    falls = max(t0, t1 - window)
+    for tau in range(max(t0 - window + 1, -offset), full):
+        out[tau + offset] += amount * (tau + window - t0)
+    whole = amount * min(window, t1 - t0)
+    for tau in range(full, falls):
+        out[tau + offset] += whole
+    for tau in range(falls, t1):
+        out[tau + offset] += amount * (t1 - tau)
 
 
 @njit(**OPTIONS)

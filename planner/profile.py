@@ -16,7 +16,7 @@ from planner import kernels
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from planner.work_table import WorkTable, averages_of, pack
+from planner.work_table import WorkTable, pack
 from rdl.work_graph import KIND, WorkGraph
 
 I64 = NDArray[np.int64]
@@ -43,9 +43,7 @@ class Workspace:
     def scratch(self, table: WorkTable) -> kernels.Scratch:
         """Return scratch that is large enough for every request of `table`."""
         columns = table.end - table.base + 1
-        tables = table.tables
-        vertices = int(np.diff(tables.vertex_first).max(initial=0)) + 1
-        edges = int(np.diff(tables.edge_first).max(initial=0)) + 1
+        vertices, edges = table.vertices + 1, table.edges + 1
         ready = self._scratch is not None and self._scratch.rows.shape[0] >= self._rows
         fits = columns <= self._columns and vertices <= self._vertices and edges <= self._edges
         if not (ready and fits):
@@ -105,32 +103,29 @@ class Batch:
     ----------
     table, profile, out
         What is asked, what is left, what was answered.
-    row_names
-        Names of the rows of `profile.free`, for refusals.
+    view
+        Asked for the names of rows when one is short.
     """
 
     table: WorkTable
     profile: kernels.Profile
     averages: kernels.Averages
     out: kernels.Output
-    row_names: tuple[tuple[str, str], ...]
-    average_names: tuple[tuple[str, str], ...]
+    view: PlanView
 
     @classmethod
     def of(cls, requests: Sequence[Request], view: PlanView) -> Batch:
         """Pack requests and copy what is free where they may run."""
         table = pack(requests, view)
-        profile = table.profile(view)
-        averages = averages_of(view, table.base, table.end, table.demands)
-        names = view.averages.names
-        return cls(table, profile, averages, _output(table), view.row_names, names)
+        averages = table.average_limits(view)
+        return cls(table, table.profile(view), averages, _output(table), view)
 
     def again(self, free: I64, slack: I64) -> Batch:
         """Return the same requests on copies of what was free, nothing answered yet."""
         profile = self.profile._replace(free=free.copy())
         averages = self.averages._replace(slack=slack.copy())
         out = _output(self.table)
-        return Batch(self.table, profile, averages, out, self.row_names, self.average_names)
+        return Batch(self.table, profile, averages, out, self.view)
 
     def place(self, order: I64, passes: I64, early: bool = False) -> None:
         """Place or refuse the requests in `order`; what is placed is taken from the profile."""
@@ -224,12 +219,14 @@ class Batch:
             )
         _, vertex, why, column, row, needed, free, _strategy = state
         graph = request.graph
-        name, resource = self.row_names[row] if row >= 0 and why != _AVERAGE else ("", None)
+        name, resource = "", None
+        if row >= 0 and why != _AVERAGE:
+            name, resource = self.view.row_names[self.table.rows[row]]
         kind, _, policy = name.partition(":")
         code = _POLICY_CODES.get(kind, Code.CAPACITY)
         if why == _AVERAGE:
             code = Code.CAPACITY_OVER_TIME
-            policy, resource = self.average_names[row] if self.average_names else ("", None)
+            policy, resource = self.view.averages.names[self.table.averages[row]]
         # The window of an average may start before the first column.
         known = column >= 0 or why == _AVERAGE
         binding = Binding(

@@ -32,12 +32,21 @@ class WorkTable:
         The distinct demands, in the order the tables number them.
     base, end
         Steps [base, end) that any of the requests may use.
+    vertices, edges
+        Of the largest request.
+    rows, averages
+        Rows of the view's `free` and `averages` that any demand takes from, ascending; the
+        kernels' rows are positions in them.
     """
 
     tables: kernels.Tables
     demands: tuple[Demand, ...]
     base: int
     end: int
+    vertices: int
+    edges: int
+    rows: tuple[int, ...]
+    averages: tuple[int, ...]
 
     @property
     def count(self) -> int:
@@ -45,49 +54,64 @@ class WorkTable:
         return len(self.tables.labels)
 
     def profile(self, view: PlanView) -> kernels.Profile:
-        """Copy what is free on [base, end); the view itself is never changed."""
-        free = view.free[:, self.base - view.first : self.end - view.first]
-        return profile_of(np.array(free, order="C"), view.segments - self.base, self.demands)
+        """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
+        first, taken, amounts = _lists([(d.rows, d.amounts) for d in self.demands], self.rows)
+        columns = slice(self.base - view.first, self.end - view.first)
+        segments = view.segments - self.base
+        fit = [demand.fit for demand in self.demands]
+        return kernels.Profile(
+            free=_copied(view.free, self.rows, columns),
+            segments=segments,
+            demand_first=first,
+            demand_rows=taken,
+            demand_amounts=amounts,
+            fit=np.array(fit, dtype=np.int64).reshape(len(fit), len(segments) - 1),
+        )
+
+    def average_limits(self, view: PlanView) -> kernels.Averages:
+        """Copy what the window averages that any demand counts against leave to [base, end)."""
+        known = view.averages
+        pairs = [(d.averages, d.average_amounts) for d in self.demands]
+        first, rows, amounts = _lists(pairs, self.averages)
+        offset = known.offset if self.averages else 0
+        slack = np.zeros((0, self.end - self.base), dtype=np.int64)
+        if self.averages:
+            columns = slice(self.base - view.first, self.end - view.first + offset)
+            slack = _copied(known.slack, self.averages, columns)
+        return kernels.Averages(
+            windows=known.windows[list(self.averages)],
+            slack=slack,
+            first=first,
+            rows=rows,
+            amounts=amounts,
+            offset=np.array([offset], dtype=np.int64),
+            work=np.zeros((2, slack.shape[1] + 1), dtype=np.int64),
+        )
 
 
-def profile_of(free: I64, segments: I64, demands: Sequence[Demand]) -> kernels.Profile:
-    """Join free capacity and demands; `segments` are columns of `free`, and `free` is kept."""
-    first = np.zeros(len(demands) + 1, dtype=np.int64)
+def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
+    """Return a writable copy of some rows and columns; views are never written."""
+    if len(rows) == array.shape[0]:
+        return array[:, columns].copy()
+    return np.ascontiguousarray(array[list(rows), columns])
+
+
+def _lists(
+    pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], known: tuple[int, ...]
+) -> tuple[I64, I64, I64]:
+    """Return (first, rows as positions in `known`, amounts) of lists of unequal length."""
+    first = [0]
     rows: list[int] = []
     amounts: list[int] = []
-    for index, demand in enumerate(demands):
-        rows.extend(demand.rows)
-        amounts.extend(demand.amounts)
-        first[index + 1] = len(rows)
-    return kernels.Profile(
-        free=free,
-        segments=segments,
-        demand_first=first,
-        demand_rows=np.array(rows, dtype=np.int64),
-        demand_amounts=np.array(amounts, dtype=np.int64),
-        fit=np.array([demand.fit for demand in demands], dtype=np.int64).reshape(
-            len(demands), len(segments) - 1
-        ),
-    )
-
-
-def averages_of(view: PlanView, base: int, end: int, demands: Sequence[Demand]) -> kernels.Averages:
-    """Copy what window averages leave to steps [base, end), if any of the demands counts."""
-    known = view.averages
-    first = _offsets([len(demand.averages) for demand in demands])
-    windows, slack, offset = known.windows, known.slack, known.offset
-    if first[-1]:
-        slack = np.array(slack[:, base - view.first : end - view.first + offset], order="C")
-    else:
-        windows, slack, offset = _NONE, np.zeros((0, end - base), dtype=np.int64), 0
-    return kernels.Averages(
-        windows=windows,
-        slack=slack,
-        first=first,
-        rows=np.array([row for d in demands for row in d.averages], dtype=np.int64),
-        amounts=np.array([a for d in demands for a in d.average_amounts], dtype=np.int64),
-        offset=np.array([offset], dtype=np.int64),
-        work=np.zeros((2, slack.shape[1] + 1), dtype=np.int64),
+    position = {row: index for index, row in enumerate(known)}
+    for some, their_amounts in pairs:
+        rows += [position[row] for row in some]
+        amounts += their_amounts
+        first.append(len(rows))
+    return (
+        np.array(first, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        np.array(amounts, dtype=np.int64),
     )
 
 
@@ -140,10 +164,6 @@ def _offsets(lengths: list[int]) -> I64:
     return offsets
 
 
-def _joined(parts: list[I64], empty: I64) -> I64:
-    return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else empty
-
-
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_EDGES = np.zeros((0, 4), dtype=np.int64)
 _NO_EFFORT = np.zeros(0, dtype=np.float64)
@@ -155,20 +175,62 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
     Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
     two concatenations.
     """
+    demands = _Demands(view)
+    ends = [0]
+    for request in requests:
+        demands.add(request)
+        ends.append(len(demands.table))
     graphs = [request.graph for request in requests]
+    tables = _one(graphs[0], demands.table) if len(graphs) == 1 else _many(graphs, demands, ends)
+    base, end = _span(tables, view)
+    found = demands.found
+    return WorkTable(
+        tables=tables,
+        demands=tuple(found),
+        base=base,
+        end=end,
+        vertices=max(len(graph.vertices) for graph in graphs),
+        edges=max(len(graph.edges) for graph in graphs),
+        rows=tuple(sorted({row for demand in found for row in demand.rows})),
+        averages=tuple(sorted({row for demand in found for row in demand.averages})),
+    )
+
+
+def _one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
+    """Return the tables of a single graph; copies, since compiled code tells read-only apart."""
+    group = len(graph.vertices) > 1
+    children = graph.children.copy() if group else _NONE
+    edges = graph.edges.copy() if group else _NO_EDGES
+    effort = graph.root_effort.copy() if group else _NO_EFFORT
+    lengths = [len(graph.vertices), len(children), len(edges), len(graph.shifts), len(effort)]
+    ends = np.zeros((6, 2), dtype=np.int64)
+    ends[:, 1] = [*lengths, len(demands)]
+    return kernels.Tables(
+        vertices=graph.vertices.copy(),
+        children=children,
+        edges=edges,
+        shifts=graph.shifts.copy(),
+        effort=effort,
+        vertex_first=ends[0],
+        child_first=ends[1],
+        edge_first=ends[2],
+        shift_first=ends[3],
+        effort_first=ends[4],
+        demand_of=np.array(demands, dtype=np.int64),
+        demand_first=ends[5],
+        labels=np.array([len(graph.labels)], dtype=np.int64),
+    )
+
+
+def _many(graphs: list[WorkGraph], demands: _Demands, ends: list[int]) -> kernels.Tables:
     vertices = [graph.vertices for graph in graphs]
     large = [graph if len(graph.vertices) > 1 else None for graph in graphs]
     groups = [graph for graph in large if graph is not None]
-    demands = _Demands(view)
-    demand_ends = [0]
-    for request in requests:
-        demands.add(request)
-        demand_ends.append(len(demands.table))
-    tables = kernels.Tables(
-        vertices=np.concatenate(vertices) if len(vertices) > 1 else vertices[0],
-        children=_joined([g.children for g in groups], _NONE),
-        edges=_joined([g.edges for g in groups], _NO_EDGES),
-        shifts=_joined([g.shifts for g in graphs], _NONE),
+    return kernels.Tables(
+        vertices=np.concatenate(vertices),
+        children=np.concatenate([g.children for g in groups]) if groups else _NONE,
+        edges=np.concatenate([g.edges for g in groups]) if groups else _NO_EDGES,
+        shifts=np.concatenate([g.shifts for g in graphs]),
         effort=np.concatenate([g.root_effort for g in groups]) if groups else _NO_EFFORT,
         vertex_first=_offsets([len(v) for v in vertices]),
         child_first=_offsets([0 if g is None else len(g.children) for g in large]),
@@ -176,19 +238,19 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
         shift_first=_offsets([len(g.shifts) for g in graphs]),
         effort_first=_offsets([0 if g is None else len(g.vertices) for g in large]),
         demand_of=np.array(demands.table, dtype=np.int64),
-        demand_first=np.array(demand_ends, dtype=np.int64),
+        demand_first=np.array(ends, dtype=np.int64),
         labels=np.array([len(graph.labels) for graph in graphs], dtype=np.int64),
     )
-    base, end = _span(tables, view)
-    return WorkTable(tables, tuple(demands.found), base, end)
 
 
 def _span(tables: kernels.Tables, view: PlanView) -> tuple[int, int]:
     """Return the steps that the roots' windows cover, inside the view."""
-    counts = np.diff(tables.vertex_first)
-    roots = tables.vertices[tables.vertex_first[1:][counts > 0] - 1]
     last = view.first + view.free.shape[1]
-    if not len(roots):
+    ends = tables.vertex_first[1:]
+    if len(ends) > 1:
+        ends = ends[np.diff(tables.vertex_first) > 0]
+    if not len(ends) or not ends[-1]:
         return view.first, min(view.first + 1, last)
+    roots = tables.vertices[ends - 1]
     base = min(max(view.first, int(roots[:, START].min())), last - 1)
     return base, min(last, max(base + 1, int(roots[:, END].max())))

@@ -33,7 +33,6 @@ from planner.policy_view import AverageLimits
 from planner.profile import Batch, taking_order
 from planner.request import Request
 from planner.view import Demand
-from planner.work_table import averages_of
 from rdl.resources import Resources
 from tests.planner.exact_atom import is_allocation
 from tests.planner.graphs import ArrayView, all_of, atom, every, heights, order, request, within
@@ -78,7 +77,7 @@ def _batch(requests: list[Request], view: ArrayView) -> Batch:
 
 def _recheck(batch: Batch, view: ArrayView) -> np.ndarray:
     table = batch.table
-    averages = averages_of(view, table.base, table.end, table.demands)
+    averages = table.average_limits(view)
     order_ = np.arange(table.count, dtype=np.int64)
     return batch.recheck(order_, table.profile(view), averages)
 
@@ -144,7 +143,7 @@ def test_recheck_commits_what_was_placed() -> None:
     requests = [request(order(atom(1, 3, 2, 7), atom(2, 2, 2, 4)), 12, f"r{i}") for i in range(5)]
     batch = _batch(requests, view)
     live = batch.table.profile(view)
-    averages = averages_of(view, batch.table.base, batch.table.end, batch.table.demands)
+    averages = batch.table.average_limits(view)
     verdicts = batch.recheck(np.arange(5), live, averages)
     assert (verdicts[:, OUTCOME] == batch.out.status[:, OUTCOME]).sum() >= 3
     assert (live.free == batch.profile.free).all()
@@ -155,7 +154,7 @@ def test_recheck_finds_what_no_longer_fits() -> None:
     batch = _batch([request(atom(2, 2, 3, 6), 6)], ArrayView(np.full(6, 2)))
     now = ArrayView(np.array([2, 2, 2, 2, 1, 2]))
     live = batch.table.profile(now)
-    averages = averages_of(now, 0, 6, batch.table.demands)
+    averages = batch.table.average_limits(now)
     verdict = batch.recheck(np.array([0]), live, averages)[0]
     assert verdict[WHY] == NO_ROOM
     assert verdict[AT_COLUMN] == 4
