@@ -7,6 +7,7 @@ to a copy, so taking a snapshot costs nothing and holding one costs one copy.
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -58,7 +59,17 @@ class Ledger:
         What the rows mean, and the steps the columns are.
     """
 
-    __slots__ = ("_average_view", "_demands", "_view", "book", "calendar", "cells", "first", "grid")
+    __slots__ = (
+        "_average_view",
+        "_demands",
+        "_lock",
+        "_view",
+        "book",
+        "calendar",
+        "cells",
+        "first",
+        "grid",
+    )
 
     def __init__(self, book: RowBook, grid: TimeGrid, first: int) -> None:
         self.book = book
@@ -72,6 +83,8 @@ class Ledger:
         )
         self._view: NDArray[np.int64] | None = None
         self._average_view: AverageLimits | None = None
+        # Two agents on snapshots of one version may both meet a policy's scope for the first time.
+        self._lock = threading.RLock()
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
 
     def copy(self) -> Ledger:
@@ -110,25 +123,28 @@ class Ledger:
     @property
     def free(self) -> NDArray[np.int64]:
         """int64[row, step - first], read-only and contiguous; gains rows when the book does."""
-        if self._view is None or self.cells.rows < len(self.book.rows):
+        view = self._view
+        if view is None or len(view) < len(self.book.rows):
             self._add_rows()
             view = self.cells.free[: self.cells.rows]
             view.flags.writeable = False
             self._view = view
-        return self._view
+        return view
 
     @property
     def averages(self) -> AverageLimits:
         """Slack of every window average met so far; columns from first - longest window."""
-        if self._average_view is None or self.cells.averages < len(self.book.averages):
+        view = self._average_view
+        if view is None or len(view.windows) < len(self.book.averages):
             self._add_averages()
-            slack = self.cells.slack[: self.cells.averages]
-            slack.flags.writeable = False
             known = self.book.averages[: self.cells.averages]
+            slack = self.cells.slack[: len(known)]
+            slack.flags.writeable = False
             windows = np.array([row.window for row in known], dtype=np.int64)
             names = tuple((row.policy, row.resource) for row in known)
-            self._average_view = AverageLimits(windows, slack, self.book.longest_window, names)
-        return self._average_view
+            view = AverageLimits(windows, slack, self.book.longest_window, names)
+            self._average_view = view
+        return view
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         """Return what `bundle` takes; cached."""
@@ -217,8 +233,12 @@ class Ledger:
         return np.asarray(total[window : window + high - low] - total[: high - low])
 
     def _add_rows(self) -> None:
-        wanted = len(self.book.rows)
-        if self.cells.rows == wanted:
+        if self.cells.rows < len(self.book.rows):
+            with self._lock:
+                self._fill_rows(len(self.book.rows))
+
+    def _fill_rows(self, wanted: int) -> None:
+        if self.cells.rows >= wanted:
             return
         if wanted > len(self.cells.free):
             grown = np.empty((wanted + wanted // 2, self.cells.free.shape[1]), dtype=np.int64)
@@ -231,8 +251,12 @@ class Ledger:
         self._view = None
 
     def _add_averages(self) -> None:
-        wanted = len(self.book.averages)
-        if self.cells.averages == wanted:
+        if self.cells.averages < len(self.book.averages):
+            with self._lock:
+                self._fill_averages(len(self.book.averages))
+
+    def _fill_averages(self, wanted: int) -> None:
+        if self.cells.averages >= wanted:
             return
         if wanted > len(self.cells.slack):
             grown = np.empty((wanted + wanted // 2, self.cells.slack.shape[1]), dtype=np.int64)

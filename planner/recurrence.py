@@ -11,6 +11,8 @@ import numpy as np
 from planner.commit import Holding
 from planner.holding import last_step, patterns_of
 from planner.states import LIVE, STATE_NUMBERS
+from rdl.compile_context import CompileContext
+from rdl.errors import RdlError
 
 if TYPE_CHECKING:
     from planner.plan import Plan
@@ -47,8 +49,12 @@ def _slack(holding: Holding) -> int:
 def _later_shifts(
     plan: Plan, number: int, holding: Holding, horizon: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the shifts of every atom held, on a grid that ends at `horizon`."""
-    from rdl.compiler import CompileContext, compile_source
+    """Return the shifts of every atom held, on a grid that ends at `horizon`.
+
+    Where machines went away for good the expression may no longer compile; what is held then stays
+    as it is, and no occurrence is added.
+    """
+    from rdl.compiler import compile_source
 
     meta = plan.table.meta[number]
     context = CompileContext(
@@ -57,7 +63,10 @@ def _later_shifts(
         machines=plan.cluster.shapes(),
         max_period_ms=plan.cluster.max_period_ms,
     )
-    graph = compile_source(plan.table.details.get(number).text, context)
+    try:
+        graph = compile_source(plan.table.details.get(number).text, context)
+    except RdlError:
+        return tuple(atom.shifts for atom in holding.atoms)
     later = patterns_of(graph)
     return tuple(later.get(atom.path, atom.shifts) for atom in holding.atoms)
 

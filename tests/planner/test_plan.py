@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -296,6 +297,35 @@ def test_an_endless_recurrence_gains_occurrences_as_the_horizon_rolls() -> None:
     assert found.state is State.ACTIVE
     busy = [step + 10 for step, free in enumerate(_free(plan)) if free == 2]
     assert busy == [13, 14, 23, 24, 33, 34]
+
+
+def test_an_endless_recurrence_whose_machines_are_gone_gains_no_occurrence() -> None:
+    """The clock goes on; what was promised stays written."""
+    builder = a_cluster().horizon(30).max_period(10)
+    cluster = builder.machines("m", 4, cpu=2).build()
+    text = "every(10, window(atom(<2 cpu>, 2, 2, 2, 4), 0, 5))"
+    plan = a_plan(cluster).holding(a_request("r", text).on(cluster)).build()
+    commit(plan, Reconfigure(builder.machines("m", 8, cpu=1).build()))
+    assert not commit(plan, Advance(10, 40)).conflicts
+    found = plan.reservation("r")
+    assert found is not None
+    assert found.atoms[0].shifts == (0, 10, 20)
+
+
+def test_threads_may_meet_new_scopes_on_one_version() -> None:
+    """Each sees all rows it asked for, filled, whatever the others do."""
+    cluster = (
+        a_cluster().machines("m", 4, cpu=1).policy("quota", tenant="*", limit={"cpu": 2}).build()
+    )
+    snapshot = Plan(cluster, cluster.grid()).snapshot()
+    bundle = cluster.machines[0].resources
+
+    def rows_of(tenant: int) -> list[int]:
+        demand = snapshot.demand(bundle, None, f"t{tenant}", "default")
+        return [int(snapshot.free[row].min()) for row in demand.rows]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(map(tuple, pool.map(rows_of, range(400)))) == {(4000, 2000)}
 
 
 def test_refusals_are_remembered_and_hold_nothing() -> None:
