@@ -73,7 +73,8 @@ def _view_of(app: Flask, route: Route) -> Callable[..., Response]:
         with observe() as outcome:
             try:
                 if not route.live:
-                    runtime.require_ready()
+                    # Another worker of this port may have said that it is ready.
+                    runtime.require_ready(runtime.config.replay_wait_s)
                 reply = route.view(runtime, _read_call(route, path))
             except ApiProblemError as error:
                 outcome.status = error.document.status

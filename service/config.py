@@ -44,6 +44,8 @@ class ServiceConfig:
         Records between two snapshots of the Plan.
     refused_days
         How long refusals and remembered answers (Idempotency-Key) are kept.
+    replay_wait_s
+        How long a request that comes before the Plan is replayed waits before it is answered 503.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
     """
@@ -60,6 +62,7 @@ class ServiceConfig:
     group: int = 1_000
     snapshot_every: int = 10_000
     refused_days: int = 7
+    replay_wait_s: float = 10.0
     plan_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:

@@ -95,15 +95,15 @@ class Runtime:
         if self._failure is not None:
             raise RuntimeError("the Plan could not be replayed") from self._failure
 
-    def require_ready(self) -> None:
-        """Refuse to answer before the Plan is whole.
+    def require_ready(self, wait_s: float = 0.0) -> None:
+        """Refuse to answer before the Plan is whole; wait for that so long.
 
         Raises
         ------
         ApiProblemError
             ``unavailable``.
         """
-        if not self._ready.is_set():
+        if not self._ready.wait(wait_s):
             raise problem("unavailable", "the Plan is being replayed", headers=_RETRY)
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")

@@ -70,6 +70,11 @@ class Client:
         answer = self._connection.getresponse()
         return answer.status, json.loads(answer.read())
 
+    def text(self, path: str) -> str:
+        """Return a page that is not JSON."""
+        self._connection.request("GET", path)
+        return self._connection.getresponse().read().decode()
+
 
 def free_port() -> int:
     """Return a port that nobody listens on."""

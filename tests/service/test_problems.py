@@ -127,10 +127,9 @@ def test_a_failing_agent(service: Service, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_not_ready(open_service: Open) -> None:
     """Before the Plan is replayed everything but liveness is 503 with Retry-After."""
-    first = open_service()
-    runtime = Runtime(
-        first.runtime.config, open_replica(first.runtime.config, first.clock), first.clock
-    )
+    first = open_service(replay_wait_s=0.0)
+    config, clock = first.runtime.config, first.clock
+    runtime = Runtime(config, open_replica(config, clock), clock)
     client = create_app(runtime.config, runtime).test_client()
 
     answers = {route: client.get(route) for route in ("/readyz", "/v1/plan", "/healthz")}
