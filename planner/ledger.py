@@ -167,8 +167,8 @@ class Ledger:
                     self.cells.free[row] -= use * amount
             else:
                 self._take_slices(demand, rows, sign)
-            for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
-                self._take_average(number, rows, sign * amount)
+            if demand.averages and len(rows):
+                self._take_averages(demand, rows, sign)
 
     def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64[steps]: bundles held at each column by `rows`."""
@@ -179,22 +179,6 @@ class Ledger:
         np.add.at(change, starts, rows[:, 2])
         np.subtract.at(change, ends, rows[:, 2])
         return np.cumsum(change[:-1])
-
-    def window_use(self, rows: NDArray[np.int64], window: int) -> NDArray[np.int64]:
-        """Return int64[offset + steps]: bundle-steps of `rows` inside [tau, tau + window).
-
-        With U(t) the bundle-steps before t, it is U(tau + window) - U(tau); time before the first
-        column counts too, so that windows that reach into the past see what was held there.
-        """
-        offset = self.book.longest_window
-        columns = self.cells.slack.shape[1]
-        before = self.first - offset
-        change = np.zeros(columns + window + 1, dtype=np.int64)
-        last = len(change) - 1
-        np.add.at(change, np.clip(rows[:, 0] - before, 0, last), rows[:, 2])
-        np.subtract.at(change, np.clip(rows[:, 1] - before, 0, last), rows[:, 2])
-        total = np.concatenate([[0], np.cumsum(np.cumsum(change[:-1]))])
-        return np.asarray(total[window : window + columns] - total[:columns])
 
     def _take_slices(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
         free, first = self.cells.free, self.first
@@ -207,30 +191,21 @@ class Ledger:
             for row, amount in zip(demand.rows, demand.amounts, strict=True):
                 free[row, low:high] -= held * amount
 
-    def _take_average(self, number: int, rows: NDArray[np.int64], amount: int) -> None:
-        """Subtract from the slack only where a window touches the rows."""
-        window = self.book.averages[number].window
-        offset = self.book.longest_window
-        before = self.first - offset
-        low = max(int(rows[:, 0].min(initial=self.grid.horizon)) - window + 1 - before, 0)
-        high = min(int(rows[:, 1].max(initial=0)) - before, self.cells.slack.shape[1])
-        if low >= high:
-            return
-        self.cells.slack[number, low:high] -= amount * self._window_use_near(
-            rows, window, low, high
-        )
-
-    def _window_use_near(
-        self, rows: NDArray[np.int64], window: int, low: int, high: int
-    ) -> NDArray[np.int64]:
-        """Return `window_use` at the columns [low, high) in O(rows + window + columns)."""
-        before = self.first - self.book.longest_window + low
-        change = np.zeros(high - low + window + 1, dtype=np.int64)
-        last = len(change) - 1
-        np.add.at(change, np.clip(rows[:, 0] - before, 0, last), rows[:, 2])
-        np.subtract.at(change, np.clip(rows[:, 1] - before, 0, last), rows[:, 2])
-        total = np.concatenate([[0], np.cumsum(np.cumsum(change[:-1]))])
-        return np.asarray(total[window : window + high - low] - total[: high - low])
+    def _take_averages(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
+        """Subtract from the slack, only where a window touches the rows."""
+        before = self.first - self.book.longest_window
+        columns = self.cells.slack.shape[1]
+        known: dict[int, tuple[int, NDArray[np.int64]]] = {}
+        for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
+            window = self.book.averages[number].window
+            if window not in known:
+                known[window] = window_use(rows, window)
+            start, use = known[window]
+            low, high = max(start - before, 0), min(start - before + len(use), columns)
+            if low < high:
+                skipped = low - (start - before)
+                piece = use[skipped : skipped + high - low]
+                self.cells.slack[number, low:high] -= piece * (sign * amount)
 
     def _add_rows(self) -> None:
         if self.cells.rows < len(self.book.rows):
@@ -266,3 +241,23 @@ class Ledger:
             self.cells.slack[number] = self.book.averages[number].limit
         self.cells.averages = wanted
         self._average_view = None
+
+
+def window_use(rows: NDArray[np.int64], window: int) -> tuple[int, NDArray[np.int64]]:
+    """Return (first tau, bundle-steps of `rows` inside [tau, tau + window) from there on).
+
+    All windows that touch a row are covered. One row makes a trapezoid; many are summed up.
+    """
+    start, end = int(rows[:, 0].min()), int(rows[:, 1].max())
+    if len(rows) == 1:
+        length = end - start
+        rise = np.arange(1, length + window, dtype=np.int64)
+        use = np.minimum(np.minimum(rise, rise[::-1]), min(length, window))
+        return start - window + 1, use * int(rows[0, 2])
+    change = np.zeros(end - start + 1, dtype=np.int64)
+    np.add.at(change, rows[:, 0] - start, rows[:, 2])
+    np.subtract.at(change, rows[:, 1] - start, rows[:, 2])
+    held = np.cumsum(np.cumsum(change[:-1]))
+    use = np.concatenate([held, np.full(window - 1, held[-1])])
+    use[window:] -= held[:-1]
+    return start - window + 1, use

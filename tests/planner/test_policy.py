@@ -13,6 +13,7 @@ from planner.admission import screen
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.commit import Admit, Advance, Conflict, Outcome, Reconfigure, Update
+from planner.ledger import window_use
 from planner.placement import Code
 from planner.plan import Plan
 from planner.policy import Quota, Scope
@@ -261,6 +262,24 @@ def test_the_linear_merge_finds_the_heaviest_window(
     start, most = heaviest_window(rows, window)
     assert most == max(sums)
     assert sums[start + window] == most
+
+
+@settings(max_examples=100, deadline=None)
+@given(_BLOCKS, st.integers(1, 30))
+def test_what_windows_hold_is_exact_where_they_touch(
+    blocks: list[tuple[int, int, int]], window: int
+) -> None:
+    """One row's trapezoid and many rows' sums agree with adding up step by step; windows that are
+    left out hold nothing."""
+    use = np.zeros(150, dtype=np.int64)
+    for start, length, height in blocks:
+        use[50 + start : 50 + start + length] += height
+    rows = np.array([[s, s + n, h] for s, n, h in blocks], dtype=np.int64)
+    first, held = window_use(rows, window)
+    for tau in range(-40, 50):
+        inside = int(use[50 + tau : 50 + tau + window].sum())
+        index = tau - first
+        assert (int(held[index]) if 0 <= index < len(held) else 0) == inside
 
 
 def test_limits_are_told_before_an_agent_looks() -> None:
