@@ -1,0 +1,447 @@
+"""Compiled core/elastic allocation: who is in service and what each is granted.
+
+Identical components are counted, never listed; one pass over those in service costs a few
+microseconds for a thousand of them. All of it stands in one file, because numba's cache does not
+notice changes of functions that are compiled into another file's.
+"""
+
+# Elements of arrays have no type of their own for mypy.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Rules and sizes, as in `ordering`.
+STATIC, SRPT, HRRN, HRRN_PRINTED, DRF = 0, 1, 2, 3, 4
+COMPONENTS, COMPONENTS_LEFT, AREA, AREA_LEFT = 1, 2, 3, 4
+# Allocations.
+FLEXIBLE, GROW_ONLY, MALLEABLE = 0, 1, 2
+# Lines, and their places in `length`.
+WAITING, URGENT, SERVING = 0, 1, 2
+
+
+class Rows(NamedTuple):
+    """One row a request; arrays of shape (rows,), (rows, L), (rows, G) or (rows, G, L)."""
+
+    core: Longs
+    want: Longs
+    part: Longs
+    part_count: Longs
+    granted: Longs
+    before: Longs
+    rank: Floats
+    key: Floats
+    number: Longs
+    submitted: Floats
+    run: Floats
+    left: Floats
+    since: Floats
+    speed: Floats
+    tenant: Longs
+    core_count: Floats
+    all_count: Floats
+    all_area: Floats
+    part_area: Floats
+    started: NDArray[np.bool_]
+
+
+class Pool(NamedTuple):
+    """What there is, what is promised, and the three lines (rows by place)."""
+
+    total: Longs
+    cores: Longs
+    wanted: Longs
+    given: Longs
+    held: Longs
+    lines: Longs
+    length: Longs
+    changed: Longs
+
+
+class Rules(NamedTuple):
+    """How rows are ordered and granted."""
+
+    allocation: int
+    rule: int
+    size: int
+    backfill: bool
+    preemptive: bool
+
+
+@njit(cache=True)
+def size_factor(rows: Rows, size: int, row: int) -> float:
+    """What multiplies the run time of a row (D5.2, table 10.3a)."""
+    if size == COMPONENTS:
+        return rows.all_count[row]
+    if size == AREA:
+        return rows.all_area[row]
+    if size == COMPONENTS_LEFT:
+        left = rows.all_count[row]
+        if rows.started[row]:
+            left -= rows.core_count[row]
+            for part in range(rows.part_count.shape[1]):
+                left -= rows.granted[row, part]
+        return left if left > 0 else rows.all_count[row]
+    if size == AREA_LEFT:
+        area = rows.all_area[row]
+        if rows.started[row]:
+            area = 0.0
+            for part in range(rows.part_count.shape[1]):
+                rest = rows.part_count[row, part] - rows.granted[row, part]
+                area += rest * rows.part_area[row, part]
+        return area if area > 0 else rows.all_area[row]
+    return 1.0
+
+
+@njit(cache=True)
+def refresh_key(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> None:
+    """Bring a key that changes with time, grants or shares up to date."""
+    if rules.rule == SRPT:
+        left = rows.left[row] - rows.speed[row] * (now - rows.since[row])
+        rows.key[row] = max(left, 0.0) * size_factor(rows, rules.size, row)
+    elif rules.rule == HRRN or rules.rule == HRRN_PRINTED:
+        ratio = 1.0 + max(now - rows.submitted[row], 0.0) / rows.run[row]
+        factor = size_factor(rows, rules.size, row)
+        rows.key[row] = ratio * factor if rules.rule == HRRN_PRINTED else -ratio / factor
+    elif rules.rule == DRF:
+        share = 0.0
+        for kind in range(pool.total.size):
+            held = pool.held[rows.tenant[row], kind]
+            if held > 0:
+                share = max(share, held / pool.total[kind] if pool.total[kind] > 0 else np.inf)
+        rows.key[row] = share
+
+
+@njit(cache=True)
+def goes_before(rows: Rows, one: int, other: int) -> bool:
+    """Whether a row comes before another: rank, key, number."""
+    if rows.rank[one] != rows.rank[other]:
+        return rows.rank[one] < rows.rank[other]
+    if rows.key[one] != rows.key[other]:
+        return rows.key[one] < rows.key[other]
+    return rows.number[one] < rows.number[other]
+
+
+@njit(cache=True)
+def insert_sorted(pool: Pool, rows: Rows, line: int, row: int) -> None:
+    """Put a row into a line by its key."""
+    low, high = 0, pool.length[line]
+    while low < high:
+        middle = (low + high) // 2
+        if goes_before(rows, row, pool.lines[line, middle]):
+            high = middle
+        else:
+            low = middle + 1
+    for place in range(pool.length[line], low, -1):
+        pool.lines[line, place] = pool.lines[line, place - 1]
+    pool.lines[line, low] = row
+    pool.length[line] += 1
+
+
+@njit(cache=True)
+def append(pool: Pool, line: int, row: int) -> None:
+    """Put a row at the end of a line."""
+    pool.lines[line, pool.length[line]] = row
+    pool.length[line] += 1
+
+
+@njit(cache=True)
+def take_place(pool: Pool, line: int, place: int) -> int:
+    """Take the row at a place out of a line."""
+    row = pool.lines[line, place]
+    for later in range(place, pool.length[line] - 1):
+        pool.lines[line, later] = pool.lines[line, later + 1]
+    pool.length[line] -= 1
+    return row
+
+
+@njit(cache=True)
+def find_place(pool: Pool, line: int, row: int) -> int:
+    """Place of a row in a line, or -1."""
+    for place in range(pool.length[line]):
+        if pool.lines[line, place] == row:
+            return place
+    return -1
+
+
+@njit(cache=True)
+def sort_serving(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
+    """Order those in service by what is left of them; they are nearly in order already."""
+    for place in range(pool.length[SERVING]):
+        row = pool.lines[SERVING, place]
+        refresh_key(pool, rows, rules, row, now)
+        hole = place
+        while hole > 0 and goes_before(rows, row, pool.lines[SERVING, hole - 1]):
+            pool.lines[SERVING, hole] = pool.lines[SERVING, hole - 1]
+            hole -= 1
+        pool.lines[SERVING, hole] = row
+
+
+@njit(cache=True)
+def core_fits(pool: Pool, rows: Rows, row: int, keep_grants: bool) -> bool:
+    """Whether the core of a row fits beside the cores (and grants) of those in service."""
+    for kind in range(pool.total.size):
+        if rows.core[row, kind] > 0:
+            room = pool.total[kind] - pool.cores[kind]
+            if keep_grants:
+                room -= pool.given[kind]
+            if rows.core[row, kind] > room:
+                return False
+    return True
+
+
+@njit(cache=True)
+def is_saturated(pool: Pool, rows: Rows, row: int) -> bool:
+    """Whether those in service could use all of something that the core of a row asks for."""
+    for kind in range(pool.total.size):
+        if rows.core[row, kind] > 0 and pool.wanted[kind] >= pool.total[kind]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
+    """Put a row into service with its core."""
+    for kind in range(pool.total.size):
+        pool.cores[kind] += rows.core[row, kind]
+        pool.wanted[kind] += rows.want[row, kind]
+        pool.held[rows.tenant[row], kind] += rows.core[row, kind]
+    rows.started[row] = True
+    if rules.preemptive:
+        insert_sorted(pool, rows, SERVING, row)
+    else:
+        append(pool, SERVING, row)
+
+
+@njit(cache=True)
+def grant_more(pool: Pool, rows: Rows, row: int) -> None:
+    """Grant as many elastic components as fit, in file order, skipping those that do not."""
+    for part in range(rows.part_count.shape[1]):
+        more = rows.part_count[row, part] - rows.granted[row, part]
+        if more <= 0:
+            continue
+        for kind in range(pool.total.size):
+            each = rows.part[row, part, kind]
+            if each > 0:
+                room = pool.total[kind] - pool.cores[kind] - pool.given[kind]
+                more = min(more, room // each) if room > 0 else 0
+        if more > 0:
+            rows.granted[row, part] += more
+            for kind in range(pool.total.size):
+                pool.given[kind] += more * rows.part[row, part, kind]
+
+
+@njit(cache=True)
+def shrink_to_fit(pool: Pool, rows: Rows) -> None:
+    """Take back grants from the end of the line until cores and grants fit, or none is left."""
+    for place in range(pool.length[SERVING] - 1, -1, -1):
+        row = pool.lines[SERVING, place]
+        for part in range(rows.part_count.shape[1] - 1, -1, -1):
+            fewer = 0
+            for kind in range(pool.total.size):
+                each = rows.part[row, part, kind]
+                over = pool.cores[kind] + pool.given[kind] - pool.total[kind]
+                if each > 0 and over > 0:
+                    fewer = max(fewer, (over + each - 1) // each)
+            fewer = min(fewer, rows.granted[row, part])
+            rows.granted[row, part] -= fewer
+            for kind in range(pool.total.size):
+                pool.given[kind] -= fewer * rows.part[row, part, kind]
+
+
+@njit(cache=True)
+def cascade(pool: Pool, rows: Rows, rules: Rules) -> None:
+    """Grant elastic components in the order of service; cores have theirs already."""
+    if rules.allocation == FLEXIBLE:
+        pool.given[:] = 0
+        for place in range(pool.length[SERVING]):
+            rows.granted[pool.lines[SERVING, place], :] = 0
+    else:
+        shrink_to_fit(pool, rows)
+    for place in range(pool.length[SERVING]):
+        grant_more(pool, rows, pool.lines[SERVING, place])
+
+
+@njit(cache=True)
+def try_admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> bool:
+    """Whether a row may enter service now."""
+    if rules.allocation == MALLEABLE:
+        return core_fits(pool, rows, row, True)
+    if is_saturated(pool, rows, row):
+        return False
+    return core_fits(pool, rows, row, rules.allocation == GROW_ONLY)
+
+
+@njit(cache=True)
+def enter(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
+    """Admit a row; a malleable one takes all it can at once."""
+    admit(pool, rows, rules, row)
+    if rules.allocation == MALLEABLE:
+        grant_more(pool, rows, row)
+
+
+@njit(cache=True)
+def admit_in_line(pool: Pool, rows: Rows, rules: Rules) -> None:
+    """Admit from the sorted waiting line: heads while they fit, or with backfill all that fit."""
+    kept = 0
+    count = pool.length[WAITING]
+    looked = 0
+    while looked < count:
+        row = pool.lines[WAITING, looked]
+        if try_admit(pool, rows, rules, row):
+            enter(pool, rows, rules, row)
+        elif rules.backfill:
+            pool.lines[WAITING, kept] = row
+            kept += 1
+        else:
+            break
+        looked += 1
+    if looked > kept:
+        for place in range(looked, count):
+            pool.lines[WAITING, kept + place - looked] = pool.lines[WAITING, place]
+        pool.length[WAITING] = kept + count - looked
+
+
+@njit(cache=True)
+def admit_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
+    """Admit from a line whose keys move, the best at each time, until it does not fit."""
+    while pool.length[WAITING] > 0:
+        best = 0
+        for place in range(pool.length[WAITING]):
+            row = pool.lines[WAITING, place]
+            refresh_key(pool, rows, rules, row, now)
+            if place > 0 and goes_before(rows, row, pool.lines[WAITING, best]):
+                best = place
+        row = pool.lines[WAITING, best]
+        if not try_admit(pool, rows, rules, row):
+            return
+        take_place(pool, WAITING, best)
+        enter(pool, rows, rules, row)
+
+
+@njit(cache=True)
+def sort_waiting(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
+    """Order a line whose keys move, by keys as they are now."""
+    count = pool.length[WAITING]
+    line = pool.lines[WAITING, :count].copy()
+    ranks, keys = np.empty(count), np.empty(count)
+    numbers = np.empty(count)
+    for place in range(count):
+        refresh_key(pool, rows, rules, line[place], now)
+        numbers[place] = rows.number[line[place]]
+    line = line[np.argsort(numbers)]
+    for place in range(count):
+        keys[place] = rows.key[line[place]]
+    line = line[np.argsort(keys, kind="mergesort")]
+    for place in range(count):
+        ranks[place] = rows.rank[line[place]]
+    pool.lines[WAITING, :count] = line[np.argsort(ranks, kind="mergesort")]
+
+
+@njit(cache=True)
+def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
+    """Bring service and grants in line with what there is (Algorithms 1 and 2).
+
+    Returns how many rows changed; they stand in `pool.changed`.
+    """
+    for place in range(pool.length[SERVING]):
+        row = pool.lines[SERVING, place]
+        rows.before[row, :] = rows.granted[row, :]
+    if rules.preemptive and rules.rule == SRPT:
+        sort_serving(pool, rows, rules, now)
+    if rules.allocation == MALLEABLE:
+        cascade(pool, rows, rules)
+    while pool.length[URGENT] > 0:
+        if not core_fits(pool, rows, pool.lines[URGENT, 0], False):
+            break
+        admit(pool, rows, rules, take_place(pool, URGENT, 0))
+    if pool.length[URGENT] == 0 and pool.length[WAITING] > 0:
+        if rules.rule == STATIC or rules.rule == SRPT:
+            admit_in_line(pool, rows, rules)
+        elif rules.backfill:
+            sort_waiting(pool, rows, rules, now)
+            admit_in_line(pool, rows, rules)
+        else:
+            admit_best(pool, rows, rules, now)
+    cascade(pool, rows, rules)
+    return collect(pool, rows, rules, now)
+
+
+@njit(cache=True)
+def collect(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
+    """List rows whose grants changed, and keep their progress and their tenants' holdings."""
+    changed = 0
+    if rules.rule == DRF:
+        pool.held[:] = 0
+    for place in range(pool.length[SERVING]):
+        row = pool.lines[SERVING, place]
+        differs = rows.speed[row] == 0.0
+        granted = 0
+        for part in range(rows.part_count.shape[1]):
+            granted += rows.granted[row, part]
+            differs = differs or rows.granted[row, part] != rows.before[row, part]
+        if differs:
+            rows.left[row] -= rows.speed[row] * (now - rows.since[row])
+            rows.since[row] = now
+            rows.speed[row] = (rows.core_count[row] + granted) / rows.all_count[row]
+            pool.changed[changed] = row
+            changed += 1
+        if rules.rule == DRF:
+            for kind in range(pool.total.size):
+                held = rows.core[row, kind]
+                for part in range(rows.part_count.shape[1]):
+                    held += rows.granted[row, part] * rows.part[row, part, kind]
+                pool.held[rows.tenant[row], kind] += held
+    return changed
+
+
+@njit(cache=True)
+def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+    """Take a new row in: into service if it may preempt, else into a line; then settle."""
+    if rules.rule != STATIC:
+        refresh_key(pool, rows, rules, row, now)
+    before_tail = False
+    if rules.preemptive and pool.length[SERVING] > 0:
+        if rules.rule == SRPT:
+            sort_serving(pool, rows, rules, now)
+        before_tail = goes_before(rows, row, pool.lines[SERVING, pool.length[SERVING] - 1])
+    if not before_tail:
+        if rules.rule == STATIC or rules.rule == SRPT:
+            insert_sorted(pool, rows, WAITING, row)
+        else:
+            append(pool, WAITING, row)
+    elif core_fits(pool, rows, row, False):
+        admit(pool, rows, rules, row)
+    else:
+        insert_sorted(pool, rows, URGENT, row)
+    return settle(pool, rows, rules, now)
+
+
+@njit(cache=True)
+def depart(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+    """Take a row out, wherever it is; then settle."""
+    for line in range(3):
+        place = find_place(pool, line, row)
+        if place >= 0:
+            take_place(pool, line, place)
+            if line == SERVING:
+                for kind in range(pool.total.size):
+                    pool.cores[kind] -= rows.core[row, kind]
+                    pool.wanted[kind] -= rows.want[row, kind]
+                    pool.held[rows.tenant[row], kind] -= rows.core[row, kind]
+                    for part in range(rows.part_count.shape[1]):
+                        amount = rows.granted[row, part] * rows.part[row, part, kind]
+                        pool.given[kind] -= amount
+                        pool.held[rows.tenant[row], kind] -= amount
+            break
+    rows.granted[row, :] = 0
+    rows.started[row] = False
+    return settle(pool, rows, rules, now)
