@@ -1,0 +1,1 @@
+"""Cluster-level simulation: applications with core and elastic components over one pool."""
