@@ -26,6 +26,7 @@ from tests.contract.scenarios import (
     BY_STEP,
     BY_VALUE,
     INCOMPLETE,
+    KNOWN_FAULTS,
     SCENARIOS,
     Ask,
     Rows,
@@ -50,6 +51,7 @@ class Run:
 
     answers: list[Answer]
     document: dict[str, Any]
+    requests: list[Request]
     results: list[PlacementResult]
 
 
@@ -123,7 +125,7 @@ def run(scenario: Scenario, agent_name: str) -> Run:
         }
         answers[reservation.id] = Answer(None, held, dict(reservation.choices))
     in_order = [answers[f"r{i}"] for i in range(len(scenario.asks))]
-    return Run(in_order, document_of(plan, agent_name), results)
+    return Run(in_order, document_of(plan, agent_name), requests, results)
 
 
 def document_of(plan: Plan, agent: str) -> dict[str, Any]:
@@ -142,13 +144,22 @@ def document_of(plan: Plan, agent: str) -> dict[str, Any]:
     return read
 
 
-@pytest.fixture(params=AGENT_NAMES)
-def agent(request: pytest.FixtureRequest) -> str:
-    """Each agent by name."""
-    return str(request.param)
+def cases() -> list[Any]:
+    """Return every scenario with every agent; known faults must fail."""
+    return [
+        pytest.param(
+            scenario,
+            agent,
+            id=f"{agent}-{scenario.name}",
+            marks=[pytest.mark.xfail(reason=reason, strict=True)] if reason else [],
+        )
+        for agent in AGENT_NAMES
+        for scenario in SCENARIOS
+        for reason in [KNOWN_FAULTS.get((agent, scenario.name))]
+    ]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(("scenario", "agent"), cases())
 def test_answers(scenario: Scenario, agent: str) -> None:
     """Every answer is the one derived by hand, and oracle and validator accept the plan."""
     done = run(scenario, agent)
@@ -171,22 +182,24 @@ def test_answers(scenario: Scenario, agent: str) -> None:
     assert validate(done.document, cluster=scenario.cluster) == []
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(("scenario", "agent"), cases())
 def test_answers_repeat(scenario: Scenario, agent: str) -> None:
     """The same requests, view and seed give the same rows, choices and refusals."""
     assert run(scenario, agent).document == run(scenario, agent).document
 
 
+@pytest.mark.parametrize("agent", sorted(set(AGENT_NAMES) - BY_VALUE - INCOMPLETE))
 def test_refusals_say_what_stood_in_the_way(agent: str) -> None:
-    """A refusal for want of capacity names an atom of the request; needed is more than free."""
+    """A greedy refusal names an atom of the request, and where numbers stand, they collide."""
     for scenario in SCENARIOS:
-        if scenario.cluster.grid().horizon > 10_000:
-            continue
         done = run(scenario, agent)
         for result in done.results:
             if result.placed:
                 continue
             assert result.detail, scenario.name
             assert result.binding is not None, scenario.name
+            paths = {path for request in done.requests for path in request.graph.paths}
+            assert result.binding.path in paths, scenario.name
             needed, free = result.binding.needed, result.binding.free
-            assert needed is None or free is None or needed > 0, scenario.name
+            if needed is not None and free is not None:
+                assert needed > free, (scenario.name, result.binding)
