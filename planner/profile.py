@@ -221,12 +221,12 @@ class Batch:
         graph = request.graph
         name, resource = "", None
         if row >= 0 and why != _AVERAGE:
-            name, resource = self.view.row_names[self.table.rows[row]]
+            name, resource = self.view.row_names[self.table.takes.rows[row]]
         kind, _, policy = name.partition(":")
         code = _POLICY_CODES.get(kind, Code.CAPACITY)
         if why == _AVERAGE:
             code = Code.CAPACITY_OVER_TIME
-            policy, resource = self.view.averages.names[self.table.averages[row]]
+            policy, resource = self.view.averages.names[self.table.takes.averages[row]]
         # The window of an average may start before the first column.
         known = column >= 0 or why == _AVERAGE
         binding = Binding(

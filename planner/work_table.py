@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,42 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class Takes:
+    """What several demands take, as the kernels' arrays.
+
+    Attributes
+    ----------
+    rows, averages
+        Rows of the view's `free` and `averages` that any demand takes from, ascending; rows in
+        the arrays are positions in them.
+    row_lists, average_lists
+        (first, rows, amounts) of all demands.
+    fit
+        int64[demand, segment].
+    """
+
+    rows: tuple[int, ...]
+    averages: tuple[int, ...]
+    row_lists: tuple[I64, I64, I64]
+    average_lists: tuple[I64, I64, I64]
+    fit: I64
+
+
+@lru_cache(maxsize=4096)
+def takes_of(demands: tuple[Demand, ...]) -> Takes:
+    """Join demands; remembered, because online requests repeat the same few."""
+    rows = tuple(sorted({row for demand in demands for row in demand.rows}))
+    averages = tuple(sorted({row for demand in demands for row in demand.averages}))
+    return Takes(
+        rows,
+        averages,
+        _lists([(demand.rows, demand.amounts) for demand in demands], rows),
+        _lists([(demand.averages, demand.average_amounts) for demand in demands], averages),
+        np.array([demand.fit for demand in demands], dtype=np.int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class WorkTable:
     """A batch of requests as arrays, and the part of the profile they can touch.
 
@@ -28,25 +65,20 @@ class WorkTable:
     ----------
     tables
         The concatenated work graphs.
-    demands
-        The distinct demands, in the order the tables number them.
+    takes
+        What the distinct demands take, in the order the tables number them.
     base, end
         Steps [base, end) that any of the requests may use.
     vertices, edges
         Of the largest request.
-    rows, averages
-        Rows of the view's `free` and `averages` that any demand takes from, ascending; the
-        kernels' rows are positions in them.
     """
 
     tables: kernels.Tables
-    demands: tuple[Demand, ...]
+    takes: Takes
     base: int
     end: int
     vertices: int
     edges: int
-    rows: tuple[int, ...]
-    averages: tuple[int, ...]
 
     @property
     def count(self) -> int:
@@ -55,45 +87,38 @@ class WorkTable:
 
     def profile(self, view: PlanView) -> kernels.Profile:
         """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
-        first, taken, amounts = _lists([(d.rows, d.amounts) for d in self.demands], self.rows)
+        takes = self.takes
         columns = slice(self.base - view.first, self.end - view.first)
         segments = view.segments - self.base
-        fit = [demand.fit for demand in self.demands]
-        return kernels.Profile(
-            free=_copied(view.free, self.rows, columns),
-            segments=segments,
-            demand_first=first,
-            demand_rows=taken,
-            demand_amounts=amounts,
-            fit=np.array(fit, dtype=np.int64).reshape(len(fit), len(segments) - 1),
-        )
+        first, rows, amounts = takes.row_lists
+        fit = takes.fit.reshape(len(first) - 1, len(segments) - 1)
+        free = _copied(view.free, takes.rows, columns)
+        return kernels.Profile(free, segments, first, rows, amounts, fit)
 
     def average_limits(self, view: PlanView) -> kernels.Averages:
         """Copy what the window averages that any demand counts against leave to [base, end)."""
-        known = view.averages
-        pairs = [(d.averages, d.average_amounts) for d in self.demands]
-        first, rows, amounts = _lists(pairs, self.averages)
-        offset = known.offset if self.averages else 0
-        slack = np.zeros((0, self.end - self.base), dtype=np.int64)
-        if self.averages:
+        taken = self.takes.averages
+        first, rows, amounts = self.takes.average_lists
+        windows, slack, offset = _NONE, np.zeros((0, self.end - self.base), dtype=np.int64), 0
+        if taken:
+            known = view.averages
+            windows, offset = known.windows[list(taken)], known.offset
             columns = slice(self.base - view.first, self.end - view.first + offset)
-            slack = _copied(known.slack, self.averages, columns)
-        return kernels.Averages(
-            windows=known.windows[list(self.averages)],
-            slack=slack,
-            first=first,
-            rows=rows,
-            amounts=amounts,
-            offset=np.array([offset], dtype=np.int64),
-            work=np.zeros((2, slack.shape[1] + 1), dtype=np.int64),
-        )
+            slack = _copied(known.slack, taken, columns)
+        work = np.zeros((2, slack.shape[1] + 1), dtype=np.int64)
+        offsets = np.array([offset], dtype=np.int64)
+        return kernels.Averages(windows, slack, first, rows, amounts, offsets, work)
 
 
 def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
     """Return a writable copy of some rows and columns; views are never written."""
     if len(rows) == array.shape[0]:
         return array[:, columns].copy()
-    return np.ascontiguousarray(array[list(rows), columns])
+    part = array[:, columns]
+    copy = np.empty((len(rows), part.shape[1]), dtype=np.int64)
+    for index, row in enumerate(rows):
+        copy[index] = part[row]
+    return copy
 
 
 def _lists(
@@ -183,16 +208,13 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
     graphs = [request.graph for request in requests]
     tables = _one(graphs[0], demands.table) if len(graphs) == 1 else _many(graphs, demands, ends)
     base, end = _span(tables, view)
-    found = demands.found
     return WorkTable(
         tables=tables,
-        demands=tuple(found),
+        takes=takes_of(tuple(demands.found)),
         base=base,
         end=end,
         vertices=max(len(graph.vertices) for graph in graphs),
         edges=max(len(graph.edges) for graph in graphs),
-        rows=tuple(sorted({row for demand in found for row in demand.rows})),
-        averages=tuple(sorted({row for demand in found for row in demand.averages})),
     )
 
 
@@ -251,6 +273,10 @@ def _span(tables: kernels.Tables, view: PlanView) -> tuple[int, int]:
         ends = ends[np.diff(tables.vertex_first) > 0]
     if not len(ends) or not ends[-1]:
         return view.first, min(view.first + 1, last)
+    if len(ends) == 1:
+        root = tables.vertices[-1]
+        base = min(max(view.first, int(root[START])), last - 1)
+        return base, min(last, max(base + 1, int(root[END])))
     roots = tables.vertices[ends - 1]
     base = min(max(view.first, int(roots[:, START].min())), last - 1)
     return base, min(last, max(base + 1, int(roots[:, END].max())))
