@@ -87,10 +87,10 @@ def post_for(port: int, number: int, seconds: float) -> list[float]:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
-            sent = _message(json.dumps(request_of(generator, number)).encode(), "application/json")
+            sent = message(json.dumps(request_of(generator, number)).encode(), "application/json")
             began = time.perf_counter()
             connection.sendall(sent)
-            status = _read_answer(connection)[0]
+            status = read_answer(connection)[0]
             taken.append(time.perf_counter() - began)
             if status != 201:
                 raise RuntimeError(f"answered {status}")
@@ -119,11 +119,11 @@ def _batch_rate(port: int, count: int) -> float:
     """Return requests a second of one batch in NDJSON."""
     generator = random.Random(0)
     lines = "\n".join(json.dumps(request_of(generator, 99)) for _ in range(count))
-    sent = _message(lines.encode(), "application/x-ndjson", "/v1/reservations:batch")
+    sent = message(lines.encode(), "application/x-ndjson", "/v1/reservations:batch")
     with socket.create_connection(("127.0.0.1", port)) as connection:
         began = time.perf_counter()
         connection.sendall(sent)
-        status, body = _read_answer(connection)
+        status, body = read_answer(connection)
         seconds = time.perf_counter() - began
     granted = sum(result["status"] == 201 for result in json.loads(body)["results"])
     if status != 200 or granted != count:
@@ -131,7 +131,8 @@ def _batch_rate(port: int, count: int) -> float:
     return round(count / seconds, 1)
 
 
-def _message(body: bytes, media: str, path: str = "/v1/reservations") -> bytes:
+def message(body: bytes, media: str, path: str = "/v1/reservations") -> bytes:
+    """Return a POST as it goes over the wire."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {media}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -139,7 +140,7 @@ def _message(body: bytes, media: str, path: str = "/v1/reservations") -> bytes:
     return head.encode() + body
 
 
-def _read_answer(connection: socket.socket) -> tuple[int, bytes]:
+def read_answer(connection: socket.socket) -> tuple[int, bytes]:
     """Return status and body of one answer that carries its length."""
     received = b""
     while b"\r\n\r\n" not in received:

@@ -81,12 +81,18 @@ Application().run()
 
 @contextmanager
 def serving(
-    kind: str, folder: Path, *, workers: int, threads: int, ready_s: float = 300.0
+    kind: str,
+    folder: Path,
+    *,
+    workers: int,
+    threads: int,
+    cluster_toml: str = CLUSTER,
+    ready_s: float = 300.0,
 ) -> Iterator[int]:
     """Run a server of a kind (``service`` or ``bare``) and yield its port."""
     source = {"service": _SERVICE, "bare": _BARE}[kind]
     cluster = folder / "cluster.toml"
-    cluster.write_text(CLUSTER)
+    cluster.write_text(cluster_toml)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,0 +1,138 @@
+"""`yarn_stress`: the thousand one-stage requests of YARN's stress test of reservation agents.
+
+20,000 slots of one core and 1 GiB, steps of 1 s, 36 h. Each agent gets the requests in the order
+of the test, one by one (each seeing what was promised before, as YARN asks its agents), and all at
+once as a batch, where only the portfolio changes the order. Milliseconds are processor time of the one
+thread that plans; `whole_ms` counts the commits too.
+
+The figures of YARN's own two agents beside them are those its test prints on a JVM, over windows
+that its agents round to their own steps: a comparison of what is admitted, not of milliseconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from bench.yarn_requests import stage_request
+from planner.admission import screen
+from planner.agent import Agent, Limits
+from planner.agents import agent_named
+from planner.agents.atom_placer import GreedyAgent
+from planner.cluster import Cluster, MachineGroup
+from planner.commit import Admit
+from planner.files import read_line
+from planner.kernels import HEADROOM_ONLY
+from planner.placement import PlacementResult
+from planner.plan import Plan
+from planner.plan_file import plan_from_nothing
+from planner.request import Request
+from planner.validator import validate
+from planner.workload import CompiledWorkload, compile_workload
+from rdl.resources import Resources
+from rdl.work_graph import WORK
+
+NAME = "yarn_stress"
+
+SLOTS: Final = 20_000
+HOURS: Final = 36
+_SLOT: Final = Resources.from_json({"cpu": 1, "memory": "1 GiB"})
+
+#: What the two agents that YARN ships are published to admit, and in how many ms.
+PUBLISHED: Final = {
+    "yarn_greedy_late": {"accepted": 380, "container_hours": 561_672, "ms": 70},
+    "yarn_aligned_late": {"accepted": 391, "container_hours": 635_909, "ms": 610},
+}
+
+AGENTS: Final = ("gree-paper", "gree", "gree-l", "aligned", "earliest", "portfolio")
+
+#: Most headroom without a fall-back: a member of the portfolio that has no name of its own.
+HEADROOM: Final = GreedyAgent("headroom", (HEADROOM_ONLY,))
+
+
+def run(small: bool) -> dict[str, object]:
+    """Admit the requests with each agent; figures by agent, and over the best published."""
+    count = 40 if small else 1000
+    cluster = stress_cluster(SLOTS // 20 if small else SLOTS)
+    workload = stress_workload(cluster, count)
+    agents: list[Agent] = [agent_named(name) for name in AGENTS]
+    figures: dict[str, object] = {}
+    # The first calls load what is compiled and make room; that is nobody's planning time.
+    _one_by_one(stress_workload(cluster, 20), cluster, agents[-1])
+    for agent in (*agents, HEADROOM):
+        figures[agent.name] = {
+            "one_by_one": _one_by_one(workload, cluster, agent),
+            "batch": _batch(workload, cluster, agent),
+        }
+    figures["asked_container_hours"] = round(container_hours(workload.requests))
+    figures["not_compiled"] = len(workload.refusals)
+    params = {"requests": count, "step_s": 1, "hours": HOURS, "published": PUBLISHED}
+    return {"params": params, "figures": figures}
+
+
+def stress_cluster(slots: int = SLOTS) -> Cluster:
+    """Return the slots of the test as machines of one core and 1 GiB."""
+    group = MachineGroup("slots", slots, _SLOT)
+    return Cluster(step_ms=1000, horizon_ms=HOURS * 3_600_000, machines=(group,))
+
+
+def stress_workload(cluster: Cluster, count: int) -> CompiledWorkload:
+    """Return the first `count` requests, all submitted at once in the order of the test."""
+    lines = []
+    for index in range(count):
+        line = {"id": f"r{index}", "tenant": "stress", "submitted": 0}
+        lines.append(read_line(line | {"rdl": stage_request(index).to_rdl()}, index + 1))
+    return compile_workload(lines, cluster)
+
+
+def container_hours(requests: Sequence[Request]) -> float:
+    """Return the work of requests in hours of one slot; their bundles are one slot each."""
+    hours = 0.0
+    for request in requests:
+        graph = request.graph
+        hours += int(graph.vertices[graph.atoms, WORK].sum()) * graph.grid.step_ms / 3_600_000
+    return hours
+
+
+def _one_by_one(workload: CompiledWorkload, cluster: Cluster, agent: Agent) -> dict[str, object]:
+    """Admit each request to the Plan before the next is looked at."""
+    plan = Plan(cluster, workload.grid)
+    accepted: list[Request] = []
+    planning = whole = 0.0
+    gc.collect()
+    for request in workload.requests:
+        began = time.process_time()
+        refused = screen(plan, request)
+        result = refused or agent.plan([request], plan.view(), Limits())[0]
+        planning += time.process_time() - began
+        if result.placed:
+            _commit(plan, request, result, agent.name)
+            accepted.append(request)
+        whole += time.process_time() - began
+    return _told(accepted) | {"ms": round(1000 * planning, 1), "whole_ms": round(1000 * whole, 1)}
+
+
+def _commit(plan: Plan, request: Request, result: PlacementResult, agent: str) -> None:
+    prepared = plan.prepare([Admit(request, result, agent)], plan.version)
+    if prepared.record is None or prepared.conflicts:
+        raise AssertionError(f"the Plan does not take {request.id}: {prepared.outcomes}")
+    plan.apply(prepared.record)
+
+
+def _batch(workload: CompiledWorkload, cluster: Cluster, agent: Agent) -> dict[str, object]:
+    """Plan all requests at once, and judge the plan."""
+    planned = plan_from_nothing(cluster, workload, agent, timer=time.process_time)
+    violations = validate(planned.document.to_json())
+    if violations:
+        raise AssertionError(f"{len(violations)} violations, the first: {violations[0]}")
+    pairs = zip(workload.requests, planned.results, strict=True)
+    accepted = [request for request, result in pairs if result.placed]
+    metrics = planned.metrics
+    figures = {"preemption": metrics.preemption, "ms": round(metrics.runtime_ms, 1)}
+    return _told(accepted) | figures
+
+
+def _told(accepted: Sequence[Request]) -> dict[str, object]:
+    return {"accepted": len(accepted), "container_hours": round(container_hours(accepted))}
