@@ -21,6 +21,13 @@ from rdl.work_graph import KIND, WorkGraph
 
 I64 = NDArray[np.int64]
 
+
+def _constant(values: list[int]) -> I64:
+    array = np.array(values, dtype=np.int64)
+    array.flags.writeable = False
+    return array
+
+
 _KINDS = {
     kernels.NO_ROOM: "capacity",
     kernels.NO_FIT: "fit",
@@ -28,7 +35,11 @@ _KINDS = {
     kernels.NO_GAP: "gap",
     kernels.NO_AVERAGE: "policy",
 }
-_AVERAGE = kernels.NO_AVERAGE
+_EMPTY = _constant([])
+_NO_FIRST = _constant([0])
+_NO_ROWS = _constant([]).reshape(0, 3)
+_FIRST_VERTEX = _constant([0])
+_ONE_ROW = _constant([0, 1])
 _POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
 
 
@@ -193,54 +204,58 @@ class Batch:
         status, extents = self.out.status.tolist(), self.out.extents.tolist()
         vertices, first = _frozen(self.out.vertices), _frozen(self.out.first)
         held, taken = _frozen(self.out.rows), self.out.choices
+        names = self.view.row_names
         answers: list[PlacementResult] = []
         for request, state, extent in zip(requests, status, extents, strict=True):
             if state[0] != kernels.PLACED:
-                answers.append(self.refusal(request, state))
+                answers.append(self._refusal(request, state, names))
                 continue
             v, count, f, r, rows, c, choices = extent
+            plain = count == 1 and rows == 1 and len(request.graph.vertices) == 1
             answers.append(
                 PlacementResult(
                     None,
                     "",
-                    vertices[v : v + count],
-                    first[f : f + count + 1],
+                    _FIRST_VERTEX if plain else vertices[v : v + count],
+                    _ONE_ROW if plain else first[f : f + count + 1],
                     held[r : r + rows],
                     _pairs(taken[c : c + choices]) if choices else (),
                 )
             )
         return answers
 
-    def refusal(self, request: Request, state: list[int]) -> PlacementResult:
+    def _refusal(
+        self, request: Request, state: list[int], names: tuple[tuple[str, str], ...]
+    ) -> PlacementResult:
         """Return the refusal that a status row tells of."""
-        if state[kernels.OUTCOME] == kernels.PENDING:
-            return PlacementResult(
-                Code.TIME_LIMIT, "the run was stopped before this request was tried"
-            )
-        _, vertex, why, column, row, needed, free, _strategy = state
-        graph = request.graph
-        name, resource = "", None
-        if row >= 0 and why != _AVERAGE:
-            name, resource = self.view.row_names[self.table.takes.rows[row]]
-        kind, _, policy = name.partition(":")
-        code = _POLICY_CODES.get(kind, Code.CAPACITY)
-        if why == _AVERAGE:
-            code = Code.CAPACITY_OVER_TIME
+        outcome, vertex, why, column, row, needed, free, _strategy = state
+        if outcome == kernels.PENDING:
+            return _refused(Code.TIME_LIMIT, "the run was stopped before this request was tried")
+        graph, base = request.graph, self.table.base
+        path = graph.paths[vertex]
+        if why == kernels.NO_AVERAGE:
+            # The window of an average may start before the first column.
             policy, resource = self.view.averages.names[self.table.takes.averages[row]]
-        # The window of an average may start before the first column.
-        known = column >= 0 or why == _AVERAGE
-        binding = Binding(
-            path=graph.paths[vertex],
-            kind="policy" if code is not Code.CAPACITY else _KINDS[why],
-            at=column + self.table.base if known else None,
-            resource=resource,
-            needed=needed if known else None,
-            free=free if known else None,
-            policy=policy if code is not Code.CAPACITY else None,
-        )
-        return PlacementResult(
-            code, _sentence(graph, vertex, binding, why == _AVERAGE), binding=binding
-        )
+            binding = Binding(path, "policy", column + base, resource, needed, free, policy)
+            return _refused(Code.CAPACITY_OVER_TIME, _average_sentence(graph, binding), binding)
+        if column < 0:
+            binding = Binding(path, _KINDS[why])
+            return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
+        if row < 0:
+            binding = Binding(path, _KINDS[why], column + base, None, needed, free)
+            return _refused(Code.CAPACITY, _least_sentence(graph, binding), binding)
+        name, resource = names[self.table.takes.rows[row]]
+        kind, _, policy = name.partition(":")
+        code = _POLICY_CODES.get(kind)
+        if code is None:
+            binding = Binding(path, "capacity", column + base, resource, needed, free)
+            return _refused(Code.CAPACITY, _least_sentence(graph, binding), binding)
+        binding = Binding(path, "policy", column + base, resource, needed, free, policy)
+        return _refused(code, _least_sentence(graph, binding), binding)
+
+
+def _refused(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
+    return PlacementResult(code, detail, _EMPTY, _NO_FIRST, _NO_ROWS, (), binding)
 
 
 def _frozen(array: I64) -> I64:
@@ -253,19 +268,30 @@ def _pairs(choices: I64) -> tuple[tuple[int, int], ...]:
     return tuple((int(vertex), int(option)) for vertex, option in choices)
 
 
-def _sentence(graph: WorkGraph, vertex: int, binding: Binding, average: bool) -> str:
-    what = "option" if graph.vertices[vertex, KIND] else "atom"
-    head = f"no place for {what} {binding.path}" if binding.path else "no place for the request"
-    if binding.at is None:
-        if binding.kind == "gap":
-            return f"{head}: no placement keeps the largest gap"
-        return f"{head}: what must follow leaves too little time"
-    at = graph.grid.seconds(binding.at)
-    if average:
-        return (
-            f"{head}: policy {binding.policy} leaves {binding.free} {binding.resource}-steps "
-            f"in its window from {at} s, all of the work takes {binding.needed}"
-        )
+def _subject(path: str) -> str:
+    return f"no place for atom {path}" if path else "no place for the request"
+
+
+def _order_sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
+    if binding.kind == "gap":
+        return f"{_subject(binding.path)}: no placement keeps the largest gap"
+    if graph.vertices[vertex, KIND]:
+        return f"no option of {binding.path or 'the request'} fits before what must follow it"
+    return f"{_subject(binding.path)}: what must follow leaves too little time"
+
+
+def _average_sentence(graph: WorkGraph, binding: Binding) -> str:
+    assert binding.at is not None
+    return (
+        f"{_subject(binding.path)}: policy {binding.policy} leaves {binding.free} "
+        f"{binding.resource}-steps in its window from {graph.grid.seconds(binding.at)} s, all of "
+        f"the work takes {binding.needed}"
+    )
+
+
+def _least_sentence(graph: WorkGraph, binding: Binding) -> str:
+    assert binding.at is not None
+    head, at = _subject(binding.path), graph.grid.seconds(binding.at)
     if binding.resource is None:
         return f"{head}: machines hold {binding.free} of {binding.needed} bundles at {at} s"
     limit = f" within policy {binding.policy}" if binding.policy else ""
