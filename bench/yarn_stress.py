@@ -2,8 +2,8 @@
 
 20,000 slots of one core and 1 GiB, steps of 1 s, 36 h. Each agent gets the requests in the order
 of the test, one by one (each seeing what was promised before, as YARN asks its agents), and all at
-once as a batch, where only the portfolio changes the order. Milliseconds are processor time of the one
-thread that plans; `whole_ms` counts the commits too.
+once as a batch, where only the portfolio changes the order. Milliseconds are processor time of the
+one thread that plans; `whole_ms` counts the commits too.
 
 The figures of YARN's own two agents beside them are those its test prints on a JVM, over windows
 that its agents round to their own steps: a comparison of what is admitted, not of milliseconds.
