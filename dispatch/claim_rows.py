@@ -105,6 +105,8 @@ class ClaimRows:
             raise ValueError(f"{claim.name!r} is in the pool already")
         if not any(part.count > 0 for part in claim.core):
             raise ValueError(f"{claim.name!r} has no core component")
+        if not any(amount for part in claim.core for amount in part.amounts):
+            raise ValueError(f"{claim.name!r} has a core that asks for nothing")
         if not claim.run_s > 0:
             raise ValueError(f"{claim.name!r} runs {claim.run_s} s; it must be more than zero")
         for part in (*claim.core, *claim.elastic):
@@ -138,9 +140,10 @@ class ClaimRows:
         rows.submitted[row], rows.run[row] = claim.submitted_s, claim.run_s
         rows.left[row], rows.since[row], rows.speed[row] = claim.run_s, now_s, 0.0
         rows.tenant[row], rows.started[row] = tenant, False
+        factors = {Size.COMPONENTS: rows.all_count[row], Size.AREA: rows.all_area[row]}
+        rows.factor[row] = factors.get(ordering.size, 1.0)
         if ordering.rule is Rule.STATIC:
-            factor = {Size.COMPONENTS: rows.all_count[row], Size.AREA: rows.all_area[row]}
-            size = claim.run_s * factor.get(ordering.size, 1.0)
+            size = claim.run_s * rows.factor[row]
             rows.key[row] = size if ordering.by_size else claim.submitted_s
 
     def _area(self, part: Part) -> float:
@@ -186,6 +189,7 @@ class ClaimRows:
             core_count=np.zeros(size, floats),
             all_count=np.zeros(size, floats),
             all_area=np.zeros(size, floats),
+            factor=np.ones(size, floats),
             part_area=np.zeros((size, parts), floats),
             started=np.zeros(size, np.bool_),
         )
@@ -198,6 +202,7 @@ class ClaimRows:
             wanted=np.zeros(kinds, np.int64),
             given=np.zeros(kinds, np.int64),
             held=np.zeros((tenants, kinds), np.int64),
+            share=np.zeros(tenants, np.float64),
             lines=np.zeros((3, size), np.int64),
             length=np.zeros(3, np.int64),
             changed=np.zeros(size, np.int64),

@@ -1,8 +1,10 @@
 """Compiled core/elastic allocation: who is in service and what each is granted.
 
 Identical components are counted, never listed; one pass over those in service costs a few
-microseconds for a thousand of them. All of it stands in one file, because numba's cache does not
-notice changes of functions that are compiled into another file's.
+microseconds for a thousand of them. Kernels are compiled without reference counting
+(`_nrt=False`), which would take most of their time; they therefore allocate nothing. All of it
+stands in one file, because numba's cache does not notice changes of functions that are compiled
+into another file's.
 """
 
 # Elements of arrays have no type of their own for mypy.
@@ -10,7 +12,8 @@ notice changes of functions that are compiled into another file's.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
@@ -18,6 +21,8 @@ from numpy.typing import NDArray
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
 # Rules and sizes, as in `ordering`.
 STATIC, SRPT, HRRN, HRRN_PRINTED, DRF = 0, 1, 2, 3, 4
@@ -49,6 +54,7 @@ class Rows(NamedTuple):
     core_count: Floats
     all_count: Floats
     all_area: Floats
+    factor: Floats
     part_area: Floats
     started: NDArray[np.bool_]
 
@@ -61,6 +67,7 @@ class Pool(NamedTuple):
     wanted: Longs
     given: Longs
     held: Longs
+    share: Floats
     lines: Longs
     length: Longs
     changed: Longs
@@ -76,7 +83,19 @@ class Rules(NamedTuple):
     preemptive: bool
 
 
-@njit(cache=True)
+def _inner(kernel: _Kernel) -> _Kernel:
+    """Compile a kernel that only kernels call."""
+    compiled: _Kernel = njit(cache=True, _nrt=False, no_cpython_wrapper=True)(kernel)  # type: ignore[call-overload]
+    return compiled
+
+
+def _entry(kernel: _Kernel) -> _Kernel:
+    """Compile a kernel that Python calls."""
+    compiled: _Kernel = njit(cache=True, _nrt=False)(kernel)  # type: ignore[call-overload]
+    return compiled
+
+
+@_inner
 def size_factor(rows: Rows, size: int, row: int) -> float:
     """What multiplies the run time of a row (D5.2, table 10.3a)."""
     if size == COMPONENTS:
@@ -101,7 +120,7 @@ def size_factor(rows: Rows, size: int, row: int) -> float:
     return 1.0
 
 
-@njit(cache=True)
+@_inner
 def refresh_key(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> None:
     """Bring a key that changes with time, grants or shares up to date."""
     if rules.rule == SRPT:
@@ -109,18 +128,13 @@ def refresh_key(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> N
         rows.key[row] = max(left, 0.0) * size_factor(rows, rules.size, row)
     elif rules.rule == HRRN or rules.rule == HRRN_PRINTED:
         ratio = 1.0 + max(now - rows.submitted[row], 0.0) / rows.run[row]
-        factor = size_factor(rows, rules.size, row)
+        factor = rows.factor[row]
         rows.key[row] = ratio * factor if rules.rule == HRRN_PRINTED else -ratio / factor
     elif rules.rule == DRF:
-        share = 0.0
-        for kind in range(pool.total.size):
-            held = pool.held[rows.tenant[row], kind]
-            if held > 0:
-                share = max(share, held / pool.total[kind] if pool.total[kind] > 0 else np.inf)
-        rows.key[row] = share
+        rows.key[row] = pool.share[rows.tenant[row]]
 
 
-@njit(cache=True)
+@_inner
 def goes_before(rows: Rows, one: int, other: int) -> bool:
     """Whether a row comes before another: rank, key, number."""
     if rows.rank[one] != rows.rank[other]:
@@ -130,7 +144,7 @@ def goes_before(rows: Rows, one: int, other: int) -> bool:
     return rows.number[one] < rows.number[other]
 
 
-@njit(cache=True)
+@_inner
 def insert_sorted(pool: Pool, rows: Rows, line: int, row: int) -> None:
     """Put a row into a line by its key."""
     low, high = 0, pool.length[line]
@@ -146,14 +160,14 @@ def insert_sorted(pool: Pool, rows: Rows, line: int, row: int) -> None:
     pool.length[line] += 1
 
 
-@njit(cache=True)
+@_inner
 def append(pool: Pool, line: int, row: int) -> None:
     """Put a row at the end of a line."""
     pool.lines[line, pool.length[line]] = row
     pool.length[line] += 1
 
 
-@njit(cache=True)
+@_inner
 def take_place(pool: Pool, line: int, place: int) -> int:
     """Take the row at a place out of a line."""
     row = pool.lines[line, place]
@@ -163,7 +177,7 @@ def take_place(pool: Pool, line: int, place: int) -> int:
     return row
 
 
-@njit(cache=True)
+@_inner
 def find_place(pool: Pool, line: int, row: int) -> int:
     """Place of a row in a line, or -1."""
     for place in range(pool.length[line]):
@@ -172,7 +186,7 @@ def find_place(pool: Pool, line: int, row: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@_inner
 def sort_serving(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
     """Order those in service by what is left of them; they are nearly in order already."""
     for place in range(pool.length[SERVING]):
@@ -185,7 +199,7 @@ def sort_serving(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
         pool.lines[SERVING, hole] = row
 
 
-@njit(cache=True)
+@_inner
 def core_fits(pool: Pool, rows: Rows, row: int, keep_grants: bool) -> bool:
     """Whether the core of a row fits beside the cores (and grants) of those in service."""
     for kind in range(pool.total.size):
@@ -198,7 +212,7 @@ def core_fits(pool: Pool, rows: Rows, row: int, keep_grants: bool) -> bool:
     return True
 
 
-@njit(cache=True)
+@_inner
 def is_saturated(pool: Pool, rows: Rows, row: int) -> bool:
     """Whether those in service could use all of something that the core of a row asks for."""
     for kind in range(pool.total.size):
@@ -207,13 +221,12 @@ def is_saturated(pool: Pool, rows: Rows, row: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@_inner
 def admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
     """Put a row into service with its core."""
     for kind in range(pool.total.size):
         pool.cores[kind] += rows.core[row, kind]
         pool.wanted[kind] += rows.want[row, kind]
-        pool.held[rows.tenant[row], kind] += rows.core[row, kind]
     rows.started[row] = True
     if rules.preemptive:
         insert_sorted(pool, rows, SERVING, row)
@@ -221,7 +234,7 @@ def admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
         append(pool, SERVING, row)
 
 
-@njit(cache=True)
+@_inner
 def grant_more(pool: Pool, rows: Rows, row: int) -> None:
     """Grant as many elastic components as fit, in file order, skipping those that do not."""
     for part in range(rows.part_count.shape[1]):
@@ -239,7 +252,7 @@ def grant_more(pool: Pool, rows: Rows, row: int) -> None:
                 pool.given[kind] += more * rows.part[row, part, kind]
 
 
-@njit(cache=True)
+@_inner
 def shrink_to_fit(pool: Pool, rows: Rows) -> None:
     """Take back grants from the end of the line until cores and grants fit, or none is left."""
     for place in range(pool.length[SERVING] - 1, -1, -1):
@@ -257,20 +270,22 @@ def shrink_to_fit(pool: Pool, rows: Rows) -> None:
                 pool.given[kind] -= fewer * rows.part[row, part, kind]
 
 
-@njit(cache=True)
+@_inner
 def cascade(pool: Pool, rows: Rows, rules: Rules) -> None:
     """Grant elastic components in the order of service; cores have theirs already."""
     if rules.allocation == FLEXIBLE:
-        pool.given[:] = 0
+        for kind in range(pool.total.size):
+            pool.given[kind] = 0
         for place in range(pool.length[SERVING]):
-            rows.granted[pool.lines[SERVING, place], :] = 0
+            for part in range(rows.part_count.shape[1]):
+                rows.granted[pool.lines[SERVING, place], part] = 0
     else:
         shrink_to_fit(pool, rows)
     for place in range(pool.length[SERVING]):
         grant_more(pool, rows, pool.lines[SERVING, place])
 
 
-@njit(cache=True)
+@_inner
 def try_admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> bool:
     """Whether a row may enter service now."""
     if rules.allocation == MALLEABLE:
@@ -280,7 +295,7 @@ def try_admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> bool:
     return core_fits(pool, rows, row, rules.allocation == GROW_ONLY)
 
 
-@njit(cache=True)
+@_inner
 def enter(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
     """Admit a row; a malleable one takes all it can at once."""
     admit(pool, rows, rules, row)
@@ -288,7 +303,7 @@ def enter(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
         grant_more(pool, rows, row)
 
 
-@njit(cache=True)
+@_inner
 def admit_in_line(pool: Pool, rows: Rows, rules: Rules) -> None:
     """Admit from the sorted waiting line: heads while they fit, or with backfill all that fit."""
     kept = 0
@@ -310,16 +325,72 @@ def admit_in_line(pool: Pool, rows: Rows, rules: Rules) -> None:
         pool.length[WAITING] = kept + count - looked
 
 
-@njit(cache=True)
+@_inner
+def fill_shares(pool: Pool, rows: Rows) -> None:
+    """Dominant share of every tenant, of cores and grants as they are."""
+    kinds = pool.total.size
+    for tenant in range(pool.share.size):
+        pool.share[tenant] = 0.0
+        for kind in range(kinds):
+            pool.held[tenant, kind] = 0
+    for place in range(pool.length[SERVING]):
+        row = pool.lines[SERVING, place]
+        for kind in range(kinds):
+            held = rows.core[row, kind]
+            for part in range(rows.part_count.shape[1]):
+                held += rows.granted[row, part] * rows.part[row, part, kind]
+            pool.held[rows.tenant[row], kind] += held
+    for tenant in range(pool.share.size):
+        for kind in range(kinds):
+            if pool.held[tenant, kind] > 0 and pool.total[kind] > 0:
+                share = pool.held[tenant, kind] / pool.total[kind]
+                pool.share[tenant] = max(pool.share[tenant], share)
+
+
+@_inner
+def is_full(pool: Pool, rules: Rules) -> bool:
+    """Whether those in service could use all of everything, so that nobody may be admitted."""
+    if rules.allocation == MALLEABLE:
+        return False
+    for kind in range(pool.total.size):
+        if pool.wanted[kind] < pool.total[kind]:
+            return False
+    return True
+
+
+@_inner
+def find_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
+    """Place of the row that goes first; keys and comparison stand in the loop, which is hot."""
+    keys, ranks, numbers = rows.key, rows.rank, rows.number
+    submitted, run, factor, tenant = rows.submitted, rows.run, rows.factor, rows.tenant
+    line, share = pool.lines[WAITING], pool.share
+    best, first = 0, line[0]
+    for place in range(pool.length[WAITING]):
+        row = line[place]
+        if rules.rule == DRF:
+            key = share[tenant[row]]
+        else:
+            ratio = 1.0 + max(now - submitted[row], 0.0) / run[row]
+            key = ratio * factor[row] if rules.rule == HRRN_PRINTED else -ratio / factor[row]
+        keys[row] = key
+        if ranks[row] > ranks[first] or (ranks[row] == ranks[first] and key > keys[first]):
+            continue
+        if (
+            ranks[row] < ranks[first]
+            or key < keys[first]
+            or (key == keys[first] and numbers[row] < numbers[first])
+        ):
+            best, first = place, row
+    return best
+
+
+@_inner
 def admit_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
     """Admit from a line whose keys move, the best at each time, until it does not fit."""
-    while pool.length[WAITING] > 0:
-        best = 0
-        for place in range(pool.length[WAITING]):
-            row = pool.lines[WAITING, place]
-            refresh_key(pool, rows, rules, row, now)
-            if place > 0 and goes_before(rows, row, pool.lines[WAITING, best]):
-                best = place
+    while pool.length[WAITING] > 0 and not is_full(pool, rules):
+        if rules.rule == DRF:
+            fill_shares(pool, rows)
+        best = find_best(pool, rows, rules, now)
         row = pool.lines[WAITING, best]
         if not try_admit(pool, rows, rules, row):
             return
@@ -327,26 +398,29 @@ def admit_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
         enter(pool, rows, rules, row)
 
 
-@njit(cache=True)
+@_inner
 def sort_waiting(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
-    """Order a line whose keys move, by keys as they are now."""
+    """Order a line whose keys move, by keys as they are now: Shell's sort, which needs no room."""
     count = pool.length[WAITING]
-    line = pool.lines[WAITING, :count].copy()
-    ranks, keys = np.empty(count), np.empty(count)
-    numbers = np.empty(count)
+    if rules.rule == DRF:
+        fill_shares(pool, rows)
     for place in range(count):
-        refresh_key(pool, rows, rules, line[place], now)
-        numbers[place] = rows.number[line[place]]
-    line = line[np.argsort(numbers)]
-    for place in range(count):
-        keys[place] = rows.key[line[place]]
-    line = line[np.argsort(keys, kind="mergesort")]
-    for place in range(count):
-        ranks[place] = rows.rank[line[place]]
-    pool.lines[WAITING, :count] = line[np.argsort(ranks, kind="mergesort")]
+        refresh_key(pool, rows, rules, pool.lines[WAITING, place], now)
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for place in range(gap, count):
+            row = pool.lines[WAITING, place]
+            hole = place
+            while hole >= gap and goes_before(rows, row, pool.lines[WAITING, hole - gap]):
+                pool.lines[WAITING, hole] = pool.lines[WAITING, hole - gap]
+                hole -= gap
+            pool.lines[WAITING, hole] = row
+        gap //= 3
 
 
-@njit(cache=True)
+@_entry
 def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
     """Bring service and grants in line with what there is (Algorithms 1 and 2).
 
@@ -354,7 +428,8 @@ def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
     """
     for place in range(pool.length[SERVING]):
         row = pool.lines[SERVING, place]
-        rows.before[row, :] = rows.granted[row, :]
+        for part in range(rows.part_count.shape[1]):
+            rows.before[row, part] = rows.granted[row, part]
     if rules.preemptive and rules.rule == SRPT:
         sort_serving(pool, rows, rules, now)
     if rules.allocation == MALLEABLE:
@@ -375,12 +450,10 @@ def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
     return collect(pool, rows, rules, now)
 
 
-@njit(cache=True)
+@_inner
 def collect(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
-    """List rows whose grants changed, and keep their progress and their tenants' holdings."""
+    """List rows whose grants changed, and keep their progress."""
     changed = 0
-    if rules.rule == DRF:
-        pool.held[:] = 0
     for place in range(pool.length[SERVING]):
         row = pool.lines[SERVING, place]
         differs = rows.speed[row] == 0.0
@@ -394,16 +467,10 @@ def collect(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
             rows.speed[row] = (rows.core_count[row] + granted) / rows.all_count[row]
             pool.changed[changed] = row
             changed += 1
-        if rules.rule == DRF:
-            for kind in range(pool.total.size):
-                held = rows.core[row, kind]
-                for part in range(rows.part_count.shape[1]):
-                    held += rows.granted[row, part] * rows.part[row, part, kind]
-                pool.held[rows.tenant[row], kind] += held
     return changed
 
 
-@njit(cache=True)
+@_entry
 def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
     """Take a new row in: into service if it may preempt, else into a line; then settle."""
     if rules.rule != STATIC:
@@ -425,7 +492,7 @@ def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
     return settle(pool, rows, rules, now)
 
 
-@njit(cache=True)
+@_entry
 def depart(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
     """Take a row out, wherever it is; then settle."""
     for line in range(3):
@@ -436,12 +503,10 @@ def depart(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
                 for kind in range(pool.total.size):
                     pool.cores[kind] -= rows.core[row, kind]
                     pool.wanted[kind] -= rows.want[row, kind]
-                    pool.held[rows.tenant[row], kind] -= rows.core[row, kind]
                     for part in range(rows.part_count.shape[1]):
-                        amount = rows.granted[row, part] * rows.part[row, part, kind]
-                        pool.given[kind] -= amount
-                        pool.held[rows.tenant[row], kind] -= amount
+                        pool.given[kind] -= rows.granted[row, part] * rows.part[row, part, kind]
             break
-    rows.granted[row, :] = 0
+    for part in range(rows.part_count.shape[1]):
+        rows.granted[row, part] = 0
     rows.started[row] = False
     return settle(pool, rows, rules, now)
