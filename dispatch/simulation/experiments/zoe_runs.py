@@ -1,0 +1,212 @@
+"""What Zoe's experiments share: runs over seeds, their rows, and mean and spread of each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dispatch.baselines import scheduler_named
+from dispatch.ordering import ordering_named
+from dispatch.simulation.cluster.generator import ZoeWorkload, zoe_workload
+from dispatch.simulation.cluster.simulator import simulate_cluster
+from dispatch.simulation.cluster.work import WorkModel
+from dispatch.simulation.cluster.workload import Submission
+from dispatch.simulation.metrics import RunMetrics, measure_run
+
+Choose = Callable[[list[Submission]], list[Submission]]
+Draw = Callable[[ZoeWorkload, np.random.Generator], list[Submission]]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoeOptions:
+    """Sizes of the experiments; the papers ran 80,000 applications ten times."""
+
+    workload: ZoeWorkload = field(default_factory=ZoeWorkload)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    model: WorkModel = WorkModel.EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One line of a table: a scheduler and an ordering."""
+
+    scheduler: str
+    ordering: str
+    preemptive: bool = False
+    by_priority: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Mean over seeds and standard deviation between them (0 for one seed)."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class ZoeRow:
+    """One variant's figures; the keys of `figures` carry group and unit."""
+
+    variant: Variant
+    figures: dict[str, Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoeTable:
+    """Rows of one experiment, and its claims beside what came out.
+
+    Attributes
+    ----------
+    name
+        Of the experiment.
+    params
+        What was run.
+    rows
+        One a variant.
+    ratios
+        What the papers claim something about, over seeds.
+    claims
+        The papers' words on each of `ratios`.
+    """
+
+    name: str
+    params: dict[str, object]
+    rows: tuple[ZoeRow, ...]
+    ratios: dict[str, Figure]
+    claims: dict[str, str]
+
+    def row(self, scheduler: str, ordering: str, *, preemptive: bool = False) -> ZoeRow:
+        """Return one row; KeyError where there is none."""
+        for row in self.rows:
+            one = row.variant
+            if (one.scheduler, one.ordering, one.preemptive) == (scheduler, ordering, preemptive):
+                return row
+        raise KeyError((scheduler, ordering, preemptive))
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {
+            "experiment": self.name,
+            "params": self.params,
+            "rows": [
+                {
+                    "scheduler": row.variant.scheduler,
+                    "ordering": row.variant.ordering,
+                    "preemptive": row.variant.preemptive,
+                    "figures": _figures_json(row.figures),
+                }
+                for row in self.rows
+            ],
+            "ratios": _figures_json(self.ratios),
+            "claims": self.claims,
+        }
+
+
+#: Name of a ratio -> (variant above, variant below, figure).
+Ratios = dict[str, tuple[Variant, Variant, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an experiment runs and compares."""
+
+    name: str
+    variants: Sequence[Variant]
+    ratios: Ratios
+    claims: dict[str, str]
+    choose: Choose = list
+    draw: Draw = zoe_workload
+
+
+def run_experiment(plan: Plan, options: ZoeOptions) -> ZoeTable:
+    """Run every variant on the same workload, seed by seed."""
+    found: dict[Variant, list[dict[str, float]]] = {one: [] for one in plan.variants}
+    for seed in options.seeds:
+        drawn = plan.draw(options.workload, np.random.default_rng(seed))
+        submissions = plan.choose(drawn)
+        for variant in plan.variants:
+            metrics = run_variant(submissions, variant, options)
+            found[variant].append(_flat(metrics))
+    rows = tuple(ZoeRow(one, _over_seeds(runs)) for one, runs in found.items())
+    ratios = {
+        name: _figure(
+            [
+                _ratio(above[key], below[key])
+                for above, below in zip(found[top], found[base], strict=True)
+            ]
+        )
+        for name, (top, base, key) in plan.ratios.items()
+    }
+    return ZoeTable(plan.name, _params(options), rows, ratios, plan.claims)
+
+
+def run_variant(
+    submissions: Sequence[Submission], variant: Variant, options: ZoeOptions
+) -> RunMetrics:
+    """Run one variant once."""
+    ordering = ordering_named(
+        variant.ordering,
+        preemptive=variant.preemptive,
+        by_priority=True if variant.by_priority else None,
+    )
+    total = options.workload.total
+    scheduler = scheduler_named(variant.scheduler, total, ordering)
+    return measure_run(simulate_cluster(submissions, scheduler, options.model), total)
+
+
+def _flat(metrics: RunMetrics) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for label, group in metrics.groups.items():
+        for name, spread in (
+            ("turnaround", group.turnaround),
+            ("queuing", group.queuing),
+            ("slowdown", group.slowdown),
+        ):
+            unit = "" if name == "slowdown" else "_s"
+            flat[f"{label} {name} mean{unit}"] = spread.mean
+            flat[f"{label} {name} median{unit}"] = spread.median
+            flat[f"{label} {name} p95{unit}"] = spread.p95
+        flat[f"{label} rejected"] = float(group.rejected)
+    for kind, spread in metrics.allocation.items():
+        flat[f"{kind} allocation"] = spread.mean
+    flat["waiting mean"] = metrics.waiting.mean
+    flat["running mean"] = metrics.running.mean
+    return flat
+
+
+def _over_seeds(runs: list[dict[str, float]]) -> dict[str, Figure]:
+    return {key: _figure([run[key] for run in runs]) for key in runs[0]}
+
+
+def _figure(values: Sequence[float]) -> Figure:
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return Figure(float(np.mean(values)), deviation)
+
+
+def _ratio(above: float, below: float) -> float:
+    """Return above over below; queuing times of zero count as a second, so that it is finite."""
+    return max(above, 1e-9) / max(below, 1.0 if below == 0.0 else 1e-9)
+
+
+def _figures_json(figures: dict[str, Figure]) -> dict[str, object]:
+    return {
+        name: {"mean": figure.mean, "deviation": figure.deviation}
+        for name, figure in figures.items()
+    }
+
+
+def _params(options: ZoeOptions) -> dict[str, object]:
+    workload = options.workload
+    return {
+        "applications": workload.applications,
+        "machines": workload.machines,
+        "cores": workload.cores,
+        "memory_gib": workload.memory_gib,
+        "load": workload.load,
+        "source": "drawn" if workload.trace is None else "google-2011",
+        "work_model": options.model.value,
+        "seeds": list(options.seeds),
+    }

@@ -1,0 +1,75 @@
+"""Records and metrics of a run say what the run was."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dispatch.baselines import scheduler_named
+from dispatch.claims import Claim, Part
+from dispatch.simulation.cluster.generator import ZoeWorkload
+from dispatch.simulation.cluster.simulator import Run, simulate_cluster
+from dispatch.simulation.cluster.workload import Submission
+from dispatch.simulation.experiments.zoe_cluster import SERVERS, zoe_cluster
+from dispatch.simulation.experiments.zoe_runs import ZoeOptions
+from dispatch.simulation.experiments.zoe_tables import zoe_baseline, zoe_preemption
+from dispatch.simulation.metrics import Spread, measure_run
+from dispatch.simulation.records import COLUMNS, records_of, write_jobs
+
+
+def _run() -> Run:
+    """Ten units: a takes all for 4 s, b half from 1 s on, c never fits."""
+    parts = [("a", 0, 4, 10), ("b", 1, 6, 5), ("c", 2, 1, 11)]
+    submissions = [
+        Submission(Claim(name, (Part(core, (1,)),), (), float(at), float(run)), at, run, "B-R")
+        for name, at, run, core in parts
+    ]
+    return simulate_cluster(submissions, scheduler_named("flexible", {"u": 10}))
+
+
+def test_jobs_csv_has_the_columns_and_the_arithmetic(tmp_path: Path) -> None:
+    """b waits 3 of 9 s, stretch 1.5; c is rejected and leaves its times empty."""
+    write_jobs(records_of(_run(), "w"), tmp_path / "jobs.csv")
+    with (tmp_path / "jobs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    b, c = rows[1], rows[2]
+    assert [
+        float(b[key])
+        for key in ("waiting_time", "execution_time", "finish_time", "turnaround_time", "stretch")
+    ] == [3, 6, 10, 9, 1.5]
+    assert (c["final_state"], c["success"], c["finish_time"]) == ("REJECTED", "0", "")
+    assert json.loads(b["metadata"])["core"] == 5
+
+
+def test_metrics_weight_by_time_until_the_last_submission() -> None:
+    """Full for both seconds before the last arrival, one waits for the second of them."""
+    metrics = measure_run(_run(), {"u": 10})
+    assert metrics.allocation["u"].mean == 1.0
+    assert metrics.waiting.mean == pytest.approx(0.5)
+    assert (metrics.groups["B-R"].completed, metrics.groups["B-R"].rejected) == (2, 1)
+    assert metrics.groups["all"].turnaround.mean == pytest.approx(6.5)
+
+
+def test_a_weighted_spread_is_that_of_repeated_values() -> None:
+    """Weights 1, 2, 3 are as good as each value that often, for mean and median."""
+    spread = Spread.of(np.array([3.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0]))
+    assert spread.mean == pytest.approx(np.mean([3, 1, 1, 1, 2, 2]))
+    assert spread.median == 1.0
+
+
+def test_experiments_give_rows_over_seeds_and_plain_json() -> None:
+    """Small runs: every variant has its row, every ratio its claim, and JSON holds it all."""
+    workload = ZoeWorkload(applications=400, load=1.2)
+    options = ZoeOptions(workload, (1, 2))
+    for table in (zoe_baseline(options), zoe_preemption(options)):
+        assert len(table.rows) == 4
+        assert table.ratios.keys() == table.claims.keys()
+        text = json.loads(json.dumps(table.to_json()))
+        assert text["params"]["seeds"] == [1, 2]
+    cluster = zoe_cluster(ZoeOptions(SERVERS, (1, 2)))
+    assert cluster.row("flexible", "fifo").figures["all rejected"].mean == 0
