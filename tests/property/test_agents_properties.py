@@ -36,9 +36,13 @@ from rdl.expressions import (
 )
 from rdl.formatter import format_expression
 from rdl.resources import Resources
+from tests.contract.scenarios import BY_VALUE
 
 #: Agents whose model knows no window averages (a known fault, see the contract's scenarios).
 NO_AVERAGES = frozenset({"milp"})
+
+#: Work and not time, so that runs repeat.
+LIMITS = Limits(work=2000, seed=1)
 
 SECOND = 1000
 STEPS = 24
@@ -190,31 +194,58 @@ def workloads(draw: st.DrawFn) -> tuple[WorkloadLine, ...]:
 def plan(cluster: Cluster, lines: tuple[WorkloadLine, ...], agent: str) -> dict[str, Any]:
     """Return the plan file of a workload, apart from its running time."""
     workload = compile_workload(lines, cluster)
-    planned = plan_from_nothing(
-        cluster, workload, agent_named(agent), Limits(work=2000, seed=1), timer=lambda: 0.0
-    )
+    planned = plan_from_nothing(cluster, workload, agent_named(agent), LIMITS, timer=lambda: 0.0)
     return planned.document.to_json()
 
 
-#: Enough to meet every operator with every kind of cluster; compiling the kernels is not counted.
-LAWS = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+#: Enough to meet every operator with every kind of cluster; the same examples in every run.
+LAWS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
+FEW = settings(LAWS, max_examples=15)
+MANY = settings(LAWS, max_examples=3000, derandomize=False)
+
+GREEDY = sorted(set(AGENT_NAMES) - BY_VALUE)
+SOLVERS = sorted(set(AGENT_NAMES) & BY_VALUE)
 
 
-@pytest.mark.parametrize("agent", AGENT_NAMES)
-@LAWS
-@given(cluster=clusters(), lines=workloads())
-def test_plans_are_valid(agent: str, cluster: Cluster, lines: tuple[WorkloadLine, ...]) -> None:
-    """Never over capacity, fit caps or policies; always satisfying the oracle; each id once."""
+def assert_valid(agent: str, cluster: Cluster, lines: tuple[WorkloadLine, ...]) -> None:
+    """Hold a plan against the validator."""
     document = plan(cluster, lines, agent)
     assert validate(document, asked=[line.id for line in lines]) == []
 
 
+@pytest.mark.parametrize("agent", GREEDY)
+@LAWS
+@given(cluster=clusters(), lines=workloads())
+def test_plans_are_valid(agent: str, cluster: Cluster, lines: tuple[WorkloadLine, ...]) -> None:
+    """Never over capacity, fit caps or policies; always satisfying the oracle; each id once."""
+    assert_valid(agent, cluster, lines)
+
+
+@pytest.mark.parametrize("agent", SOLVERS)
+@FEW
+@given(cluster=clusters(), lines=workloads())
+def test_solved_plans_are_valid(
+    agent: str, cluster: Cluster, lines: tuple[WorkloadLine, ...]
+) -> None:
+    """The same for agents that solve, which take longer over each."""
+    assert_valid(agent, cluster, lines)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("agent", AGENT_NAMES)
-@settings(LAWS, max_examples=15)
+@MANY
+@given(cluster=clusters(), lines=workloads())
+def test_plans_are_valid_at_length(
+    agent: str, cluster: Cluster, lines: tuple[WorkloadLine, ...]
+) -> None:
+    """The same over thousands of new examples."""
+    assert_valid(agent, cluster, lines)
+
+
+@pytest.mark.parametrize("agent", AGENT_NAMES)
+@FEW
 @given(cluster=clusters(), lines=workloads())
 def test_plans_repeat(agent: str, cluster: Cluster, lines: tuple[WorkloadLine, ...]) -> None:
     """The same input and seed give the same plan file."""
@@ -222,7 +253,7 @@ def test_plans_repeat(agent: str, cluster: Cluster, lines: tuple[WorkloadLine, .
 
 
 @pytest.mark.parametrize("agent", AGENT_NAMES)
-@settings(LAWS, max_examples=15)
+@FEW
 @given(cluster=clusters(), lines=workloads(), extra=workloads())
 def test_later_requests_take_nothing_from_earlier_ones(
     agent: str,
@@ -233,12 +264,13 @@ def test_later_requests_take_nothing_from_earlier_ones(
     """A batch that is planned after another leaves the other's reservations as they are."""
     if agent in NO_AVERAGES:
         assume(not any(getattr(policy, "average", None) for policy in cluster.policies))
-    first = plan_from_nothing(cluster, compile_workload(lines, cluster), agent_named(agent))
+    workload = compile_workload(lines, cluster)
+    first = plan_from_nothing(cluster, workload, agent_named(agent), LIMITS)
     later: Plan = first.plan
     before = [entry.to_json(later.grid) for entry in later.reservations()]
     renamed = [WorkloadLine(f"x{i}", line.source) for i, line in enumerate(extra)]
     requests = compile_workload(renamed, cluster).requests
-    results = agent_named(agent).plan(requests, later.view(), Limits())
+    results = agent_named(agent).plan(requests, later.view(), LIMITS)
     changes = [
         Admit(request, result, agent)
         for request, result in zip(requests, results, strict=True)
