@@ -82,7 +82,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A request before its heights are scaled; a stage is height, lease, and where in its range the work is."""
+    """A request before its heights are scaled; a stage is height, lease, and its work's place."""
 
     kind: str
     stages: tuple[tuple[float, int, float], ...]

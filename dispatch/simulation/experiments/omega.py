@@ -269,7 +269,9 @@ def _cluster(run: OmegaRun) -> Cluster:
         )
         for cell in range(run.cells)
     )
-    horizon = int(2 * run.length_s + 20 * run.duration_s)
+    deciding_s = run.jobs_per_s * run.length_s * (run.t_job_s + run.t_task_s * run.mean_tasks)
+    # Planners that cannot keep up, or place again and again, go on after the last arrival.
+    horizon = int(2 * (run.length_s + deciding_s / run.planners) + 20 * run.duration_s)
     return Cluster(step_ms=1000, horizon_ms=horizon * 1000, machines=groups)
 
 
