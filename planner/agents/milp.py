@@ -73,6 +73,8 @@ class MilpAgent:
         Name for `lp.solver.solve`.
     start
         Greedy agents whose better plan the solver starts from.
+    default_time_s
+        Limit where a caller gives neither time nor work: a proof can take for ever.
     clock
         Monotonic seconds.
     """
@@ -80,6 +82,7 @@ class MilpAgent:
     name: str = "milp"
     solver: str = "highs"
     start: tuple[str, ...] = ("gree", "gree-l")
+    default_time_s: float = 60.0
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def plan(
@@ -98,7 +101,7 @@ class MilpAgent:
         ValueError
             If the model would have more than `MAX_VARIABLES` variables.
         """
-        until = None if limits.time_s is None else self.clock() + limits.time_s
+        until = self._until(limits)
         best, source = self._greedy(requests, view, limits)
         score = score_of(requests, best, view.nominal)
         asked = [index for index, request in enumerate(requests) if not request.graph.void]
@@ -119,6 +122,11 @@ class MilpAgent:
                     best, score, source = found, found_score, self.solver
         assert first is not None
         return best, SolverReport(first.status.value, score[0], first.bound, source)
+
+    def _until(self, limits: Limits) -> float | None:
+        if limits.work is not None:
+            return None
+        return self.clock() + (self.default_time_s if limits.time_s is None else limits.time_s)
 
     def _share(self, until: float | None, share: float) -> float | None:
         return None if until is None else max(0.0, until - self.clock()) * share
