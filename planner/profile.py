@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner import kernels
+from planner.explain import average_sentence, least_sentence, subject_of
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
 from planner.view import PlanView
@@ -237,21 +238,21 @@ class Batch:
             # The window of an average may start before the first column.
             policy, resource = self.view.averages.names[self.table.takes.averages[row]]
             binding = Binding(path, "policy", column + base, resource, needed, free, policy)
-            return _refused(Code.CAPACITY_OVER_TIME, _average_sentence(graph, binding), binding)
+            return _refused(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
         if column < 0:
             binding = Binding(path, _KINDS[why])
             return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
         if row < 0:
             binding = Binding(path, _KINDS[why], column + base, None, needed, free)
-            return _refused(Code.CAPACITY, _least_sentence(graph, binding), binding)
+            return _refused(Code.CAPACITY, least_sentence(graph.grid, binding), binding)
         name, resource = names[self.table.takes.rows[row]]
         kind, _, policy = name.partition(":")
         code = _POLICY_CODES.get(kind)
         if code is None:
             binding = Binding(path, "capacity", column + base, resource, needed, free)
-            return _refused(Code.CAPACITY, _least_sentence(graph, binding), binding)
+            return _refused(Code.CAPACITY, least_sentence(graph.grid, binding), binding)
         binding = Binding(path, "policy", column + base, resource, needed, free, policy)
-        return _refused(code, _least_sentence(graph, binding), binding)
+        return _refused(code, least_sentence(graph.grid, binding), binding)
 
 
 def _refused(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
@@ -268,37 +269,12 @@ def _pairs(choices: I64) -> tuple[tuple[int, int], ...]:
     return tuple((int(vertex), int(option)) for vertex, option in choices)
 
 
-def _subject(path: str) -> str:
-    return f"no place for atom {path}" if path else "no place for the request"
-
-
 def _order_sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
     if binding.kind == "gap":
-        return f"{_subject(binding.path)}: no placement keeps the largest gap"
+        return f"{subject_of(binding.path)}: no placement keeps the largest gap"
     if graph.vertices[vertex, KIND]:
         return f"no option of {binding.path or 'the request'} fits before what must follow it"
-    return f"{_subject(binding.path)}: what must follow leaves too little time"
-
-
-def _average_sentence(graph: WorkGraph, binding: Binding) -> str:
-    assert binding.at is not None
-    return (
-        f"{_subject(binding.path)}: policy {binding.policy} leaves {binding.free} "
-        f"{binding.resource}-steps in its window from {graph.grid.seconds(binding.at)} s, all of "
-        f"the work takes {binding.needed}"
-    )
-
-
-def _least_sentence(graph: WorkGraph, binding: Binding) -> str:
-    assert binding.at is not None
-    head, at = _subject(binding.path), graph.grid.seconds(binding.at)
-    if binding.resource is None:
-        return f"{head}: machines hold {binding.free} of {binding.needed} bundles at {at} s"
-    limit = f" within policy {binding.policy}" if binding.policy else ""
-    return (
-        f"{head}: {binding.free} {binding.resource} are free{limit} at {at} s, where least is; "
-        f"one step takes at least {binding.needed}"
-    )
+    return f"{subject_of(binding.path)}: what must follow leaves too little time"
 
 
 def taking_order(requests: Sequence[Request]) -> I64:

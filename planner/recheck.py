@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.commit import Holding
+from planner.explain import area_text, free_text, time_text
 from planner.ledger import Ledger
 from planner.placement import Binding, Code
 from planner.reservation import AtomAllocation, Rows
 from planner.view import Demand
+from rdl.resources import format_amount
+from rdl.time_grid import duration_text
 
 #: Requests of more atoms than this are summed up rather than looked at row by row.
 _PLAIN_PIECES = 32
@@ -203,7 +206,11 @@ class Overlay:
         policy = name if named.policy is not None else None
         code = Code(kind) if policy else Code.CAPACITY
         where = f" within policy {policy}" if policy else ""
-        detail = f"{needed} more {named.resource} are asked{where}, {left} are free"
+        asked = format_amount(named.resource, int(needed))
+        detail = (
+            f"{asked} more is asked {time_text(step, self.ledger.grid)}; "
+            f"{free_text(named.resource, int(left))}{where}"
+        )
         binding = Binding(
             path,
             "policy" if policy else "capacity",
@@ -227,9 +234,12 @@ class Overlay:
                 row = self.ledger.book.averages[number]
                 step = change.low + at + self.ledger.first - self.ledger.book.longest_window
                 needed, free = int(change.values[at]), int(left[at])
+                grid = self.ledger.grid
                 detail = (
-                    f"{needed} more {row.resource}-steps are asked in the window of {row.window} "
-                    f"steps from step {step}, policy {row.policy} leaves {free}"
+                    f"{area_text(row.resource, needed, grid.step_ms)} more is asked in the window "
+                    f"of {duration_text(grid.ms(row.window))} that starts {time_text(step, grid)}; "
+                    f"policy {row.policy} leaves "
+                    f"{area_text(row.resource, max(0, free), grid.step_ms)}"
                 )
                 path = next((p.path for p in pieces if number in p.demand.averages), "")
                 binding = Binding(path, "policy", step, row.resource, needed, free, row.policy)

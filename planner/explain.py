@@ -1,0 +1,79 @@
+"""Why a request is refused, in a sentence for people: amounts with their units, readable times."""
+
+from __future__ import annotations
+
+from planner.placement import Binding
+from rdl.durations import rfc3339_text
+from rdl.resources import CPU, MEMORY, format_amount
+from rdl.time_grid import TimeGrid, duration_text
+
+_HOUR_MS = 3_600_000
+_MIB_IN_GIB = 1024
+
+
+def subject_of(path: str) -> str:
+    """Return how every sentence about the atom at `path` begins."""
+    return f"no place for atom {path}" if path else "no place for the request"
+
+
+def time_text(step: int, grid: TimeGrid) -> str:
+    """Return a step as people say it: an instant where the plan has an origin, else a duration.
+
+    ``at 2026-01-05T09:00:00Z``, or ``at 1h30m`` from the origin.
+    """
+    ms = grid.ms(step)
+    if grid.origin is not None:
+        return f"at {rfc3339_text(grid.instant_at(ms))}"
+    return f"at {duration_text(ms)}" if ms >= 0 else f"{duration_text(-ms)} before the origin"
+
+
+def free_text(resource: str, free: int) -> str:
+    """Return what is left: ``2 GiB memory is left``, ``no cpu is left``, and what is missing."""
+    if free > 0:
+        return f"{format_amount(resource, free)} is left"
+    missing = f" ({format_amount(resource, -free)} too much is taken)" if free < 0 else ""
+    return f"no {resource} is left{missing}"
+
+
+def area_text(resource: str, amount_steps: int, step_ms: int) -> str:
+    """Return an amount held over time: ``12.5 cpu-hours``, ``3 GiB-hours of memory``."""
+    hours = amount_steps * step_ms / _HOUR_MS
+    if resource == CPU:
+        return f"{_number(hours / 1000)} cpu-hours"
+    if resource == MEMORY:
+        return f"{_number(hours / _MIB_IN_GIB)} GiB-hours of memory"
+    return f"{_number(hours)} {resource}-hours"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def least_sentence(grid: TimeGrid, binding: Binding) -> str:
+    """Return the sentence of a refusal for want of room at one step."""
+    assert binding.at is not None
+    assert binding.needed is not None
+    assert binding.free is not None
+    head, at = subject_of(binding.path), time_text(binding.at, grid)
+    if binding.resource is None:
+        return f"{head}: machines hold {binding.free} of {binding.needed} bundles {at}"
+    resource = binding.resource
+    limit = f" within policy {binding.policy}" if binding.policy else ""
+    return (
+        f"{head}: {at}, where least is free, {free_text(resource, binding.free)}{limit}; "
+        f"at least {format_amount(resource, binding.needed)} is needed at once"
+    )
+
+
+def average_sentence(grid: TimeGrid, binding: Binding) -> str:
+    """Return the sentence of a refusal by a policy on averages over a sliding window."""
+    assert binding.at is not None
+    assert binding.needed is not None
+    assert binding.free is not None
+    resource = binding.resource or ""
+    left = area_text(resource, max(0, binding.free), grid.step_ms)
+    return (
+        f"{subject_of(binding.path)}: policy {binding.policy} leaves {left} in its window that "
+        f"starts {time_text(binding.at, grid)}; "
+        f"all of the work takes {area_text(resource, binding.needed, grid.step_ms)}"
+    )
