@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from dispatch.application import Application, Component, Kind
-from dispatch.fields import Fields, shown
+from dispatch.fields import Fields
 from planner.files.errors import FileError, FileProblem
 from rdl.durations import TimeTextError, read_duration, seconds_text
 
@@ -149,7 +149,7 @@ def _read_size(fields: Fields) -> int | None:
     try:
         size = read_duration(value)
     except TimeTextError as error:
-        fields.note(f"{shown(value)} is not a duration: {error}", "size", "write 90, '90s' or '2h'")
+        fields.note(str(error), "size")
         return None
     if size <= 0:
         fields.note("a size is more than zero", "size")

@@ -191,3 +191,13 @@ def test_only_core_failures_reach_the_execution() -> None:
     restarted = after_component_failure(core=True, restart=True)
     assert restarted is ExecutionEvent.CORE_FAILED_RESTART
     assert next_execution_state(ExecutionState.RUNNING, restarted) is ExecutionState.QUEUED
+
+
+def test_the_documented_example_is_read(tmp_path: Path) -> None:
+    """The TOML of docs/dispatch.md is an application, so that nobody copies a broken one."""
+    text = (Path(__file__).parents[2] / "docs" / "dispatch.md").read_text()
+    example = tmp_path / "example.toml"
+    example.write_text(text.split("```toml\n")[1].split("```")[0])
+    application = read_application_file(example)
+    assert application.size_ms == 40 * 60_000
+    assert [component.count for component in application.elastic] == [32]

@@ -206,6 +206,8 @@ def _params(options: ZoeOptions) -> dict[str, object]:
         "cores": workload.cores,
         "memory_gib": workload.memory_gib,
         "load": workload.load,
+        "interactive": workload.interactive,
+        "widest": workload.widest,
         "source": "drawn" if workload.trace is None else "google-2011",
         "work_model": options.model.value,
         "seeds": list(options.seeds),
