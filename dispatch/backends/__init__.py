@@ -1,0 +1,1 @@
+"""What carries a virtual assignment out: one interface, `in_memory` is the reference."""

@@ -1,0 +1,115 @@
+"""The reference backend: machines are names, and components start after a delay that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dispatch.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
+from dispatch.backends.interface import BackendEvent, EventKind, NotDone
+
+Delay = Callable[[Delta], int]
+Refusal = Callable[[Delta], str | None]
+
+
+class InMemoryBackend:
+    """Runs nothing and remembers everything.
+
+    Parameters
+    ----------
+    machines
+        Names of the machines that are there.
+    start_delay_ms
+        How long a component takes to start; none by default.
+    refuse
+        Returns why a delta fails, or None; none fails by default. For tests of faults.
+    """
+
+    def __init__(
+        self,
+        machines: Iterable[str],
+        start_delay_ms: Delay | None = None,
+        refuse: Refusal | None = None,
+    ) -> None:
+        self._machines = set(machines)
+        self._lost: set[str] = set()
+        self._delay = start_delay_ms
+        self._refuse = refuse
+        self._rows: dict[Key, AssignmentRow] = {}
+        self._coming: list[tuple[int, int, BackendEvent]] = []
+        self._sequence = 0
+
+    def state(self) -> VirtualAssignment:
+        """See `Backend.state`."""
+        return VirtualAssignment.of(self._rows.values())
+
+    def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
+        """See `Backend.apply`."""
+        found: list[NotDone] = []
+        for delta in deltas:
+            reason = self._problem(delta)
+            if reason is not None:
+                found.append(NotDone(delta, reason))
+            elif delta.op in (Op.STOP, Op.SHRINK):
+                self._leave(self._rows[_key(delta)], EventKind.STOPPED, at_ms, delta.reason)
+            else:
+                row = AssignmentRow(*_key(delta), delta.machine, at_ms, covered=False)
+                self._rows[row.key] = row
+                after = 0 if self._delay is None else self._delay(delta)
+                self._tell(EventKind.STARTED, at_ms + after, row)
+        return tuple(found)
+
+    def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
+        """See `Backend.events`; a start that was overtaken by a stop is not told."""
+        due = sorted(one for one in self._coming if one[0] <= until_ms)
+        self._coming = [one for one in self._coming if one[0] > until_ms]
+        return tuple(event for _, _, event in due)
+
+    def end(self, key: Key, at_ms: int, *, failed: bool = False) -> None:
+        """End a component by itself; KeyError where it is not."""
+        kind = EventKind.FAILED if failed else EventKind.EXITED
+        self._leave(self._rows[key], kind, at_ms, "")
+
+    def lose(self, machine: str, at_ms: int) -> None:
+        """Lose a machine and everything on it."""
+        self._lost.add(machine)
+        self._push(BackendEvent(EventKind.MACHINE_LOST, at_ms, machine))
+        for row in [row for row in self._rows.values() if row.machine == machine]:
+            self._leave(row, EventKind.FAILED, at_ms, "machine lost")
+
+    def restore(self, machine: str, at_ms: int) -> None:
+        """Bring a machine back, empty."""
+        self._lost.discard(machine)
+        self._push(BackendEvent(EventKind.MACHINE_BACK, at_ms, machine))
+
+    def _problem(self, delta: Delta) -> str | None:
+        row = self._rows.get(_key(delta))
+        if delta.op in (Op.STOP, Op.SHRINK):
+            if row is None or row.machine != delta.machine:
+                return f"it is not on {delta.machine}"
+        elif delta.machine not in self._machines:
+            return f"there is no machine {delta.machine}"
+        elif delta.machine in self._lost:
+            return f"{delta.machine} is lost"
+        elif row is not None:
+            return f"it is on {row.machine} already"
+        return None if self._refuse is None else self._refuse(delta)
+
+    def _leave(self, row: AssignmentRow, kind: EventKind, at_ms: int, detail: str) -> None:
+        del self._rows[row.key]
+        self._coming = [
+            one
+            for one in self._coming
+            if one[0] <= at_ms or (one[2].execution, one[2].component, one[2].index) != row.key
+        ]
+        self._tell(kind, at_ms, row, detail)
+
+    def _tell(self, kind: EventKind, at_ms: int, row: AssignmentRow, detail: str = "") -> None:
+        self._push(BackendEvent(kind, at_ms, row.machine, *row.key, detail))
+
+    def _push(self, event: BackendEvent) -> None:
+        self._coming.append((event.at_ms, self._sequence, event))
+        self._sequence += 1
+
+
+def _key(delta: Delta) -> Key:
+    return delta.execution, delta.component, delta.index

@@ -1,0 +1,58 @@
+"""The one face of everything that runs components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from dispatch.assignment import Delta, VirtualAssignment
+
+
+class EventKind(StrEnum):
+    """What a backend tells."""
+
+    STARTED = "started"  # the component runs
+    STOPPED = "stopped"  # it was stopped, as asked
+    EXITED = "exited"  # it ended by itself
+    FAILED = "failed"  # it, or its start, failed
+    MACHINE_LOST = "machine_lost"  # with all that ran there, each of which has failed
+    MACHINE_BACK = "machine_back"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendEvent:
+    """Something that happened; component fields are empty where a machine is meant."""
+
+    kind: EventKind
+    at_ms: int
+    machine: str
+    execution: str = ""
+    component: str = ""
+    index: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """A delta the backend did not carry out, and why; the state is as if it had not been asked."""
+
+    delta: Delta
+    reason: str
+
+
+class Backend(Protocol):
+    """Starts and stops components and tells what became of them."""
+
+    def state(self) -> VirtualAssignment:
+        """What is on machines now, starting components included."""
+        ...
+
+    def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
+        """Carry deltas out in order; what cannot be done is returned, the rest is done."""
+        ...
+
+    def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
+        """Return what happened up to an instant and was not told before, in order of time."""
+        ...

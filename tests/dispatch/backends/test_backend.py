@@ -1,0 +1,95 @@
+"""The contract of every backend, and the faults the reference can play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dispatch.assignment import AssignmentRow, Delta, Op, VirtualAssignment
+from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.backends.interface import Backend, EventKind
+
+MACHINES = ("m-0", "m-1")
+BACKENDS: dict[str, Callable[[], Backend]] = {"in_memory": lambda: InMemoryBackend(MACHINES)}
+
+
+def _start(execution: str, index: int = 0, machine: str = "m-0") -> Delta:
+    return Delta(Op.START, execution, "w", index, machine)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_deltas_lead_from_the_state_to_what_is_wanted(name: str) -> None:
+    """State after applying the deltas between two assignments is the second."""
+    backend = BACKENDS[name]()
+    first = VirtualAssignment.of(
+        AssignmentRow("x", "w", index, "m-0", 0, covered=False) for index in range(3)
+    )
+    second = VirtualAssignment.of(
+        AssignmentRow("x", "w", index, "m-1", 0, covered=False) for index in range(2)
+    )
+    for wanted in (first, second):
+        assert backend.apply(backend.state().deltas_to(wanted), 10) == ()
+        assert [(row.key, row.machine) for row in backend.state().rows] == [
+            (row.key, row.machine) for row in wanted.rows
+        ]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_what_cannot_be_done_is_returned_and_the_rest_is_done(name: str) -> None:
+    """A wrong stop, an unknown machine, a second start: three refused of four."""
+    backend = BACKENDS[name]()
+    deltas = [
+        Delta(Op.STOP, "x", "w", 0, "m-0"),
+        _start("x"),
+        _start("y", machine="m-9"),
+        _start("x", machine="m-1"),
+    ]
+    refused = backend.apply(deltas, 0)
+    assert [one.delta for one in refused] == [deltas[0], deltas[2], deltas[3]]
+    assert [row.key for row in backend.state().rows] == [("x", "w", 0)]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_events_are_told_once(name: str) -> None:
+    """Start and stop are told in order of time, and not again."""
+    backend = BACKENDS[name]()
+    backend.apply([_start("x")], 5)
+    backend.apply([Delta(Op.STOP, "x", "w", 0, "m-0")], 7)
+    kinds = [(event.kind, event.at_ms) for event in backend.events(60_000)]
+    assert kinds == [(EventKind.STARTED, 5), (EventKind.STOPPED, 7)]
+    assert backend.events(60_000) == ()
+
+
+def test_a_start_takes_its_delay_and_a_stop_overtakes_it() -> None:
+    """30 s to start: nothing before, and nothing at all once it was stopped."""
+    backend = InMemoryBackend(MACHINES, start_delay_ms=lambda delta: 30_000)
+    backend.apply([_start("x"), _start("y")], 0)
+    assert backend.events(29_999) == ()
+    backend.apply([Delta(Op.STOP, "y", "w", 0, "m-0")], 20_000)
+    told = [(event.kind, event.execution) for event in backend.events(30_000)]
+    assert told == [(EventKind.STOPPED, "y"), (EventKind.STARTED, "x")]
+
+
+def test_a_lost_machine_takes_what_ran_there_and_takes_nothing_new() -> None:
+    """Both components of m-0 fail, m-1 stays; starts there are refused until it is back."""
+    backend = InMemoryBackend(MACHINES)
+    backend.apply([_start("x"), _start("x", 1), _start("y", machine="m-1")], 0)
+    backend.events(0)
+    backend.lose("m-0", 4)
+    kinds = [event.kind for event in backend.events(4)]
+    assert kinds == [EventKind.MACHINE_LOST, EventKind.FAILED, EventKind.FAILED]
+    assert [row.execution for row in backend.state().rows] == ["y"]
+    assert backend.apply([_start("x")], 5)[0].reason == "m-0 is lost"
+    backend.restore("m-0", 6)
+    assert backend.apply([_start("x")], 7) == ()
+
+
+def test_half_of_the_deltas_may_fail() -> None:
+    """What is refused leaves no trace; what is not is there."""
+    backend = InMemoryBackend(MACHINES, refuse=lambda one: "no" if one.index % 2 else None)
+    refused = backend.apply([_start("x", index) for index in range(4)], 0)
+    assert [one.delta.index for one in refused] == [1, 3]
+    assert [row.index for row in backend.state().rows] == [0, 2]
+    backend.end(("x", "w", 0), 3, failed=True)
+    assert [event.kind for event in backend.events(3)][-1] is EventKind.FAILED
