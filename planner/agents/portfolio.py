@@ -20,6 +20,7 @@ from planner.kernels import (
     BLOCKS,
     COMPACT,
     GAPS,
+    HEADROOM,
     HEADROOM_ONLY,
     LEVEL,
     LOWEST,
@@ -43,6 +44,8 @@ _MEMBERS = (
     GreedyAgent("gree-l and gree", (LOWEST, COMPACT)),
     GreedyAgent("gree", (BLOCKS, COMPACT)),
     GreedyAgent("headroom", (HEADROOM_ONLY,)),
+    GreedyAgent("aligned", (HEADROOM, COMPACT)),
+    GreedyAgent("earliest", (BLOCKS, COMPACT), early=True),
     GreedyAgent("level", (LEVEL, COMPACT)),
 )
 
@@ -52,9 +55,11 @@ _ONLINE = GreedyAgent("portfolio", (HEADROOM_ONLY, LEVEL, BLOCKS, COMPACT))
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Runs GREE-L, GREE, both, most headroom and headroom level on three orders and keeps the best.
+    """Runs the greedy agents and two of its own on three orders and keeps the best.
 
-    Orders: as given; greatest weight first, then smallest size; tightest window first.
+    Agents: GREE-L, the same with GREE after it, GREE, most headroom without and with a fall-back
+    (aligned), earliest, headroom level: in a batch it is worth at least what each of those with a
+    name is. Orders: as given; greatest weight first, then smallest size; tightest window first.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ def _requests(count: int, seed: int) -> list[Request]:
 
 
 def test_worth_at_least_each_member() -> None:
-    """On a crowded cluster the portfolio's value is at least that of GREE, GREE-L and aligned."""
+    """On a crowded cluster the portfolio's value is at least that of each of its named members."""
     for seed in range(5):
         requests = _requests(60, seed)
         view = ArrayView(np.full(60, 10))
@@ -44,7 +44,7 @@ def test_worth_at_least_each_member() -> None:
             )
 
         best = value("portfolio", requests)
-        for name in ("gree", "gree-l", "aligned"):
+        for name in ("gree", "gree-l", "aligned", "earliest"):
             assert best >= value(name, requests) - 1e-9
 
 
