@@ -1139,6 +1139,18 @@ def _queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Flo
     return k
 
 
+@_entry
+def queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
+    """Queue in which a job of class k waits."""
+    return _queue_of(fleet, targets, rules, k, request)
+
+
+@_entry
+def append_job(queues: Queues, queue: int, slot: int, request: Floats) -> None:
+    """`queue_push`, for callers outside the event loop."""
+    queue_push(queues, queue, slot, request)
+
+
 @_inner
 def _admit(slots: Slots, counters: Counters, jobs: Jobs, job: int) -> int:
     """Give an arriving job a slot."""

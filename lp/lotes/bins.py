@@ -15,8 +15,9 @@ from lp.lotes.instance import FIT_TOLERANCE
 from lp.result import FloatArray
 
 Counts = NDArray[np.int32]
-DEFAULT_LIMIT = 20_000_000
-"""Counts (partial bins times classes) beyond which enumeration is refused: some 300 MB."""
+DEFAULT_LIMIT = 2_000_000
+"""Counts (partial bins times classes) beyond which enumeration is refused: the LP over that many
+bins would take minutes."""
 
 
 class TooManyBinsError(ValueError):

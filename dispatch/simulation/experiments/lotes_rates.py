@@ -50,6 +50,7 @@ class DrawnOptions:
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     policies: tuple[Policy, ...] = ("lotes", "tetris")
     tetris_hours: float = 1.0
+    # Nine classes make millions of bins on the large machines: too many to enumerate and solve.
     lotes: LotesOptions = field(default_factory=LotesOptions)
 
 
@@ -174,5 +175,6 @@ def _notes(options: DrawnOptions) -> dict[str, object]:
     return {
         "machines_per_configuration": options.machines,
         "hours": options.hours,
+        "mode": options.lotes.mode,
         "tetris_time_weight_per_h": options.tetris_hours,
     }

@@ -47,7 +47,9 @@ class TraceOptions:
     learning_h: float = 5.0
     interval_h: float = 1.0
     tetris_hours: float = 1.0
-    lotes: LotesOptions = field(default_factory=LotesOptions)
+    work_conserving: bool = False
+    # The paper's pairing: it reserves machines, which shortens waits (docs/lotes.md).
+    lotes: LotesOptions = field(default_factory=lambda: LotesOptions(mode="paper"))
 
 
 def lotes_trace(folder: Path, options: TraceOptions | None = None) -> LotesTable:
@@ -80,6 +82,7 @@ def lotes_trace(folder: Path, options: TraceOptions | None = None) -> LotesTable
         "tasks": tasks.jobs,
         "tasks_at_start": tasks.jobs - later.jobs,
         "dropped": tasks.dropped,
+        "mode": options.lotes.mode,
         "window_h": GOOGLE_WINDOW_S / 3600,
         "work_load": work_load(machines, later),
     }
@@ -116,6 +119,7 @@ def _run(
                 options=SimulationOptions(
                     interval_h=options.interval_h,
                     tetris_hours=options.tetris_hours,
+                    work_conserving=options.work_conserving,
                     horizon_h=GOOGLE_WINDOW_S / 3600,
                 ),
             )

@@ -23,9 +23,10 @@ from dispatch.placement.state import (
 )
 from dispatch.simulation.machine_level.workload import JobChunk, Workload
 from lp.lotes.dispatch_table import DispatchTable
+from lp.lotes.instance import JobClasses
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels import Counters, Slots
+    from dispatch.placement.kernels import Counters, Slots, Targets
 
 _HISTOGRAM_SIZE = 2 + 10 * HISTOGRAM_PER_DECADE
 
@@ -44,6 +45,9 @@ class SimulationOptions:
         Weight of the processing time in hours in the Tetris score (60 measures in minutes).
     sample
         LoTES section 5.2: machines looked at in a configuration; 0 looks at all.
+    work_conserving
+        LoTES: a machine with room also takes waiting classes without a target there, last. The
+        paper never does, and idles (section 4.3.2).
     record
         Keep start and machine of every job (memory for every job).
     """
@@ -55,6 +59,7 @@ class SimulationOptions:
     tetris_hours: float = 1.0
     sample: int = 0
     memory: int = 1
+    work_conserving: bool = False
     record: bool = False
     horizon_h: float = 1_000.0
 
@@ -169,9 +174,7 @@ class MachineSimulator:
         resources = machines.capacity.shape[1]
         lotes = policy == "lotes"
         self._fleet = build_fleet(machines)
-        self._targets = build_targets(
-            machines, table if lotes else None, speed, self.options.sample
-        )
+        self._targets = self._aimed(machines, table if lotes else None, speed)
         if lotes:
             kernels.index_scores(self._fleet, self._targets)
         self._queues = build_queues(classes + 1 if lotes else 1, 1024, resources)
@@ -186,6 +189,14 @@ class MachineSimulator:
             memory=self.options.memory,
             times=(self.options.warm_up_h, self.options.interval_h, self.options.long_wait_h),
         )
+
+    def _aimed(
+        self, machines: Machines, table: DispatchTable | None, speed: NDArray[np.float64]
+    ) -> Targets:
+        targets = build_targets(machines, table, speed, self.options.sample)
+        if self.options.work_conserving:
+            targets.eligible[:] = speed > 0
+        return targets
 
     def feed(self, jobs: JobChunk, draw: NDArray[np.float64], until_h: float = np.inf) -> None:
         """Run until the chunk's last arrival, or further until a time when it is given."""
@@ -213,6 +224,47 @@ class MachineSimulator:
                 self._slots = _enlarged_slots(self._slots, self._counters)
             else:
                 self._queues = enlarged_queues(self._queues)
+
+    def retarget(self, table: DispatchTable, classes: JobClasses) -> None:
+        """Follow another table from now on: running and waiting jobs take their nearest class.
+
+        Waiting jobs keep their order of arrival. The machines must be the same, and every class
+        may run everywhere at speed one.
+
+        Raises
+        ------
+        ValueError
+            If the policy is not LoTES or the table covers other machines.
+        """
+        from dispatch.placement import kernels
+
+        if self.policy != "lotes" or table.machines != self._fleet.left.shape[0]:
+            raise ValueError("retarget needs policy 'lotes' and a table of the same machines")
+        slots, queues = self._slots, self._queues
+        ends = slots.heap_slot[: self._counters.whole[kernels.HEAP]]
+        held = queues.slot[queues.forest.leaf[:, 0] > -np.inf]
+        held = held[np.argsort(slots.job[held], kind="stable")]
+        for group in (ends, held):
+            slots.job_class[group] = classes.nearest(slots.request[group])
+        machines = Machines.of_table(table)
+        classes_now = len(table.classes)
+        speed = np.ones((len(table.configurations), classes_now))
+        self._rules = self._rules._replace(speed=speed)
+        self._targets = self._aimed(machines, table, speed)
+        np.add.at(self._targets.running, (slots.machine[ends], slots.job_class[ends]), 1)
+        kernels.index_scores(self._fleet, self._targets)
+        size = int(queues.forest.level_size[0, 0])
+        while size < held.size + 1:
+            size *= 2
+        self._queues = build_queues(classes_now + 1, size, slots.request.shape[1])
+        for slot in held:
+            request, kind = slots.request[slot], int(slots.job_class[slot])
+            queue = kernels.queue_of(self._fleet, self._targets, self._rules, kind, request)
+            kernels.append_job(self._queues, queue, slot, request)
+        self._counters = self._counters._replace(
+            class_started=np.zeros(classes_now, dtype=np.int64),
+            class_wait=np.zeros(classes_now),
+        )
 
     def _record(self, more: int) -> None:
         size = self._counters.start.size
