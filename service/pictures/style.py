@@ -1,0 +1,54 @@
+"""What every drawing shares: colours that stay apart, ink, and files that are the same twice."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+#: Ten colours that stay apart for colour-blind readers and in print, on white.
+COLOURS = (
+    "#4477aa", "#ee8866", "#228833", "#ccbb44", "#aa3377",
+    "#66ccee", "#994455", "#88aa55", "#775599", "#aaaaaa",
+)  # fmt: skip
+INK = "#222222"
+FAINT = "#777777"
+
+#: The same input gives the same file: no date, fixed ids, text kept as text.
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "agenda",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.edgecolor": FAINT,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def write_figure(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw in the shared style and write SVG or PNG by suffix.
+
+    Raises
+    ------
+    PictureError
+        For a name or a folder that cannot be written.
+    """
+    import matplotlib as mpl
+
+    from service.pictures.paths import check_picture_path
+
+    check_picture_path(path)
+    kind = path.suffix.lower().lstrip(".")
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    buffer = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        draw().savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
+    path.write_bytes(buffer.getvalue())
