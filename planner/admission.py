@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from planner.placement import Binding, Code, PlacementResult
-from planner.policy import RequestLimits
+from planner.policy import Policy, RequestLimits
 from planner.request import Request
 from rdl.time_grid import duration_text
 from rdl.work_graph import END, START
@@ -33,6 +33,24 @@ def screen(plan: Plan, request: Request) -> PlacementResult | None:
         detail = f"queue {request.queue!r} serves best-effort work and takes no reservations"
         return PlacementResult(Code.MALFORMED, detail)
     return limit_refusal(plan, request, _NONE)
+
+
+def limits_of(policies: Iterable[Policy], tenant: str, queue: str) -> tuple[RequestLimits, ...]:
+    """Return the `limits` policies that a request of (tenant, queue) is under."""
+    return tuple(
+        policy
+        for policy in policies
+        if isinstance(policy, RequestLimits) and policy.scope.key(tenant, queue) is not None
+    )
+
+
+def window_refusal(limits: Iterable[RequestLimits], request: Request) -> PlacementResult | None:
+    """Return the refusal of a request's window by `limits` it is under, or None.
+
+    Needs no Plan: how many reservations stand is not looked at.
+    """
+    refusals = (_window_refusal(policy, request) for policy in limits)
+    return next((refused for refused in refusals if refused is not None), None)
 
 
 def limit_refusal(

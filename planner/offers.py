@@ -1,19 +1,23 @@
 """Counter-offers: what little would have to change for a refused request to be accepted.
 
 Four kinds of change are tried: a later deadline, an earlier start, less of it (work of malleable
-atoms, height of gangs), and one option of an `any` alone. Every offer has been planned by the same
+atoms, height of gangs), and one option of an `any` alone; and where a policy limits windows, the
+window moved or cut until it is allowed. Every offer has been planned by the same
 agent on the same view before it is made, so that, sent back unchanged in the same version of the
 Plan, it is accepted. They are ranked by how little they change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from planner.admission import window_refusal
 from planner.agent import Agent, Limits
+from planner.commit import Asked
 from planner.placement import PlacementResult, shifts_of
+from planner.policy import RequestLimits
 from planner.request import Request
 from planner.variants import (
     deadline_ms,
@@ -36,6 +40,9 @@ SIZE_PARTS: Final = 64
 
 #: Deadlines tried past the earliest end, as shares of what is left to the horizon.
 _WIDENING: Final = (0.0, 0.05, 0.25, 1.0)
+
+#: A start that no policy bounds.
+_ANY_TIME_MS: Final = 2**62
 
 #: Options of an `any` tried alone.
 _MOST_OPTIONS: Final = 8
@@ -85,24 +92,26 @@ class Seeker:
     Attributes
     ----------
     request
-        Identity of the refused request (its graph is not read, so one that did not compile for
-        want of time in its window can be helped too).
+        Who asked; one that did not compile for want of time in its window can be helped too.
     expression
         As submitted.
     context
         What variants are compiled against.
     view, agent
         The state of the Plan and the agent that refused; the same agent answers the offer.
-    allowed
-        Refusal of a variant by what agents do not see (limits on windows), or None.
+    limits
+        Policies on windows and lead times, which agents do not see.
+    stop
+        Asked before each trial; once it is True nothing more is tried.
     """
 
-    request: Request
+    request: Request | Asked
     expression: Expression
     context: CompileContext
     view: PlanView
     agent: Agent
-    allowed: Callable[[Request], PlacementResult | None] = lambda request: None
+    limits: tuple[RequestLimits, ...] = ()
+    stop: Callable[[], bool] = lambda: False
 
     def trial(self, expression: Expression, agent: Agent | None = None) -> int | None:
         """Return the step at which a variant would end, or None where it is refused."""
@@ -128,12 +137,23 @@ class Seeker:
     def _placed(
         self, expression: Expression, agent: Agent
     ) -> tuple[Request, PlacementResult] | None:
+        if self.stop():
+            return None
         try:
             graph = compile_expression(expression, self.context)
         except RdlError:
             return None  # a variant that cannot be said is no offer
-        request = replace(self.request, graph=graph)
-        if self.allowed(request) is not None:
+        asked = self.request
+        request = Request(
+            asked.id,
+            asked.tenant,
+            asked.queue,
+            asked.submitted_ms,
+            asked.weight,
+            asked.priority,
+            graph,
+        )
+        if window_refusal(self.limits, request) is not None:
             return None
         result = agent.plan([request], self.view, Limits())[0]
         return (request, result) if result.placed else None
@@ -152,10 +172,11 @@ def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:
     A request that is accepted as it stands has no use for offers; asking anyway is harmless.
     """
     found: list[Offer] = []
-    for search in (_later_deadline, _earlier_start, _smaller, _one_option):
+    for search in (_allowed_window, _later_deadline, _earlier_start, _smaller, _one_option):
         found.extend(search(seeker))
     found.sort(key=lambda offer: (offer.share, offer.kind, offer.expression))
-    return tuple(found[:most])
+    different = {offer.expression: offer for offer in reversed(found)}
+    return tuple(offer for offer in found if different[offer.expression] is offer)[:most]
 
 
 def _window_steps(seeker: Seeker) -> int:
@@ -168,6 +189,48 @@ def _window_steps(seeker: Seeker) -> int:
     first = seeker.context.submitted if start is None else grid.ceil(start)
     last = grid.horizon if end is None else grid.floor(end)
     return max(1, last - first)
+
+
+def _allowed_window(seeker: Seeker) -> Iterator[Offer]:
+    """The nearest start, and the nearest deadline, that the policies on windows allow."""
+    start = start_ms(seeker.expression, seeker.context)
+    end = deadline_ms(seeker.expression, seeker.context)
+    if not seeker.limits or start is None or end is None:
+        return
+    grid, submitted = seeker.context.grid, seeker.context.submitted_ms
+    begin, stop = max(start, submitted), min(end, grid.horizon_ms)
+    room = _Room.of(seeker.limits, submitted, stop - begin)
+    moved = max(room.earliest, min(begin, room.latest), stop - room.longest)
+    moved = grid.ms(grid.ceil(moved))
+    if moved not in (start, begin) and moved < stop:
+        variant = with_start(seeker.expression, moved, seeker.context)
+        if seeker.trial(variant) is not None:
+            share = abs(moved - begin) / grid.step_ms / _window_steps(seeker)
+            yield seeker.offer(variant, "start", seconds_of(start), seconds_of(moved), share)
+    cut = grid.ms(grid.ceil(begin) + grid.floor(room.longest))
+    if cut < stop:
+        variant = with_deadline(seeker.expression, cut, seeker.context)
+        if seeker.trial(variant) is not None:
+            share = (stop - cut) / grid.step_ms / _window_steps(seeker)
+            yield seeker.offer(variant, "deadline", seconds_of(end), seconds_of(cut), share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What policies on windows leave: when a window may start, and how long it may be, in ms."""
+
+    earliest: int
+    latest: int
+    longest: int
+
+    @classmethod
+    def of(cls, limits: Sequence[RequestLimits], submitted_ms: int, asked_ms: int) -> _Room:
+        """Join policies; where none says how long, a window is as long as asked."""
+        least = [one.min_lead_ms for one in limits if one.min_lead_ms is not None]
+        most = [one.max_lead_ms for one in limits if one.max_lead_ms is not None]
+        longest = [one.max_window_ms for one in limits if one.max_window_ms is not None]
+        latest = submitted_ms + min(most, default=_ANY_TIME_MS)
+        return cls(submitted_ms + max(least, default=0), latest, min(longest, default=asked_ms))
 
 
 def _later_deadline(seeker: Seeker) -> Iterator[Offer]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.ledger import Ledger
+from planner.placement import PlacementResult
 from planner.policy_view import AverageLimits
+from planner.request import Request
 from planner.view import Demand
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -24,6 +28,20 @@ class PlanSnapshot:
     def __init__(self, ledger: Ledger, version: int) -> None:
         self._ledger = ledger
         self.version = version
+
+    def after(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
+    ) -> PlanSnapshot:
+        """Return the view of `version`, in which `placed` has been committed besides."""
+        from planner.holding import holding_of
+        from planner.recheck import pieces_of
+
+        ledger = self._ledger.copy()
+        for request, result in placed:
+            holding = holding_of(request, result)
+            pieces = pieces_of(holding, ledger, request.tenant, request.queue)
+            ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+        return PlanSnapshot(ledger, version)
 
     @property
     def grid(self) -> TimeGrid:

@@ -32,6 +32,8 @@ class Ask:
         Who is to place it.
     pointer
         Where its RDL stands in the body, for problems.
+    offers
+        Most offers that a refusal of it carries.
     """
 
     expression: Expression
@@ -39,6 +41,7 @@ class Ask:
     request: Request
     agent: str
     pointer: str
+    offers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from service.drafts import (
     refused_problem,
     screen_drafts,
 )
+from service.offering import add_offers, name_version, search_for
 from service.oracle import first_violation
 from service.problems import ProblemDocument
 from service.remembering import recall, remembered_of
@@ -81,8 +82,10 @@ class Committer:
         atomic = isinstance(command, Admission) and command.atomic
         with self._replica.newest() as plan:
             screened = screen_drafts(drafts, plan)
+            search = search_for(drafts, plan, self._config.offer_s)
             version = plan.version
         place(screened)
+        add_offers(drafts, search, dry_run=True)
         if not (atomic and spoil(drafts)):
             pending = [draft for draft in open_drafts(drafts) if draft.change is not None]
             with self._replica.locked() as plan:
@@ -131,9 +134,11 @@ class Committer:
             draft.change = draft.conflict = None
         with self._replica.newest() as plan:
             screened = screen_drafts(drafts, plan)
+            search = search_for(drafts, plan, self._config.offer_s)
             based_on = plan.version
         place(screened)
-        del screened  # a view that lives on would make the next commit copy the profile
+        add_offers(drafts, search, dry_run=False)
+        del screened, search  # a view that lives on would make the next commit copy the profile
         if group.atomic and spoil(drafts):
             return
         self._append(group, based_on, last=last)
@@ -158,6 +163,7 @@ class Committer:
         pending = [draft for draft in group.open() if draft.change is not None]
         at_ms = self._replica.plan_ms(self._clock.now_ms())
         with self._replica.newest() as plan:
+            name_version(pending, based_on, plan.version + 1)
             prepared = plan.prepare(_changes(pending), based_on, atomic=group.atomic, at_ms=at_ms)
             answers = admitted_answers(prepared, pending, plan)
             grid, max_period_ms = plan.grid, plan.cluster.max_period_ms

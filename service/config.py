@@ -46,6 +46,8 @@ class ServiceConfig:
         How long refusals and remembered answers (Idempotency-Key) are kept.
     replay_wait_s
         How long a request that comes before the Plan is replayed waits before it is answered 503.
+    offer_s
+        Seconds a commit may spend on offers for what it refuses; refusals past that carry none.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
     """
@@ -63,6 +65,7 @@ class ServiceConfig:
     snapshot_every: int = 10_000
     refused_days: int = 7
     replay_wait_s: float = 10.0
+    offer_s: float = 0.25
     plan_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.admission import limit_refusal, screen
-from planner.agents import AGENT_NAMES, agent_named
+from planner.agents import AGENT_NAMES
 from planner.cluster import Cluster
-from planner.offers import Seeker, find_offers
 from planner.request import Request
 from rdl.errors import RdlError
 from rdl.formatter import format_expression
@@ -26,7 +24,7 @@ from service.commands import (
     Rendered,
     Renegotiation,
 )
-from service.drafts import cluster_tag, context_of
+from service.drafts import cluster_tag
 from service.problems import (
     ApiError,
     ApiProblemError,
@@ -88,7 +86,9 @@ def check_rdl(runtime: Runtime, source: object) -> dict[str, object]:
     }
 
 
-def read_ask(runtime: Runtime, values: Mapping[str, Any], pointer: str = "") -> Ask:
+def read_ask(
+    runtime: Runtime, values: Mapping[str, Any], pointer: str = "", offers: int = 0
+) -> Ask:
     """Compile one request for a reservation.
 
     Parameters
@@ -97,14 +97,15 @@ def read_ask(runtime: Runtime, values: Mapping[str, Any], pointer: str = "") -> 
         Fields of `service.api.reservations.ASK`.
     pointer
         Where the object stands in the body.
+    offers
+        Most offers that a refusal is to carry.
 
     Raises
     ------
     ApiProblemError
         For RDL that cannot be planned, or an unknown agent.
     """
-    agent = values["agent"] or runtime.config.agent
-    _require_known(agent, AGENT_NAMES, f"{pointer}/agent")
+    agent = agent_of(runtime, values, pointer)
     submitted_ms = runtime.now_ms()
     rdl = values["rdl"]
     source = _text_of(rdl)
@@ -122,7 +123,7 @@ def read_ask(runtime: Runtime, values: Mapping[str, Any], pointer: str = "") -> 
         priority=values["priority"],
         graph=graph,
     )
-    return Ask(expression, source, request, agent, pointer)
+    return Ask(expression, source, request, agent, pointer, offers)
 
 
 def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -> Ask:
@@ -137,8 +138,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         present = plan.reservation(reservation)
     if present is None:
         raise problem("not_found", f"there is no reservation {reservation!r}")
-    agent = values["agent"] or runtime.config.agent
-    _require_known(agent, AGENT_NAMES, "/agent")
+    agent = agent_of(runtime, values, "")
     rdl = values["rdl"]
     source = _text_of(rdl)
     try:
@@ -162,10 +162,20 @@ def _text_of(rdl: object) -> str | None:
     return rdl if isinstance(rdl, str) else None
 
 
-def _require_known(name: str, known: Collection[str], pointer: str) -> None:
-    if name not in known:
-        error = ApiError(f"there is no agent {name!r}", pointer=pointer, fix=nearest(name, known))
+def agent_of(runtime: Runtime, values: Mapping[str, Any], pointer: str) -> str:
+    """Return the name of the agent that is asked for, or the server's.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for one that there is not.
+    """
+    name = str(values["agent"] or runtime.config.agent)
+    if name not in AGENT_NAMES:
+        fix = nearest(name, AGENT_NAMES)
+        error = ApiError(f"there is no agent {name!r}", pointer=f"{pointer}/agent", fix=fix)
         raise malformed([error])
+    return name
 
 
 def replay(runtime: Runtime, key: Key | None) -> Rendered | None:
@@ -188,31 +198,6 @@ def admit(runtime: Runtime, ask: Ask, options: Options) -> Rendered:
     if options.dry_run:
         return render_state(runtime.rehearse(command))
     return runtime.change(command, render_created, options.key)
-
-
-def offers(runtime: Runtime, ask: Ask, most: int) -> dict[str, object]:
-    """Return whether a request would be accepted, and if not, up to `most` that would be.
-
-    Searched on a snapshot; an offer sent back in the same version of the Plan is accepted.
-    """
-    agent = agent_named(ask.agent)
-    with runtime.reading() as plan:
-        refused = screen(plan, ask.request)
-        seeker = Seeker(
-            ask.request,
-            ask.expression,
-            context_of(plan, ask.request.submitted_ms),
-            plan.snapshot(),
-            agent,
-            allowed=lambda request: limit_refusal(plan, request, {}),
-        )
-    accepted = refused is None and seeker.trial(ask.expression) is not None
-    found = () if accepted else find_offers(seeker, most)
-    return {
-        "version": seeker.view.version,
-        "accepted": accepted,
-        "offers": [offer.to_json() for offer in found],
-    }
 
 
 def admit_batch(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service import use_cases
 from service.api.call import Answer, Body, Call, Reply, Route, json_of
 from service.api.fields import Field, integer, schema_of
 from service.api.reservations import ASK
+from service.offer_answer import find_offers
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -20,8 +20,7 @@ _FIELDS: Final[tuple[Field, ...]] = (
 
 
 def _offers(runtime: Runtime, call: Call) -> Reply:
-    ask = use_cases.read_ask(runtime, call.body)
-    return Reply(200, use_cases.offers(runtime, ask, call.body["most"]))
+    return Reply(200, find_offers(runtime, call.body))
 
 
 ROUTES: Final = (
@@ -29,10 +28,10 @@ ROUTES: Final = (
         "POST",
         "/v1/offers",
         "findOffers",
-        "Whether a request would be accepted, and what would be instead; nothing is changed.",
+        "Whether a request would be accepted, why not, and what would be; nothing is changed.",
         _offers,
         {200: Answer("The offers, the least change first.", json_of("Offers"))},
-        problems=(Code.MALFORMED, Code.UNSATISFIABLE, Code.BEYOND_HORIZON),
+        problems=(Code.MALFORMED,),
         body=Body(schema_of(_FIELDS), _FIELDS),
     ),
 )

@@ -86,7 +86,8 @@ def _admit(runtime: Runtime, call: Call) -> Reply:
     if known is not None:
         return _reply(known)
     options = use_cases.Options(dry_run=call.query["dry_run"], key=key)
-    return _reply(use_cases.admit(runtime, use_cases.read_ask(runtime, call.body), options))
+    ask = use_cases.read_ask(runtime, call.body, offers=call.query["offers"])
+    return _reply(use_cases.admit(runtime, ask, options))
 
 
 def _admit_batch(runtime: Runtime, call: Call) -> Reply:
@@ -94,8 +95,9 @@ def _admit_batch(runtime: Runtime, call: Call) -> Reply:
     known = use_cases.replay(runtime, key)
     if known is not None:
         return _reply(known)
-    asks = [_read_one(runtime, value, pointer) for value, pointer in _entries(runtime, call)]
     query = call.query
+    entries = _entries(runtime, call)
+    asks = [_read_one(runtime, value, pointer, query["offers"]) for value, pointer in entries]
     options = use_cases.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
     return _reply(use_cases.admit_batch(runtime, asks, options))
 
@@ -118,10 +120,10 @@ def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
     return ((value, f"{prefix}/{index}") for index, value in enumerate(values))
 
 
-def _read_one(runtime: Runtime, value: Any, pointer: str) -> Ask | ProblemDocument:
+def _read_one(runtime: Runtime, value: Any, pointer: str, offers: int) -> Ask | ProblemDocument:
     try:
         parsed = parse_json(value, pointer) if isinstance(value, bytes) else value
-        return use_cases.read_ask(runtime, read_object(ASK, parsed, pointer), pointer)
+        return use_cases.read_ask(runtime, read_object(ASK, parsed, pointer), pointer, offers)
     except ApiProblemError as error:
         return error.document
 
@@ -207,7 +209,10 @@ ROUTES: Final = (
             "idempotency_mismatch",
             "unavailable",
         ),
-        query=(flag("dry_run", "Answer as if, and change nothing."),),
+        query=(
+            flag("dry_run", "Answer as if, and change nothing."),
+            integer("offers", "Most offers that a refusal carries.", 0, 10, default=3),
+        ),
         headers=_KEY,
         body=Body(schema_of(ASK), ASK),
     ),
@@ -229,8 +234,9 @@ ROUTES: Final = (
             "unavailable",
         ),
         query=(
-            flag("atomic", "All or nothing."),
+            flag("atomic", "All or nothing; then nothing is kept of a refusal, offers neither."),
             flag("dry_run", "Answer as if, and change nothing."),
+            integer("offers", "Most offers that each refusal carries.", 0, 10, default=0),
         ),
         headers=_KEY,
         body=Body(_BATCH_SCHEMA, None, ("application/json", NDJSON)),

@@ -95,7 +95,7 @@ _REFUSAL: Final = _object(
         "code": {"type": "string", "enum": [str(code) for code in Code]},
         "detail": _TEXT,
         "binding": {"type": ["object", "null"]},
-        "offers": _list({"type": "object"}),
+        "offers": _list({"$ref": "#/components/schemas/Offer"}),
     },
     *_ASKED,
     "code",
@@ -201,20 +201,41 @@ _PLAN: Final = _object(
     "resources",
 )
 
+_OFFER: Final = _object(
+    {
+        "expression": {"type": "string", "description": "Canonical RDL to send back."},
+        "change": _object(
+            {
+                "kind": {"type": "string", "enum": ["deadline", "start", "size", "option"]},
+                "asked": _or_null("number"),
+                "offered": _NUMBER,
+                "share": {"type": "number", "description": "How much changes; 0 is nothing."},
+            },
+            more=False,
+        ),
+        "at_version": {**_COUNT, "description": "Version of the Plan in which it is accepted."},
+    },
+    more=False,
+)
+
 _OFFERS: Final = _object(
     {
         "version": _COUNT,
         "accepted": {"type": "boolean", "description": "Whether it fits as it stands."},
-        "offers": _list(
-            _object(
-                {
-                    "expression": {"type": "string", "description": "Canonical RDL to send back."},
-                    "change": {"type": "object"},
-                    "at_version": _COUNT,
-                }
-            )
-        ),
-    }
+        "refusal": {
+            "type": ["object", "null"],
+            "description": "Why it does not.",
+            "properties": {
+                "code": {"type": "string", "enum": [str(code) for code in Code]},
+                "detail": _TEXT,
+                "binding": {"type": ["object", "null"]},
+            },
+            "required": ["code", "detail", "binding"],
+            "additionalProperties": False,
+        },
+        "offers": _list({"$ref": "#/components/schemas/Offer"}),
+    },
+    more=False,
 )
 
 SCHEMAS: Final[dict[str, Any]] = {
@@ -224,6 +245,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "Problem": _PROBLEM,
     "Check": _CHECK,
     "Batch": _BATCH,
+    "Offer": _OFFER,
     "Offers": _OFFERS,
     "Page": _PAGE,
     "PlanSeries": _PLAN,

@@ -36,7 +36,7 @@ def test_a_shortage_says_how_much_of_what_and_when() -> None:
     asked = "window(atom(<1500m cpu>, 4, 4, 1h, 4h), 0, 1h)"
     sentence = refusal_of(minutes(), asked, HALF_HOUR.format(bundle="<1 cpu>"))
     assert sentence == (
-        "no place for the request: at 30m, where least is free, 4 cpu is left; "
+        "no place for atom 0: at 30m, where least is free, 4 cpu is left; "
         "at least 6 cpu is needed at once"
     )
 
