@@ -775,11 +775,12 @@ def _union(atom: Atom, buf: I64) -> Ints:
     qi, qv = buf[_QI], buf[_QV]
     head, tail, limit, last = 0, 0, atom.hi, atom.lo
     left, tries = atom.work, 0
+    before = np.int64(0)  # height of the window one column to the right, if it was added
     for i in range(atom.hi - 1, atom.lo - 1, -1):
         value = c[i]
         x[i] = 0
         if value == 0:
-            head, tail, limit = 0, 0, i
+            head, tail, limit, before = 0, 0, i, np.int64(0)
             continue
         while tail > head and qv[tail - 1] >= value:
             tail -= 1
@@ -792,18 +793,21 @@ def _union(atom: Atom, buf: I64) -> Ints:
         if qi[head] >= end:
             head += 1
         height = qv[head]
-        area = _area_under(x, i, end, height)
+        # No higher than the window to the right: only the new column is added.
+        area = height if height <= before else _area_under(x, i, end, height)
         if area >= left:
             ok, first, until = _close_union(atom, buf, i, height, left, max(last, end))
             tries += 1
+            before = np.int64(0)
             if ok or tries == _OVERSHOOTS:
                 return ok, first, until
             continue
-        for u in range(i, end):
+        for u in range(i, i + 1 if height <= before else end):
             if x[u] < height:
                 x[u] = height
         left -= area
         last = max(last, end)
+        before = height
     return False, atom.hi, atom.hi
 
 
@@ -954,15 +958,61 @@ def _union_area(atom: Atom, buf: I64) -> Int:
 
 
 @njit(**OPTIONS)
+def _runs(atom: Atom, buf: I64) -> Int:
+    """Write the runs of equal values in `_A` into `_QI` (lengths) and `_QV`; return how many."""
+    a, length, value = buf[_A], buf[_QI], buf[_QV]
+    count = 0
+    u = atom.lo
+    while u < atom.hi:
+        begin = u
+        while u < atom.hi and a[u] == a[begin]:
+            u += 1
+        length[count], value[count] = u - begin, a[begin]
+        count += 1
+    return count
+
+
+@njit(**OPTIONS)
+def _runs_hold(atom: Atom, buf: I64, count: int, level: int) -> bool:
+    """Return the sound bound of `_holds` for what is free above `level`, from runs."""
+    length, value = buf[_QI], buf[_QV]
+    area, run, steps = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(count):
+        height = min(value[i] - level, atom.most)
+        if height >= atom.least:
+            run += height * length[i]
+            steps += length[i]
+        else:
+            area += run if steps >= atom.lease else 0
+            run, steps = np.int64(0), np.int64(0)
+    area += run if steps >= atom.lease else 0
+    return bool(area >= atom.work)
+
+
+@njit(**OPTIONS)
 def _level(atom: Atom, buf: I64) -> Ints:
     """Place under the highest level of headroom that still holds the work: (ok, first, end).
 
-    Row `_A` is filled.
+    Row `_A` is filled. The highest level of the sound bound is tried first: bisecting it costs
+    little, and the union mostly holds the work there.
     """
-    a = buf[_A]
+    count = _runs(atom, buf)
     low, high = np.int64(-1), np.int64(0)
-    for u in range(atom.lo, atom.hi):
-        high = max(high, a[u] - atom.least)
+    for i in range(count):
+        high = max(high, buf[_QV, i] - atom.least)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _runs_hold(atom, buf, count, middle):
+            low = middle
+        else:
+            high = middle - 1
+    if low < 0:
+        return False, atom.hi, atom.hi
+    _clamp(atom, buf, low)
+    ok, first, last = _union(atom, buf)
+    if ok:
+        return True, first, last
+    low, high = np.int64(-1), low
     while low < high:
         middle = (low + high + 1) // 2
         _clamp(atom, buf, middle)
