@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from planner.admission import limits_of
-from planner.agent import Agent
+from planner.agent import Agent, Limits
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.cluster import Cluster
 from planner.commit import Asked
-from planner.offers import Seeker, find_offers
+from planner.offers import Seeker, find_offers, request_of
 from planner.placement import Code, PlacementResult
 from planner.request import Request
+from planner.reservation import binding_to_json
 from planner.snapshot import PlanSnapshot
 from rdl.compile_context import CompileContext
+from rdl.compiler import compile_expression
+from rdl.errors import RdlError
 from rdl.expressions import Expression
+from rdl.time_grid import TimeGrid
 
 if TYPE_CHECKING:
     from planner.plan import Plan
@@ -77,6 +81,65 @@ class OfferSearch:
         """Return up to `most` offers as files.md writes them, the least change first."""
         found = find_offers(self.seeker(asked, expression, agent), most)
         return tuple(offer.to_json() for offer in found)
+
+    def answer(
+        self,
+        asked: Asked,
+        expression: Expression,
+        agent: Agent,
+        most: int,
+        screening: Callable[[Request], PlacementResult | None],
+    ) -> dict[str, Any]:
+        """Return whether a request would be accepted, and if not, why, and offers.
+
+        Parameters
+        ----------
+        screening
+            Refusal of a request that no agent needs to see (`planner.admission.screen`).
+
+        Raises
+        ------
+        RdlError
+            If the expression is malformed; one that no plan could satisfy is answered.
+        """
+        refused = self._refusal(asked, expression, agent, screening)
+        found: tuple[dict[str, Any], ...] = ()
+        if refused is not None and refused.code not in HOPELESS:
+            found = self.offers(asked, expression, agent, most)
+        return {
+            "version": self.view.version,
+            "accepted": refused is None,
+            "refusal": None if refused is None else _refusal_json(refused, self.view.grid),
+            "offers": list(found),
+        }
+
+    def _refusal(
+        self,
+        asked: Asked,
+        expression: Expression,
+        agent: Agent,
+        screening: Callable[[Request], PlacementResult | None],
+    ) -> PlacementResult | None:
+        try:
+            graph = compile_expression(expression, self.context(asked.submitted_ms))
+        except RdlError as error:
+            if error.code == Code.MALFORMED:
+                raise
+            return PlacementResult(Code(error.code), str(error))
+        request = request_of(asked, graph)
+        refused = screening(request)
+        if refused is None:
+            refused = agent.plan([request], self.view, Limits())[0]
+        return None if refused.placed else refused
+
+
+def _refusal_json(refused: PlacementResult, grid: TimeGrid) -> dict[str, Any]:
+    binding = refused.binding
+    return {
+        "code": str(refused.code),
+        "detail": refused.detail,
+        "binding": None if binding is None else binding_to_json(binding, grid),
+    }
 
 
 def quick(agent: Agent) -> Agent:

@@ -34,6 +34,7 @@ from rdl.errors import RdlError
 from rdl.expressions import Expression
 from rdl.formatter import format_expression
 from rdl.time_grid import seconds_of
+from rdl.work_graph import WorkGraph
 
 #: A size is offered in so many parts of what was asked.
 SIZE_PARTS: Final = 64
@@ -143,16 +144,7 @@ class Seeker:
             graph = compile_expression(expression, self.context)
         except RdlError:
             return None  # a variant that cannot be said is no offer
-        asked = self.request
-        request = Request(
-            asked.id,
-            asked.tenant,
-            asked.queue,
-            asked.submitted_ms,
-            asked.weight,
-            asked.priority,
-            graph,
-        )
+        request = request_of(self.request, graph)
         if window_refusal(self.limits, request) is not None:
             return None
         result = agent.plan([request], self.view, Limits())[0]
@@ -164,6 +156,19 @@ class Seeker:
         """Write down a variant that was accepted."""
         text = format_expression(expression)
         return Offer(text, kind, asked, offered, share, self.view.version)
+
+
+def request_of(asked: Request | Asked, graph: WorkGraph) -> Request:
+    """Return the request of whoever asked, for another graph."""
+    return Request(
+        asked.id,
+        asked.tenant,
+        asked.queue,
+        asked.submitted_ms,
+        asked.weight,
+        asked.priority,
+        graph,
+    )
 
 
 def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:

@@ -19,6 +19,7 @@ PARTS = (
     Part("submit", "service.cli.reservations:submit", "Ask a server for reservations."),
     Part("list", "service.cli.reservations:list_", "List a server's reservations."),
     Part("show", "service.cli.reservations:show", "Show one reservation of a server."),
+    Part("offers", "service.cli.offers:offers", "Say what would be accepted instead."),
     Part("cancel", "service.cli.reservations:cancel", "Cancel a reservation of a server."),
 )
 
@@ -32,8 +33,9 @@ PARTS = (
 def main() -> None:
     """Plan the future of a shared cluster.
 
-    Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit; plan --strict), 4 stopped with nothing
-    written. Only the answer goes to standard output; progress and messages go to standard error.
+    Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit, offers; plan --strict), 4 stopped with
+    nothing written. Only the answer goes to standard output; progress and messages go to standard
+    error.
     """
 
 

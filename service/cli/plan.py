@@ -33,10 +33,11 @@ _SHOWN_REFUSALS = 20
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """How long and with which seed an agent may work."""
+    """How long and with which seed an agent may work, and how many offers it is to find."""
 
     time_limit_ms: int | None
     seed: int
+    offers: int | None
 
 
 @click.command()
@@ -49,6 +50,8 @@ class _Effort:
 @click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
 @click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--offers", type=click.IntRange(0, 10),
+              help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
 @format_option()
 @tells_trouble
 def plan(
@@ -71,7 +74,7 @@ def plan(
 
     for path in pictures:
         check_picture_path(path)
-    limits = _Effort(effort["time_limit"], effort["seed"])
+    limits = _Effort(effort["time_limit"], effort["seed"], effort["offers"])
     document = _planned(cluster, workload, agent, limits)
     plain = document.to_json()
     if out is not None:
@@ -88,12 +91,15 @@ def plan(
 
 def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> PlanDocument:
     from planner.agents import agent_named
-    from planner.plan_file import plan_workload
+    from planner.plan_file import plan_from_nothing
+    from planner.refusal_offers import with_offers
 
     described, compiled = read_day(cluster, workload)
+    chosen = agent_named(agent)
     with running(f"planning with {agent}") as run:
         limits = limits_of(run, effort.time_limit_ms, effort.seed)
-        return plan_workload(described, compiled, agent_named(agent), limits)
+        planned = plan_from_nothing(described, compiled, chosen, limits)
+        return with_offers(planned, compiled, chosen, effort.offers, run.stop)
 
 
 def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:

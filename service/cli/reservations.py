@@ -31,7 +31,7 @@ _COLUMNS: Final = ("id", "tenant", "queue", "state", "start", "end", "revision")
 _PAGE: Final = 1000
 
 
-def _client(function: F) -> F:
+def client_options(function: F) -> F:
     """Add what every client command takes."""
     server = click.option(
         "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
@@ -45,7 +45,7 @@ def _client(function: F) -> F:
 
 @click.command()
 @click.argument("file", type=READABLE_OR_STDIN)
-@_client
+@client_options
 @click.option("--id", "id_", help="Id of the reservation; the server makes one without.")
 @click.option("--tenant", help="Who asks.")
 @click.option("--queue", help="Under which queue.")
@@ -65,7 +65,7 @@ def submit(
     """
     asked["id"] = asked.pop("id_")
     given = {name: value for name, value in asked.items() if value is not None}
-    bodies = [{**given, **body} for body in _bodies(file)]
+    bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
         raise Trouble(f"{file}: nothing to submit")
     query = {"dry_run": "true" if dry_run else None}
@@ -95,7 +95,7 @@ def post_batch(
     return [Reply(line["status"], line["body"]) for line in done.body["results"]]
 
 
-def _bodies(file: str) -> Iterator[dict[str, Any]]:
+def bodies_in(file: str) -> Iterator[dict[str, Any]]:
     """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.strip()]
@@ -139,7 +139,7 @@ def _print_replies(
 
 
 @click.command("list")
-@_client
+@client_options
 @click.option("--tenant", help="Only of this tenant.")
 @click.option("--queue", help="Only of this queue.")
 @click.option("--state", help="Only in this state; refused ones too.")
@@ -192,7 +192,7 @@ def listed(
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@_client
+@client_options
 @format_option(TABLE, JSON)
 @tells_trouble
 def show(id_: str, server: str, token: str | None, form: str) -> int:
@@ -224,7 +224,7 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@_client
+@client_options
 @click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
 @format_option(TABLE, JSON)
 @tells_trouble
