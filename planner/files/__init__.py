@@ -3,7 +3,7 @@
 from planner.files.class_file import JobClass, classes_from_json, classes_to_json, read_classes
 from planner.files.cluster_file import cluster_from_json, cluster_to_json, read_cluster
 from planner.files.errors import FileError, FileProblem
-from planner.files.plan_document import PlanDocument, read_plan, write_plan
+from planner.files.plan_document import PlanDocument, parse_plan, read_plan, write_plan
 from planner.files.workload_file import WorkloadLine, read_line, read_workload
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "classes_to_json",
     "cluster_from_json",
     "cluster_to_json",
+    "parse_plan",
     "read_classes",
     "read_cluster",
     "read_line",

@@ -134,8 +134,21 @@ def read_plan(path: str | Path) -> PlanDocument:
     OSError
         If the file cannot be opened.
     """
+    return PlanDocument.from_json(parse_plan(path), str(path))
+
+
+def parse_plan(path: str | Path) -> object:
+    """Return the JSON value in a file, whatever it is.
+
+    Raises
+    ------
+    FileError
+        If it is not JSON; NaN and Infinity are not.
+    OSError
+        If the file cannot be opened.
+    """
     try:
-        value = json.loads(Path(path).read_bytes())
+        return json.loads(Path(path).read_bytes(), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save it as UTF-8")
         raise FileError(str(path), (problem,)) from error
@@ -144,4 +157,9 @@ def read_plan(path: str | Path) -> PlanDocument:
         raise FileError(str(path), (FileProblem(message, line=error.lineno),)) from error
     except RecursionError as error:
         raise FileError(str(path), (FileProblem("not a plan: nested too deeply"),)) from error
-    return PlanDocument.from_json(value, str(path))
+    except ValueError as error:
+        raise FileError(str(path), (FileProblem(f"not JSON: {error}"),)) from error
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number of JSON")

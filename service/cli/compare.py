@@ -11,7 +11,7 @@ from service.cli.codes import DONE
 from service.cli.options import READABLE, WRITABLE, agent_names, duration
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plan import limits_of, read_day
-from service.cli.running import running
+from service.cli.running import make_ready, running
 from service.cli.summary import METRIC_COLUMNS, metric_rows
 from service.cli.trouble import tells_trouble
 
@@ -44,6 +44,7 @@ def compare(
     from planner.compare import compare as compared
 
     described, compiled = read_day(cluster, workload)
+    make_ready()
     with running("comparing agents") as run:
         limits = limits_of(run, effort["time_limit"], effort["seed"])
         comparison = compared(described, compiled, agents, limits)

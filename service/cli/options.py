@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import click
 
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
-WRITABLE = click.Path(dir_okay=False, path_type=Path)
+
+
+class _WritablePath(click.Path):
+    """A file to write; that its folder is missing is known before hours of work, not after."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"there is no folder {str(path.parent)!r}", param, ctx)
+        return path
+
+
+WRITABLE = _WritablePath(dir_okay=False, path_type=Path)
 
 
 def duration(value: str | int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import click
 from service.cli.codes import DONE, REFUSED
 from service.cli.options import READABLE, WRITABLE, agent_name, duration
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
-from service.cli.running import Run, running
+from service.cli.running import Run, make_ready, running
 from service.cli.summary import (
     METRIC_COLUMNS,
     REQUEST_COLUMNS,
@@ -20,7 +20,7 @@ from service.cli.summary import (
     refusal_rows,
     request_rows,
 )
-from service.cli.trouble import tells_trouble
+from service.cli.trouble import Trouble, tells_trouble
 
 if TYPE_CHECKING:
     from planner.agent import Limits
@@ -96,6 +96,7 @@ def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> Plan
 
     described, compiled = read_day(cluster, workload)
     chosen = agent_named(agent)
+    make_ready()
     with running(f"planning with {agent}") as run:
         limits = limits_of(run, effort.time_limit_ms, effort.seed)
         planned = plan_from_nothing(described, compiled, chosen, limits)
@@ -103,13 +104,25 @@ def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> Plan
 
 
 def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
-    """Read and compile a cluster and a workload; bad lines are told on stderr and left out."""
+    """Read and compile a cluster and a workload; bad lines are told on stderr and left out.
+
+    Raises
+    ------
+    Trouble
+        If no line is a request.
+    """
     from planner.files import read_cluster, read_workload
     from planner.workload import compile_workload
 
     described = read_cluster(cluster)
-    lines = read_workload(workload, described.origin, _tell_bad_line(workload))
-    return described, compile_workload(lines, described)
+    bad: list[FileProblem] = []
+    lines = read_workload(workload, described.origin, bad.append)
+    compiled = compile_workload(lines, described)
+    for problem in bad:
+        click.echo(f"{workload}: {problem}", err=True)
+    if bad and not compiled.requests and not compiled.refusals:
+        raise Trouble(f"{workload}: no line of it is a request")
+    return described, compiled
 
 
 def limits_of(run: Run, time_limit_ms: int | None, seed: int) -> Limits:
@@ -122,10 +135,6 @@ def limits_of(run: Run, time_limit_ms: int | None, seed: int) -> Limits:
         stop=run.stop,
         progress=run.progress,
     )
-
-
-def _tell_bad_line(workload: Path) -> Callable[[FileProblem], None]:
-    return lambda problem: click.echo(f"{workload}: {problem}", err=True)
 
 
 def _print_plan(document: Mapping[str, Any], form: str) -> None:

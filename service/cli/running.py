@@ -51,6 +51,20 @@ def running(what: str) -> Iterator[Run]:
         yield run
 
 
+def make_ready() -> None:
+    """Load the planner's compiled loops, telling a terminal why it waits."""
+    from planner.readiness import load_kernels
+
+    if not sys.stderr.isatty():
+        load_kernels()
+        return
+    from rich.console import Console
+
+    what = "getting ready (the first time compiles the planner's loops: about a minute)"
+    with Console(stderr=True).status(what):
+        load_kernels()
+
+
 @contextmanager
 def _interrupts(stopped: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():

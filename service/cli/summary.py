@@ -55,5 +55,6 @@ def refusal_rows(
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    """Return the first line: the source and its caret below it need a line of their own."""
+    line = " ".join(text.partition("\n")[0].split())
     return line if len(line) <= _LONGEST_WHY else line[: _LONGEST_WHY - 1] + "…"

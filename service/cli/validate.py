@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def validate(plan: Path, workload: Path | None, form: str) -> int:
     from planner.validator import validate as violations_of
 
     document = read_object(plan)
-    violations = violations_of(document, asked=_asked(workload))
+    violations = violations_of(document, asked=_asked(workload, document))
     count = len(document.get("reservations", ())), len(document.get("refusals", ()))
     if form == JSON:
         print_json(
@@ -55,23 +55,31 @@ def read_object(path: Path) -> dict[str, Any]:
 
     Raises
     ------
+    FileError
+        If it is not JSON; the message names the line.
     Trouble
-        If it is not one; the message names the line.
+        If it is another JSON value.
     """
-    try:
-        value = json.loads(path.read_bytes())
-    except json.JSONDecodeError as error:
-        raise Trouble(f"{path}, line {error.lineno}: not JSON ({error.msg})") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise Trouble(f"{path}: not JSON ({error})") from error
+    from planner.files import parse_plan
+
+    value = parse_plan(path)
     if not isinstance(value, dict):
         raise Trouble(f"{path}: a Plan is a JSON object")
     return value
 
 
-def _asked(workload: Path | None) -> list[str] | None:
+def _asked(workload: Path | None, document: Mapping[str, Any]) -> list[str] | None:
+    """Return the ids that were asked; lines that are no requests were left out of the Plan too."""
     if workload is None:
         return None
-    from planner.files import read_workload
+    from planner.files import FileError, FileProblem, cluster_from_json, read_workload
 
-    return [line.id for line in read_workload(workload)]
+    try:
+        origin = cluster_from_json(document.get("cluster")).origin
+    except FileError:
+        origin = None  # the validator says what is wrong with the cluster
+    bad: list[FileProblem] = []
+    ids = [line.id for line in read_workload(workload, origin, bad.append)]
+    for problem in bad:
+        click.echo(f"{workload}: {problem}", err=True)
+    return ids

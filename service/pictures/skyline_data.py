@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.cluster import Cluster
 from planner.files import cluster_from_json
-from rdl.resources import Resources
+from rdl.resources import CPU, Resources
 
 Floats = NDArray[np.float64]
 
@@ -213,7 +213,8 @@ def _panels(
     columns: _Columns,
 ) -> tuple[Panel, ...]:
     panels = []
-    for resource in cluster.resources:
+    # A cluster without a single machine still has a picture: empty, under a line at zero.
+    for resource in cluster.resources or (CPU,):
         capacity = columns.mean(_capacity_steps(cluster, resource, columns.horizon))
         used = np.zeros((len(members), len(capacity)))
         for index, tenants in enumerate(members):

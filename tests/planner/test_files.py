@@ -199,6 +199,7 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
         ({"step": "1x"}, "/step", "unknown unit 'x'"),
         ({"step": 0}, "/step", "longer than nothing"),
         ({"step": None}, "/step", "expected"),
+        ({"horizon": "10000w"}, "/", "take longer steps"),
         ({"machines": []}, "/machines", "1 or more"),
         ({"machines": [{"name": "m", "count": 1}]}, "/machines/0", "'resources' is missing"),
         (
@@ -339,6 +340,16 @@ def test_a_bad_line_loses_nothing_else(tmp_path: Path) -> None:
     assert "was given on line 1" in str(problems[2])
 
 
+@pytest.mark.parametrize("weight", ["1e400", "1e308", "-1", "true"])
+def test_a_weight_is_a_plain_number(tmp_path: Path, weight: str) -> None:
+    """A weight that makes values infinite is a bad line, not a plan that cannot be written."""
+    path = tmp_path / "w.jsonl"
+    path.write_text(f'{{"id": "a", "rdl": "x", "weight": {weight}}}\n')
+    with pytest.raises(FileError) as caught:
+        list(read_workload(path))
+    assert caught.value.pointer == "/weight"
+
+
 def test_without_a_listener_bad_lines_end_in_one_error(tmp_path: Path) -> None:
     """All good lines come first, then the error with every problem."""
     path = tmp_path / "w.jsonl"
@@ -421,6 +432,15 @@ def test_a_broken_plan_file_names_its_line(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         read_plan(path)
     assert caught.value.line is not None
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "9" * 5000])
+def test_a_plan_file_holds_numbers_of_json(tmp_path: Path, value: str) -> None:
+    """Python reads NaN and no number of 5,000 digits; neither passes, neither is a crash."""
+    path = tmp_path / "plan.json"
+    path.write_text(f'{{"version": {value}}}')
+    with pytest.raises(FileError, match="not JSON"):
+        read_plan(path)
 
 
 def test_the_schemas_are_valid_json_schemas() -> None:
