@@ -14,6 +14,8 @@ PARTS = (
     Part("validate", "service.cli.validate:validate", "Re-check a whole Plan from nothing."),
     Part("compare", "service.cli.compare:compare", "Plan with several agents, side by side."),
     Part("plan-diff", "service.cli.plan_diff:plan_diff", "Say what changed between two Plans."),
+    Part("lotes", "service.cli.lotes:lotes", "Plan job classes on machines: LoTES."),
+    Part("simulate", "service.cli.simulate:simulate", "Run an experiment of the papers."),
     Part("import", "service.cli.importing:import_", "Turn traces into workloads."),
     Part("serve", "service.cli.serve:serve", "Run the service."),
     Part("submit", "service.cli.reservations:submit", "Ask a server for reservations."),

@@ -1,0 +1,239 @@
+"""The experiments that `agenda simulate` knows: what each runs, prints and draws.
+
+An experiment's module is imported when it runs. Where it can be cut into parts, parts run one by
+one, so that progress can be shown and ^C keeps what is done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from service.cli.running import Run
+from service.cli.trouble import Trouble
+
+if TYPE_CHECKING:
+    from service.cli.experiment_forms import Outcome
+
+TRACES: Final = "AGENDA_TRACES"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is run.
+
+    Attributes
+    ----------
+    seeds
+        1 to so many; None for the experiment's own.
+    small
+        Sizes that take seconds; the figures then show the form, not the claim.
+    run
+        Told how far the work is; says when to stop.
+    """
+
+    seeds: int | None
+    small: bool
+    run: Run
+
+    def seeds_or(self, own: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the seeds to run."""
+        if self.seeds is not None:
+            return tuple(range(1, self.seeds + 1))
+        return own[:1] if self.small else own
+
+    def parts(self, parts: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Run parts in order until asked to stop; at least one."""
+        done: list[Any] = []
+        for part in parts:
+            self.run.progress(len(done), len(parts))
+            done.append(part())
+            if self.run.stop() and len(done) < len(parts):
+                click.echo(f"stopped after {len(done)} of {len(parts)} parts", err=True)
+                break
+        return done
+
+    def whole(self, work: Callable[[], Any]) -> Any:
+        """Run work that cannot be cut; a terminal shows that it goes on."""
+        if self.run.bar is not None:
+            self.run.bar.update(self.run.task, visible=True)
+        return work()
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment: its name, what it is, and how to run it."""
+
+    name: str
+    help: str
+    run: Callable[[Effort], Outcome]
+
+
+def google_folder(name: str) -> Path:
+    """Return the folder of Google's 2011 trace.
+
+    Raises
+    ------
+    Trouble
+        If AGENDA_TRACES is not set or has no such folder.
+    """
+    root = os.environ.get(TRACES, "")
+    if not root:
+        raise Trouble(
+            f"{name} runs on Google's 2011 trace: set {TRACES} to the folder that holds google2011/"
+        )
+    folder = Path(root) / "google2011"
+    if not folder.is_dir():
+        raise Trouble(f"{TRACES} is {root}: there is no folder google2011 in it")
+    return folder
+
+
+def _lotes_trace(effort: Effort) -> Outcome:
+    from dispatch.simulation.experiments.lotes_trace import TraceOptions, lotes_trace
+    from service.cli.experiment_forms import lotes_outcome
+
+    folder = google_folder("lotes-trace")
+    seeds = effort.seeds_or((1,))
+    runs = [("scaled", 0.15)] if effort.small else [
+        ("initial", 1.0), ("empty", 1.0), ("scaled", 0.15), ("scaled", 0.125)
+    ]  # fmt: skip
+    parts = [
+        lambda run=run, share=share: lotes_trace(
+            folder, TraceOptions(runs=(run,), shares=(share,), seeds=seeds)
+        )
+        for run, share in runs
+    ]
+    return lotes_outcome(effort.parts(parts))
+
+
+def _lotes_resources(effort: Effort) -> Outcome:
+    from dispatch.simulation.experiments.lotes_rates import lotes_resources
+    from service.cli.experiment_forms import lotes_outcome
+
+    phis = (0.0, 0.015) if effort.small else (0.0, 0.003, 0.006, 0.009, 0.012, 0.015)
+    parts = [
+        lambda phi=phi, seed=seed: lotes_resources((phi,), options=_drawn(effort, seed))
+        for phi in phis
+        for seed in effort.seeds_or((1, 2, 3, 4, 5))
+    ]
+    return lotes_outcome(effort.parts(parts))
+
+
+def _lotes_rates(effort: Effort) -> Outcome:
+    from dispatch.simulation.experiments.lotes_rates import lotes_rates
+    from service.cli.experiment_forms import lotes_outcome
+
+    omegas = (0.0, 0.4) if effort.small else (0.0, 0.1, 0.2, 0.3, 0.4)
+    parts = [
+        lambda omega=omega, seed=seed: lotes_rates((omega,), options=_drawn(effort, seed))
+        for omega in omegas
+        for seed in effort.seeds_or((1, 2, 3, 4, 5))
+    ]
+    return lotes_outcome(effort.parts(parts))
+
+
+def _drawn(effort: Effort, seed: int) -> Any:
+    from dispatch.simulation.experiments.lotes_rates import DrawnOptions
+
+    if effort.small:
+        return DrawnOptions(machines=20, hours=10.0, seeds=(seed,))
+    return DrawnOptions(seeds=(seed,))
+
+
+def _lotes_drift(effort: Effort) -> Outcome:
+    from dispatch.simulation.experiments.lotes_drift import DriftOptions, lotes_drift
+    from dispatch.simulation.machine_level.traces import read_google_machines, read_google_tasks
+    from service.cli.experiment_forms import lotes_outcome
+
+    folder = google_folder("lotes-drift")
+    # The share of the machines on which there is something to schedule (docs/lotes.md).
+    machines = read_google_machines(folder).scaled(0.15)
+    tasks = read_google_tasks(folder).after(0.0)
+    every = (4.0,) if effort.small else DriftOptions().every_h
+    parts = [
+        lambda seed=seed: lotes_drift(machines, tasks, DriftOptions(every_h=every, seeds=(seed,)))
+        for seed in effort.seeds_or((1,))
+    ]
+    return lotes_outcome(effort.parts(parts))
+
+
+def _zoe_example(effort: Effort) -> Outcome:
+    from dispatch.simulation.experiments.zoe_example import zoe_example
+    from service.cli.experiment_forms import example_outcome
+
+    return example_outcome(effort.whole(zoe_example))
+
+
+def _zoe(function: str) -> Callable[[Effort], Outcome]:
+    """Return the run of one experiment of `zoe_tables`."""
+
+    def run(effort: Effort) -> Outcome:
+        from dataclasses import replace
+
+        from dispatch.simulation.experiments import zoe_tables
+        from dispatch.simulation.experiments.zoe_runs import ZoeOptions
+        from service.cli.experiment_forms import zoe_outcome
+
+        own = ZoeOptions() if function == "zoe_preemption" else ZoeOptions(zoe_tables.BATCH)
+        workload = replace(own.workload, applications=1_000) if effort.small else own.workload
+        options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
+        return zoe_outcome(effort.whole(lambda: getattr(zoe_tables, function)(options)))
+
+    return run
+
+
+def _zoe_cluster(effort: Effort) -> Outcome:
+    from dispatch.simulation.experiments.zoe_cluster import SEEDS, SERVERS, zoe_cluster
+    from dispatch.simulation.experiments.zoe_runs import ZoeOptions
+    from service.cli.experiment_forms import zoe_outcome
+
+    options = ZoeOptions(SERVERS, effort.seeds_or(SEEDS))
+    return zoe_outcome(effort.whole(lambda: zoe_cluster(options)))
+
+
+def _omega(effort: Effort) -> Outcome:
+    from functools import partial
+    from itertools import product
+
+    from dispatch.simulation.experiments.omega import OmegaRun, run_omega
+    from service.cli.experiment_forms import omega_outcome
+
+    planners = (1, 8) if effort.small else (1, 2, 4, 8, 16, 32)
+    length_s = 20.0 if effort.small else 240.0
+    runs = [
+        OmegaRun(
+            planners=count,
+            length_s=length_s,
+            slice_s=length_s / 12,
+            coarse=coarse,
+            all_or_nothing=gang,
+            seed=seed,
+        )
+        for coarse, gang, count, seed in product(
+            (False, True), (False, True), planners, effort.seeds_or((1, 2, 3))
+        )
+    ]
+    return omega_outcome(effort.parts([partial(run_omega, run) for run in runs]))
+
+
+EXPERIMENTS: Final = {
+    one.name: one
+    for one in (
+        Experiment("omega", "1 to 32 planners on one Plan (Omega 4.3, 5.2)", _omega),
+        Experiment("lotes-trace", "Google's trace by LoTES, Tetris, Greedy (5.3)", _lotes_trace),
+        Experiment("lotes-resources", "classes of differing requests (5.4.2)", _lotes_resources),
+        Experiment("lotes-rates", "rates that differ by machine (5.4.3)", _lotes_rates),
+        Experiment("lotes-drift", "classes renewed, or of the first hours", _lotes_drift),
+        Experiment("zoe-example", "Zoe's worked example, exact (figure 1)", _zoe_example),
+        Experiment("zoe-baseline", "flexible against rigid (4.2)", _zoe("zoe_baseline")),
+        Experiment("zoe-malleable", "flexible against malleable (table 1)", _zoe("zoe_malleable")),
+        Experiment("zoe-sizes", "definitions of size (4.4)", _zoe("zoe_sizes")),
+        Experiment("zoe-preemption", "with and without preemption (4.5)", _zoe("zoe_preemption")),
+        Experiment("zoe-cluster", "the shape of the ten servers (6)", _zoe_cluster),
+    )
+}

@@ -1,0 +1,64 @@
+"""`agenda simulate`: the papers' experiments, as tables, JSON and pictures."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+from service.cli.codes import DONE
+from service.cli.experiments import EXPERIMENTS, Effort
+from service.cli.options import WRITABLE
+from service.cli.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.running import running
+from service.cli.trouble import tells_trouble
+
+
+def _experiment(value: str) -> str:
+    """Return the name of an experiment; the message for another names the nearest, or all."""
+    if value in EXPERIMENTS:
+        return value
+    near = get_close_matches(value, EXPERIMENTS, n=1)
+    raise click.BadParameter(
+        f"there is no experiment {value!r}; write {near[0] if near else ', '.join(EXPERIMENTS)}"
+    )
+
+
+@click.command()
+@click.argument("experiment", type=_experiment, required=False)
+@click.option("--seeds", type=click.IntRange(min=1), help="Seeds 1 to so many; spread over them.")
+@click.option("--small", is_flag=True, help="Sizes that take seconds, to see what comes out.")
+@click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def simulate(
+    experiment: str | None, seeds: int | None, small: bool, picture: Path | None, form: str
+) -> int:
+    """Run EXPERIMENT; without one, list them.
+
+    Without --small the sizes are the papers' and may take minutes. lotes-trace and lotes-drift read
+    Google's 2011 trace below the folder that AGENDA_TRACES names. The first ^C prints what is done
+    so far where an experiment has parts; the second gives up.
+    """
+    if experiment is None:
+        print_table(("experiment", "what"), [(one.name, one.help) for one in EXPERIMENTS.values()])
+        return DONE
+    if picture is not None:
+        from service.pictures.paths import check_picture_path
+
+        check_picture_path(picture)
+    with running(experiment) as run:
+        outcome = EXPERIMENTS[experiment].run(Effort(seeds, small, run))
+    if picture is not None:
+        from service.pictures.experiments import write_panels
+
+        write_panels(experiment, outcome.panels, picture)
+    if form == JSON:
+        print_json(outcome.document)
+        return DONE
+    for index, table in enumerate(outcome.tables):
+        if index:
+            click.echo()
+        print_table(table.header, table.rows)
+    return DONE

@@ -1,0 +1,202 @@
+"""Experiments drawn: panels of lines with spread, or of bars, on log scales where figures ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from service.pictures.style import COLOURS, FAINT, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKERS = "osD^vP*X"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line, or one bar of each group.
+
+    Attributes
+    ----------
+    x
+        Positions, or names: names are set side by side.
+    y, spread
+        Values, and what stands above and below each (standard deviation over seeds).
+    """
+
+    name: str
+    x: Sequence[float | str]
+    y: Sequence[float]
+    spread: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes
+    ----------
+    form
+        Lines over x, bars side by side, or a row for each name of one series.
+    log_y
+        Log scale (of the values, in rows too) from `least` up; smaller values, zero too, are drawn
+        at `least`.
+    claimed
+        Value at which a dashed line stands; None for none.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    log_x: bool = False
+    log_y: bool = False
+    least: float = 0.1
+    form: Literal["lines", "bars", "rows"] = "lines"
+    claimed: float | None = None
+
+
+def write_panels(title: str, panels: Sequence[Panel], path: Path) -> None:
+    """Draw panels below one another, SVG or PNG by suffix.
+
+    Raises
+    ------
+    PictureError
+        For a name or a folder that cannot be written.
+    """
+    write_figure(lambda: _figure(title, panels), path)
+
+
+def _figure(title: str, panels: Sequence[Panel]) -> Figure:
+    from matplotlib.figure import Figure
+
+    columns = 1 if len(panels) < 3 else 2
+    rows = -(-len(panels) // columns)
+    heights = [
+        max(_height(panel) for panel in panels[row * columns : (row + 1) * columns])
+        for row in range(rows)
+    ]
+    figure = Figure(figsize=(7.5 * columns, 0.6 + sum(heights)), layout="constrained")
+    grid = figure.add_gridspec(rows, columns, height_ratios=heights)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    for index, panel in enumerate(panels):
+        axes = figure.add_subplot(grid[index // columns, index % columns])
+        if panel.form == "rows":
+            _draw_rows(axes, panel)
+        else:
+            (_draw_bars if panel.form == "bars" else _draw_lines)(axes, panel)
+            _finish(axes, panel)
+        axes.set_title(panel.title, fontsize=9, loc="left")
+    return figure
+
+
+def _height(panel: Panel) -> float:
+    """Inches of one panel."""
+    return 0.9 + 0.26 * len(panel.series[0].x) if panel.form == "rows" else 3.4
+
+
+def _draw_rows(axes: Axes, panel: Panel) -> None:
+    """One series from top to bottom, its names in full."""
+    series = panel.series[0]
+    places = np.arange(len(series.x))[::-1]
+    values, spread = _shown(series.y, panel), np.array(series.spread or np.zeros(len(series.y)))
+    below = np.minimum(spread, values - _floor(panel))
+    axes.errorbar(
+        values, places, xerr=np.vstack([below, spread]), fmt="o", color=COLOURS[0], capsize=3
+    )
+    for place, value, real in zip(places, values, series.y, strict=True):
+        axes.annotate(
+            f"{real:,.3g}", (value, place), xytext=(0, 4), textcoords="offset points", ha="center",
+            fontsize=7,
+        )  # fmt: skip
+    axes.set_yticks(places, [str(name) for name in series.x], fontsize=8)
+    axes.set_ylim(-0.7, len(places) - 0.3)
+    if panel.log_y:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0)
+    if panel.claimed is not None:
+        axes.axvline(panel.claimed, color=FAINT, linewidth=0.8, linestyle="--")
+    axes.set_xlabel(panel.y_label)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.margins(x=0.08)
+
+
+def _draw_lines(axes: Axes, panel: Panel) -> None:
+    for index, series in enumerate(panel.series):
+        y = _shown(series.y, panel)
+        below = np.minimum(np.array(series.spread or np.zeros(len(y))), y - _floor(panel))
+        spread = np.vstack([np.maximum(below, 0), series.spread or np.zeros(len(y))])
+        axes.errorbar(
+            _places(series.x),
+            y,
+            yerr=spread,
+            label=series.name,
+            color=COLOURS[index % len(COLOURS)],
+            marker=_MARKERS[index % len(_MARKERS)] if len(y) <= 30 else None,
+            markersize=4,
+            linewidth=1.4,
+            capsize=2,
+        )
+    names = panel.series[0].x if panel.series else ()
+    if names and isinstance(names[0], str):
+        axes.set_xticks(range(len(names)), [str(name) for name in names])
+    elif panel.log_x:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([float(x) for x in names], [f"{x:g}" for x in names])
+
+
+def _draw_bars(axes: Axes, panel: Panel) -> None:
+    width = 0.8 / max(1, len(panel.series))
+    for index, series in enumerate(panel.series):
+        places = np.arange(len(series.x)) + (index - (len(panel.series) - 1) / 2) * width
+        axes.bar(
+            places,
+            _shown(series.y, panel),
+            width,
+            yerr=series.spread or None,
+            label=series.name,
+            color=COLOURS[index % len(COLOURS)],
+            error_kw={"linewidth": 0.8, "capsize": 2},
+        )
+    names = [str(name) for name in panel.series[0].x] if panel.series else []
+    tilt = 30 if max(map(len, names), default=0) * len(names) > 70 else 0
+    axes.set_xticks(range(len(names)), names, rotation=tilt, ha="right" if tilt else "center")
+
+
+def _finish(axes: Axes, panel: Panel) -> None:
+    if panel.log_y:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=_floor(panel))
+    else:
+        axes.set_ylim(bottom=0)
+    if panel.claimed is not None:
+        axes.axhline(panel.claimed, color=FAINT, linewidth=0.8, linestyle="--")
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    if len(panel.series) > 1 or (panel.series and panel.series[0].name):
+        axes.legend(frameon=False, fontsize=8)
+
+
+def _places(x: Sequence[float | str]) -> Sequence[float]:
+    if x and isinstance(x[0], str):
+        return list(map(float, range(len(x))))
+    return [float(value) for value in x]
+
+
+def _floor(panel: Panel) -> float:
+    return panel.least if panel.log_y else 0.0
+
+
+def _shown(values: Sequence[float], panel: Panel) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Values as drawn: what is below a log scale stands on its floor, what is unknown is left."""
+    shown = np.array(values, dtype=np.float64)
+    return np.where(np.isnan(shown), np.nan, np.maximum(shown, _floor(panel)))
