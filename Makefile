@@ -27,6 +27,7 @@ demo: setup
 	STAY=$(STAY) $(BIN)/agenda demo
 
 test: check
+	$(BIN)/python -m bench.warm --all
 	$(BIN)/python -m pytest -q -n 2 -m "not soak and not postgres and not browser and not slurm"
 
 check: setup

@@ -1,6 +1,7 @@
-"""Compile every kernel once, so that no user waits for it: `python -m bench.warm` (make setup).
+"""Compile kernels once, so that no user waits for it: `python -m bench.warm` (make setup).
 
 Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes a second.
+`--all` compiles the simulators' kernels too, which only tests and experiments need.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ import sys
 import time
 
 
-def main() -> None:
+def warm_planner() -> None:
     """Plan and commit two requests on a real Plan; what differs between agents is data."""
-    began = time.perf_counter()
     from planner.agents import agent_named
     from planner.cluster import Cluster, MachineGroup
     from planner.files.workload_file import WorkloadLine
@@ -31,6 +31,23 @@ def main() -> None:
     # One signature serves every greedy agent.
     for name in ("gree", "gree-l"):
         plan_workload(cluster, workload, agent_named(name))
+
+
+def warm_simulators() -> None:
+    """Run the smallest simulation of each kind."""
+    from bench.lotes_sim import run
+    from dispatch.simulation.experiments.zoe_example import zoe_example
+
+    zoe_example()
+    run(small=True)
+
+
+def main() -> None:
+    """Compile what was asked for and say how long it took."""
+    began = time.perf_counter()
+    warm_planner()
+    if "--all" in sys.argv[1:]:
+        warm_simulators()
     if sys.stderr.isatty():
         print(f"kernels ready in {time.perf_counter() - began:.1f} s", file=sys.stderr)
 
