@@ -14,7 +14,7 @@ from service.cli.codes import DONE, ERROR, REFUSED
 from service.cli.http import DEFAULT_SERVER, Reply, Server, problem_text
 from service.cli.options import READABLE_OR_STDIN
 from service.cli.output import CSV, JSON, TABLE, format_option, print_csv, print_json, print_table
-from service.cli.summary import extent
+from service.cli.summary import extent, offer_lines
 from service.cli.trouble import Trouble, tells_trouble
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,6 +136,8 @@ def _print_replies(
         if not reply.ok:
             name = f"{body['id']}: " if "id" in body else ""
             click.echo(f"{name}{problem_text(reply.body)}", err=True)
+            for line in offer_lines(reply.body.get("refusal", {}).get("offers", ())):
+                click.echo(line, err=True)
 
 
 @click.command("list")
@@ -208,6 +210,8 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
     click.echo(f"\n{body['expression']}")
     if "code" in body:
         click.echo(f"\nrefused ({body['code']}): {body['detail']}")
+        for line in offer_lines(body["offers"]):
+            click.echo(line)
         return DONE
     rows = [
         (atom["path"], json.dumps(atom["bundle"]), *row)

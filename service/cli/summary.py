@@ -44,6 +44,11 @@ def extent(reservation: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return min(row[0] for row in rows), max(row[1] for row in rows)
 
 
+def offer_lines(offers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each offer: what changes, and the request to send back."""
+    return [f"  offer ({one['change']['kind']}): {one['expression']}" for one in offers]
+
+
 def refusal_rows(
     document: Mapping[str, Any],
 ) -> tuple[list[tuple[int, str]], list[tuple[str, str, str, str]]]:

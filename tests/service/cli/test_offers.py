@@ -107,6 +107,27 @@ def test_offers_of_a_server(service: Service, monkeypatch: pytest.MonkeyPatch) -
         assert words in told.stderr
 
 
+def test_submit_and_show_print_offers(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever is refused sees what would be granted, at once and later."""
+
+    def call(
+        self: Server, method: str, path: str, body: Any = None, query: Any = None, *_: Any
+    ) -> Reply:
+        answer = service.client.open(path, method=method, json=body)
+        return Reply(answer.status_code, answer.get_json())
+
+    monkeypatch.setattr(Server, "call", call)
+    asked = tmp_path / "asked.rdl"
+    asked.write_text("window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
+    assert agenda("submit", asked, "--id", "first").exit_code == DONE
+    refused = agenda("submit", asked, "--id", "second")
+    assert refused.exit_code == REFUSED
+    assert "  offer (deadline): window(" in refused.stderr
+    assert "  offer (deadline): window(" in agenda("show", "second").stdout
+
+
 def test_plan_puts_offers_in_the_plan_file(day: tuple[Path, Path], tmp_path: Path) -> None:
     """Few refusals have offers without being asked for; 0 leaves them out; all is valid."""
     out = tmp_path / "plan.json"
