@@ -38,6 +38,8 @@ from rdl.time_grid import duration_text, seconds_of
 MAX_HEIGHT: Final = 2**31 - 1
 MAX_MS: Final = 2**53
 
+_SHOWN_CYCLE: Final = 8  # members; a cycle may have thousands
+
 #: An expression on the way, its place (a chain to the root), its depth, whether inside `every`.
 _Place = tuple["_Place | None", int]
 
@@ -121,7 +123,8 @@ def _atom(atom: Atom, context: CompileContext) -> Iterator[_Said]:
         if ms < 1:
             yield f"the {name} must be positive", "a best-effort session is void(b, h)"
         elif ms > MAX_MS:
-            yield f"the {name} is not plausible", f"write at most {duration_text(MAX_MS)}"
+            unit = "seconds" if name == "lease" else "bundle-seconds"
+            yield f"the {name} is not plausible", f"write at most {MAX_MS // 1000} {unit}"
 
 
 def _exact(atom: Atom) -> Iterator[_Said]:
@@ -227,8 +230,11 @@ def _graph(graph: Graph) -> Iterator[_Said]:
         return
     cycle = cycle_of(count, [(edge.before, edge.after) for edge in inside])
     if cycle:
-        names = " -> ".join(graph.names[i] if i < len(graph.names) else str(i) for i in cycle)
-        yield f"the graph has a cycle: {names}", "remove one of its arrows"
+        names = [graph.names[i] if i < len(graph.names) else str(i) for i in cycle]
+        if len(names) > _SHOWN_CYCLE:
+            left_out = len(names) - _SHOWN_CYCLE
+            names[_SHOWN_CYCLE - 1 : -1] = [f"({left_out} more)"]
+        yield f"the graph has a cycle: {' -> '.join(names)}", "remove one of its arrows"
 
 
 def topological(count: int, arrows: list[tuple[int, int]]) -> list[int]:
@@ -275,7 +281,7 @@ def _window(window: Window) -> Iterator[_Said]:
     start, end = window.start, window.end
     for instant in (start, end):
         if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
-            yield "the time is not plausible", f"write at most {duration_text(MAX_MS)}"
+            yield "the time is not plausible", f"write at most {MAX_MS // 1000} seconds"
     match start, end:
         case (Absolute(at=first), Absolute(at=last)):
             empty = last <= first

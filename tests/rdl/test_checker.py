@@ -218,6 +218,17 @@ def test_the_message_of_a_short_window_whole() -> None:
     )
 
 
+def test_a_long_cycle_is_told_in_short() -> None:
+    """Its first members, how many more, and the one it comes back to: a line, not a page."""
+    names = tuple(f"n{i}" for i in range(1000))
+    edges = tuple(Edge(i, (i + 1) % 1000) for i in range(1000))
+    (problem,) = problems(Graph(names, (ATOM,) * 1000, edges))
+    way = problem.message.removeprefix("the graph has a cycle: ").split(" -> ")
+    assert way[0] == way[-1]
+    assert way[-2] == "(993 more)"
+    assert len(way) == 9
+
+
 def test_a_cycle_names_its_way() -> None:
     """The message walks along the arrows and returns to where it began."""
     arrows = (Edge(0, 1), Edge(1, 2), Edge(2, 3), Edge(3, 1))
