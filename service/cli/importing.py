@@ -1,8 +1,8 @@
-"""`agenda import swim|swf|yarn`: traces and other systems' requests as workload lines."""
+"""`agenda import`: traces and other systems' requests as workload lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from service.importers.lines import Imported, Pool
+    from service.importers.stages import MachineKind, StageModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,7 +83,7 @@ def swim(file: str, tenant: str, limit: int | None, **options: Any) -> None:
     model = SwimModel(pool, _whole_seconds(options["step"]), Slack(*options["slack"]), tenant)
     with trouble(file):
         imported = import_swim(open_trace(file), model, _generator(options["seed"]), limit)
-    _write(imported, pool, f"for {Path(file).name}", options)
+    _write_pool(imported, pool, f"for {Path(file).name}", options)
 
 
 @import_.command()
@@ -106,7 +107,90 @@ def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: 
     if options["cluster_out"] and machines is None:
         raise Trouble(f"{file} does not say how many processors there are; give --machines")
     pool = Pool(machines or 1, options["cores"], options["memory"])
-    _write(imported, pool, f"for {Path(file).name}", options)
+    _write_pool(imported, pool, f"for {Path(file).name}", options)
+
+
+def _kinds(step: str, cores: int, memory: int) -> Callable[[F], F]:
+    """Add what importers of traces with amounts, but without deadlines, take."""
+
+    def add(function: F) -> F:
+        options = (
+            click.option("--cores", type=click.IntRange(min=1), default=cores, show_default=True,
+                         help="Cores of the largest machine."),
+            click.option("--memory", type=click.IntRange(min=1), default=memory, show_default=True,
+                         help="GiB of the largest machine."),
+            click.option("--step", type=duration, default=step, show_default=True,
+                         help="Step that deadlines are computed on; whole seconds."),
+            click.option("--slack", type=span, default="0.1..3", show_default=True,
+                         help="Deadline slack, in times of the time alone."),
+            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                         help="Of the slack."),
+            click.option("--keep-times", is_flag=True,
+                         help="Do not count from the first submission."),
+        )  # fmt: skip
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+@import_.command()
+@_common
+@_kinds("60s", cores=32, memory=128)
+@click.option("--share", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True,
+              help="Of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
+@click.option("--initial", is_flag=True, help="Also jobs that were there when the trace starts.")
+@tells_trouble
+def google2011(file: str, share: float, initial: bool, limit: int | None, **options: Any) -> None:
+    """Google's 2011 trace: the jobs or the tasks file, tasks as malleable atoms."""
+    from service.importers.google2011 import GoogleModel, import_google
+    from service.importers.lines import open_trace
+
+    google = GoogleModel(options["cores"], options["memory"], initial)
+    model = _stage_model(google.kinds(share), options)
+    with trouble(file):
+        imported = import_google(
+            open_trace(file), google, model, _generator(options["seed"]), limit
+        )
+    _write_kinds(imported, model, file, options)
+
+
+@import_.command()
+@_common
+@_kinds("60s", cores=64, memory=256)
+@click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
+              help="Machines of the cluster, all alike.")  # fmt: skip
+@click.option("--tenant", default="alibaba", show_default=True, help="The traces name none.")
+@tells_trouble
+def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
+    """Alibaba's batch tasks of 2017, side by side, and DAG jobs of 2018, as graphs."""
+    from service.importers.alibaba import AlibabaModel, import_alibaba
+    from service.importers.lines import open_trace
+
+    described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
+    model = _stage_model(described.kinds, options)
+    with trouble(file):
+        imported = import_alibaba(
+            open_trace(file), described, model, _generator(options["seed"]), limit
+        )
+    _write_kinds(imported, model, file, options)
+
+
+def _stage_model(kinds: Sequence[MachineKind], options: dict[str, Any]) -> StageModel:
+    from service.importers.lines import Slack
+    from service.importers.stages import StageModel
+
+    step_s = _whole_seconds(options["step"])
+    return StageModel(kinds, step_s, not options["keep_times"], Slack(*options["slack"]))
+
+
+def _write_kinds(imported: Imported, model: StageModel, file: str, options: dict[str, Any]) -> None:
+    from service.importers.stages import kinds_toml
+
+    _write(
+        imported, options, kinds_toml(model.machines, imported, comment=f"for {Path(file).name}")
+    )
 
 
 @import_.command()
@@ -130,7 +214,7 @@ def yarn(file: str, origin: str | None, limit: int | None, **options: Any) -> No
     if options["cluster_out"] and options["machines"] is None:
         raise Trouble("give --machines: YARN's calls do not say how large the cluster is")
     pool = Pool(options["machines"] or 1, options["cores"], options["memory"])
-    _write(imported, pool, f"for {Path(file).name}", options, origin=rfc3339_text(zero))
+    _write_pool(imported, pool, f"for {Path(file).name}", options, origin=rfc3339_text(zero))
 
 
 def _whole_seconds(step_ms: int) -> int:
@@ -145,16 +229,21 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _write(
+def _write_pool(
     imported: Imported, pool: Pool, comment: str, options: dict[str, Any], origin: str | None = None
 ) -> None:
+    from service.importers.lines import cluster_toml
+
+    _write(imported, options, cluster_toml(pool, imported, comment=comment, origin=origin))
+
+
+def _write(imported: Imported, options: dict[str, Any], cluster: str) -> None:
     """Write the workload, and the cluster where one is asked for; say on stderr what was left."""
-    from service.importers.lines import cluster_toml, to_json_lines
+    from service.importers.lines import to_json_lines
 
     out, cluster_out = options["out"], options["cluster_out"]
     text = "".join(to_json_lines(imported.lines))
     if cluster_out is not None:
-        cluster = cluster_toml(pool, imported, comment=comment, origin=origin)
         cluster_out.write_text(cluster, encoding="utf-8")
     if out is None:
         click.echo(text, nl=False)

@@ -1,0 +1,169 @@
+"""Alibaba's batch tasks (2017) and DAG jobs (2018) as requests.
+
+2017: a job's tasks run side by side, each as a malleable atom of its instances. 2018: tasks are a
+graph; precedence comes from the tasks' names (column `parents`), never from times, because the
+scheduler starts tasks early. Memory is a part of a machine (2017) or a hundredth of one (2018); how
+large a machine is, is ours where the trace does not say. Deadlines are modelled as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from math import ceil
+
+import numpy as np
+
+from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.stages import (
+    MachineKind,
+    Stage,
+    StageModel,
+    TraceJob,
+    import_jobs,
+    in_order,
+    number,
+    read_rows,
+)
+
+_BATCH_COLUMNS = ("create_s", "end_s", "job", "task", "instances", "status", "cpu_pct", "mem")
+_DAG_COLUMNS = ("job", "tid", "parents", "instances", "start_s", "end_s", "mean_inst_s",
+                "plan_cpu_pct", "plan_mem")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AlibabaModel:
+    """The machines, all alike."""
+
+    machines: int = 1300
+    cores: int = 64
+    memory_gib: int = 256
+    tenant: str = "alibaba"
+
+    @property
+    def kinds(self) -> tuple[MachineKind, ...]:
+        """The one kind of machine."""
+        return (MachineKind("standard", self.machines, 1000 * self.cores, 1024 * self.memory_gib),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One row: when it started, what it asks for, and the tasks before it."""
+
+    line: int
+    start_s: int
+    stage: Stage
+    before: tuple[str, ...] = ()
+
+
+def import_alibaba(
+    text: Iterable[str],
+    alibaba: AlibabaModel,
+    model: StageModel,
+    generator: np.random.Generator,
+    limit: int | None = None,
+) -> Imported:
+    """Read a batch-task or a DAG file, which the header tells apart, into workload lines.
+
+    Raises
+    ------
+    TraceError
+        If the header is neither's, or a field is not a number.
+    """
+    lines = iter(text)
+    header = next(lines, "")
+    columns = header.strip().split(",")
+    whole = chain([header], lines)
+    skipped: list[Skipped] = []
+    if "parents" in columns:
+        tasks = _dag_tasks(whole, alibaba, skipped)
+    elif "cpu_pct" in columns:
+        tasks = _batch_tasks(whole, alibaba, skipped)
+    else:
+        raise TraceError(
+            "line 1: a batch file has a column cpu_pct, a DAG file a column parents; the header "
+            f"is {header.strip()!r}"
+        )
+    jobs = [_job(name, mine, alibaba, skipped) for name, mine in tasks.items()]
+    return import_jobs(jobs, model, generator, limit, skipped)
+
+
+def _batch_tasks(
+    text: Iterable[str], alibaba: AlibabaModel, skipped: list[Skipped]
+) -> dict[str, dict[str, _Task]]:
+    jobs: dict[str, dict[str, _Task]] = {}
+    for line, row in read_rows(text, _BATCH_COLUMNS):
+        start, end = number(row, "create_s", line), number(row, "end_s", line)
+        if row["status"] != "Terminated" or start is None or end is None or end <= start:
+            skipped.append(Skipped(line, f"task {row['task']} of {row['job']} did not end"))
+            continue
+        memory = number(row, "mem", line)
+        stage = _stage(row, line, "cpu_pct", memory, end - start, alibaba)
+        if stage is None:
+            skipped.append(Skipped(line, f"task {row['task']} of {row['job']} asks for nothing"))
+            continue
+        # A task may stand on several rows; each is work of its own.
+        jobs.setdefault(f"j{row['job']}", {})[f"{row['task']}@{line}"] = _Task(
+            line, int(start), stage
+        )
+    return jobs
+
+
+def _dag_tasks(
+    text: Iterable[str], alibaba: AlibabaModel, skipped: list[Skipped]
+) -> dict[str, dict[str, _Task]]:
+    jobs: dict[str, dict[str, _Task]] = {}
+    for line, row in read_rows(text, _DAG_COLUMNS):
+        start, end = number(row, "start_s", line), number(row, "end_s", line)
+        seconds = number(row, "mean_inst_s", line)
+        if not seconds and start is not None and end is not None:
+            seconds = end - start
+        memory = number(row, "plan_mem", line)
+        part = None if memory is None else memory / 100
+        stage = _stage(row, line, "plan_cpu_pct", part, seconds or 0, alibaba)
+        if stage is None or start is None:
+            skipped.append(Skipped(line, f"task {row['tid']} of {row['job']} asks for nothing"))
+            continue
+        before = tuple(row["parents"].split())
+        jobs.setdefault(row["job"], {})[row["tid"]] = _Task(line, int(start), stage, before)
+    return jobs
+
+
+def _stage(
+    row: Mapping[str, str],
+    line: int,
+    cpu_column: str,
+    memory: float | None,
+    seconds: float,
+    alibaba: AlibabaModel,
+) -> Stage | None:
+    """Return a task's instances, or None where they ask for nothing or take no time."""
+    instances = int(number(row, "instances", line) or 0)
+    cpu_m = ceil(10 * max(number(row, cpu_column, line) or 0.0, 0.0))
+    memory_mib = ceil(round(1024 * alibaba.memory_gib * max(memory or 0.0, 0.0), 6))
+    if instances < 1 or seconds <= 0 or not (cpu_m or memory_mib):
+        return None
+    return Stage(instances, max(1, round(seconds)), cpu_m, memory_mib)
+
+
+def _job(
+    name: str, tasks: Mapping[str, _Task], alibaba: AlibabaModel, skipped: list[Skipped]
+) -> TraceJob:
+    """Join the tasks of a job; parents that it does not have are left out."""
+    line = min(task.line for task in tasks.values())
+    keys = list(tasks)
+    place = {key: index for index, key in enumerate(keys)}
+    after = {
+        place[key]: [place[before] for before in task.before if before in place and before != key]
+        for key, task in tasks.items()
+    }
+    order = in_order(after, lambda why: skipped.append(Skipped(line, f"edges of {name}: {why}")))
+    rank = {index: position for position, index in enumerate(order)}
+    stages = []
+    for index in order:
+        stage = tasks[keys[index]].stage
+        before = tuple(sorted(rank[b] for b in after[index] if rank[b] < rank[index]))
+        stages.append(Stage(stage.tasks, stage.lease_s, stage.cpu_m, stage.memory_mib, before))
+    start = min(task.start_s for task in tasks.values())
+    return TraceJob(line, name, alibaba.tenant, start, tuple(stages))

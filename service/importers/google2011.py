@@ -1,0 +1,182 @@
+"""Google's 2011 cluster trace, compacted to one row a job or one a task, as requests.
+
+The trace gives requests as parts of the largest machine; how large that is, is ours (`cores`,
+`memory_gib`). A job's tasks become one malleable atom (of the tasks file, one for each distinct
+request): as many leases as tasks, at most all at once. Deadlines are modelled as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from math import ceil
+
+import numpy as np
+
+from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.stages import (
+    MachineKind,
+    Stage,
+    StageModel,
+    TraceJob,
+    import_jobs,
+    number,
+    read_rows,
+)
+
+#: Machines, cores and memory of each kind, as parts of the largest (the trace's machine table).
+MACHINES = (
+    (6732, 0.50, 0.50),
+    (3863, 0.50, 0.25),
+    (1001, 0.50, 0.75),
+    (795, 1.00, 1.00),
+    (126, 0.25, 0.25),
+    (52, 0.50, 0.12),
+    (5, 0.50, 0.03),
+    (5, 0.50, 0.97),
+    (3, 1.00, 0.50),
+    (1, 1.00, 0.06),
+)
+
+_JOB_COLUMNS = ("job_id", "submit_s", "sched_s", "end_s", "user", "n_tasks", "cpu_med",
+                "mem_med", "priority", "task_run_med_s")  # fmt: skip
+_TASK_COLUMNS = ("job_id", "submit_s", "sched_s", "run_s", "last_s", "priority", "cpu", "mem")
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleModel:
+    """How large the largest machine is, and whether jobs that were there at time 0 count."""
+
+    cores: int = 32
+    memory_gib: int = 128
+    initial: bool = False
+
+    def kinds(self, share: float = 1.0) -> tuple[MachineKind, ...]:
+        """Return a share of the machines in their proportions, at least one of each kind."""
+        return tuple(
+            MachineKind(
+                f"c{round(100 * cores)}-m{round(100 * memory)}",
+                max(1, round(count * share)),
+                round(1000 * self.cores * cores),
+                round(1024 * self.memory_gib * memory),
+            )
+            for count, cores, memory in MACHINES
+        )
+
+    def stage(self, tasks: int, seconds: float, cpu: float, memory: float) -> Stage:
+        """Return tasks that ask for parts of the largest machine."""
+        return Stage(
+            tasks,
+            max(1, round(seconds)),
+            ceil(round(1000 * self.cores * max(cpu, 0.0), 6)),
+            ceil(round(1024 * self.memory_gib * max(memory, 0.0), 6)),
+        )
+
+
+def import_google(
+    text: Iterable[str],
+    google: GoogleModel,
+    model: StageModel,
+    generator: np.random.Generator,
+    limit: int | None = None,
+) -> Imported:
+    """Read the jobs or the tasks file, which the header tells apart, into workload lines.
+
+    Raises
+    ------
+    TraceError
+        If the header is neither's, or a field is not a number.
+    """
+    lines = iter(text)
+    header = next(lines, "")
+    columns = header.strip().split(",")
+    skipped: list[Skipped] = []
+    if "n_tasks" in columns:
+        jobs = _jobs(chain([header], lines), google, skipped)
+    elif "task_index" in columns:
+        jobs = _jobs_of_tasks(chain([header], lines), google, skipped)
+    else:
+        raise TraceError(
+            "line 1: a jobs file has a column n_tasks, a tasks file a column task_index; "
+            f"the header is {header.strip()!r}"
+        )
+    return import_jobs(jobs, model, generator, limit, skipped)
+
+
+def _jobs(text: Iterable[str], google: GoogleModel, skipped: list[Skipped]) -> list[TraceJob]:
+    jobs = []
+    for line, row in read_rows(text, _JOB_COLUMNS):
+        name = f"j{row['job_id']}"
+        submitted = number(row, "submit_s", line) or 0.0
+        if not submitted and not google.initial:
+            continue
+        start, end = number(row, "sched_s", line), number(row, "end_s", line)
+        seconds = number(row, "task_run_med_s", line)
+        if seconds is None and start is not None and end is not None:
+            seconds = end - start
+        tasks = int(number(row, "n_tasks", line) or 0)
+        cpu, memory = number(row, "cpu_med", line) or 0.0, number(row, "mem_med", line) or 0.0
+        if not seconds or seconds < 0 or tasks < 1 or max(cpu, memory) <= 0:
+            skipped.append(Skipped(line, f"job {name} has no tasks, run time or request"))
+            continue
+        priority = int(number(row, "priority", line) or 0)
+        stage = google.stage(tasks, seconds, cpu, memory)
+        jobs.append(TraceJob(line, name, f"user{row['user']}", int(submitted), (stage,), priority))
+    return jobs
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """Tasks of one job with equal requests."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What is known of a job while its tasks are read."""
+
+    line: int
+    submitted: float
+    priority: int
+    kinds: dict[tuple[float, float], _Tasks]
+
+
+def _jobs_of_tasks(
+    text: Iterable[str], google: GoogleModel, skipped: list[Skipped]
+) -> list[TraceJob]:
+    gathered: dict[str, _Gathered] = {}
+    for line, row in read_rows(text, _TASK_COLUMNS):
+        submitted = number(row, "submit_s", line) or 0.0
+        if not submitted and not google.initial:
+            continue
+        start, last = number(row, "sched_s", line), number(row, "last_s", line)
+        seconds = number(row, "run_s", line)
+        if seconds is None and start is not None and last is not None:
+            seconds = last - start
+        cpu, memory = number(row, "cpu", line) or 0.0, number(row, "mem", line) or 0.0
+        if not seconds or seconds < 0 or max(cpu, memory) <= 0:
+            skipped.append(Skipped(line, f"a task of j{row['job_id']} has no run time or request"))
+            continue
+        priority = int(number(row, "priority", line) or 0)
+        job = gathered.setdefault(row["job_id"], _Gathered(line, submitted, priority, {}))
+        job.submitted = min(job.submitted, submitted)
+        tasks = job.kinds.setdefault((cpu, memory), _Tasks())
+        tasks.count += 1
+        tasks.seconds += seconds
+    return [
+        TraceJob(
+            job.line,
+            f"j{name}",
+            "google",
+            int(job.submitted),
+            tuple(
+                google.stage(tasks.count, tasks.seconds / tasks.count, cpu, memory)
+                for (cpu, memory), tasks in job.kinds.items()
+            ),
+            job.priority,
+        )
+        for name, job in gathered.items()
+    ]

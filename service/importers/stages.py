@@ -1,0 +1,244 @@
+"""Jobs of equal tasks with amounts of their own, on machines of several kinds.
+
+Shared by traces that record cores, memory and run times: their tasks become malleable atoms, one
+lease a task, and the deadline counts the time the job takes alone on the given machines.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+import numpy as np
+
+from rdl.resources import CPU, MEMORY, Resources
+from service.importers.lines import Imported, Skipped, Slack, TraceError, windowed
+
+
+@dataclass(frozen=True, slots=True)
+class MachineKind:
+    """`count` machines alike; millicores and MiB of each."""
+
+    name: str
+    count: int
+    cpu_m: int
+    memory_mib: int
+
+    def holds(self, stage: Stage) -> int:
+        """Return how many tasks of a stage all these machines hold at once."""
+        rooms = ((self.cpu_m, stage.cpu_m), (self.memory_mib, stage.memory_mib))
+        return self.count * min(room // need for room, need in rooms if need)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Equal tasks of a job; it asks for something of at least one resource.
+
+    Attributes
+    ----------
+    after
+        Indices of the job's stages that end before it starts.
+    """
+
+    tasks: int
+    lease_s: int
+    cpu_m: int
+    memory_mib: int
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a trace.
+
+    Attributes
+    ----------
+    line
+        Where it stands first.
+    stages
+        A stage stands behind all that it comes after.
+    """
+
+    line: int
+    name: str
+    tenant: str
+    submitted_s: int
+    stages: tuple[Stage, ...]
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StageModel:
+    """How jobs become requests.
+
+    Attributes
+    ----------
+    machines
+        What the time alone is counted on; a job that fits none of them is left out.
+    rebase
+        Count times from the first submission, rounded down to a step.
+    """
+
+    machines: Sequence[MachineKind]
+    step_s: int = 60
+    rebase: bool = True
+    slack: Slack = field(default_factory=Slack)
+
+
+def read_rows(text: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line number and fields of a CSV file that has at least these columns.
+
+    Raises
+    ------
+    TraceError
+        If a column is missing or a line has another number of fields.
+    """
+    rows = csv.reader(text)
+    header = next(rows, [])
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise TraceError(f"line 1: no column {missing[0]!r}; the header is {','.join(header)}")
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise TraceError(f"line {rows.line_num}: {len(header)} columns, not {len(row)}")
+        yield rows.line_num, dict(zip(header, row, strict=True))
+
+
+def number(row: Mapping[str, str], name: str, line: int) -> float | None:
+    """Return a field as a number; None where it is empty. Real traces hold negative times too.
+
+    Raises
+    ------
+    TraceError
+        If it is anything else.
+    """
+    raw = row[name]
+    if not raw:
+        return None
+    try:
+        value = float(raw)
+    except ValueError as error:
+        raise TraceError(f"line {line}: {name} is a number, not {raw!r}") from error
+    if not isfinite(value):
+        raise TraceError(f"line {line}: {name} is a number, not {raw!r}")
+    return value
+
+
+def import_jobs(
+    jobs: Sequence[TraceJob],
+    model: StageModel,
+    generator: np.random.Generator,
+    limit: int | None = None,
+    skipped: Sequence[Skipped] = (),
+) -> Imported:
+    """Return jobs as workload lines in order of submission; one slack is drawn for each."""
+    ordered = sorted(jobs, key=lambda job: (job.submitted_s, job.line))
+    step = model.step_s
+    zero = ordered[0].submitted_s // step * step if ordered and model.rebase else 0
+    lines: list[dict[str, object]] = []
+    left, last = list(skipped), 0
+    for job in ordered:
+        if limit is not None and len(lines) >= limit:
+            break
+        if any(_held(stage, model.machines) < 1 for stage in job.stages):
+            left.append(Skipped(job.line, f"a task of {job.name} fits no machine"))
+            continue
+        submitted = job.submitted_s - zero
+        if submitted < 0:
+            left.append(Skipped(job.line, f"{job.name} was submitted before the trace begins"))
+            continue
+        alone = _alone(job.stages, model)
+        length = int(-(-alone * (1.0 + model.slack.draw(generator)) // 1))
+        end = (-(-submitted // step) + length) * step
+        last = max(last, end)
+        lines.append(
+            {
+                "id": job.name,
+                "tenant": job.tenant,
+                "submitted": submitted,
+                "rdl": windowed(submitted, end, _rdl(job.stages)),
+                "priority": job.priority,
+            }
+        )
+    return Imported(tuple(lines), step, last, tuple(sorted(left, key=lambda one: one.line)))
+
+
+def _held(stage: Stage, machines: Sequence[MachineKind]) -> int:
+    return sum(kind.holds(stage) for kind in machines)
+
+
+def _alone(stages: Sequence[Stage], model: StageModel) -> int:
+    """Return the steps that a job takes alone: never less than what the machines allow.
+
+    Stages side by side count as such where all of the job fits at once; else one after another.
+    """
+    room = [_held(stage, model.machines) for stage in stages]
+    lengths = [
+        -(-stage.tasks // most) * -(-stage.lease_s // model.step_s)
+        for stage, most in zip(stages, room, strict=True)
+    ]
+    if sum(stage.tasks / most for stage, most in zip(stages, room, strict=True)) > 1:
+        return sum(lengths)
+    ends: list[int] = []
+    for stage, length in zip(stages, lengths, strict=True):
+        ends.append(length + max((ends[before] for before in stage.after), default=0))
+    return max(ends)
+
+
+def _rdl(stages: Sequence[Stage]) -> object:
+    atoms = [_atom(stage) for stage in stages]
+    if len(atoms) == 1:
+        return atoms[0]
+    if not any(stage.after for stage in stages):
+        return {"all": atoms}
+    names = [f"s{index}" for index in range(len(stages))]
+    edges = [
+        [names[before], names[index]]
+        for index, stage in enumerate(stages)
+        for before in stage.after
+    ]
+    return {"graph": {"nodes": dict(zip(names, atoms, strict=True)), "edges": edges}}
+
+
+def _atom(stage: Stage) -> dict[str, object]:
+    bundle = Resources.of({CPU: stage.cpu_m, MEMORY: stage.memory_mib})
+    return {
+        "atom": {
+            "bundle": bundle.to_json(),
+            "min": 1,
+            "max": stage.tasks,
+            "lease": stage.lease_s,
+            "work": stage.tasks * stage.lease_s,
+        }
+    }
+
+
+def in_order(after: Mapping[int, Sequence[int]], told: Callable[[str], None]) -> list[int]:
+    """Return keys so that each stands behind all it comes after; a cycle is told and cut."""
+    found: list[int] = []
+    waiting = dict(after)
+    while waiting:
+        ready = [key for key, before in waiting.items() if not any(b in waiting for b in before)]
+        if not ready:
+            told("its tasks wait for one another")
+            return [*found, *waiting]
+        found += ready
+        for key in ready:
+            del waiting[key]
+    return found
+
+
+def kinds_toml(machines: Sequence[MachineKind], imported: Imported, *, comment: str) -> str:
+    """Return the text of a cluster file with a group for each kind of machine."""
+    horizon = max(1, -(-imported.end_s // imported.step_s)) * imported.step_s
+    groups = "".join(
+        f"\n[[machines]]\nname = {json.dumps(kind.name)}\ncount = {kind.count}\n"
+        f'resources = {{ cpu = "{kind.cpu_m}m", memory = "{kind.memory_mib} MiB" }}\n'
+        for kind in machines
+    )
+    return f'# {comment}\nstep = "{imported.step_s}s"\nhorizon = "{horizon}s"\n{groups}'
