@@ -42,7 +42,7 @@ SIZE_PARTS: Final = 64
 #: Deadlines tried past the earliest end, as shares of what is left to the horizon.
 _WIDENING: Final = (0.0, 0.05, 0.25, 1.0)
 
-#: A start that no policy bounds.
+#: A time that no policy bounds.
 _ANY_TIME_MS: Final = 2**62
 
 #: Options of an `any` tried alone.
@@ -204,7 +204,7 @@ def _allowed_window(seeker: Seeker) -> Iterator[Offer]:
         return
     grid, submitted = seeker.context.grid, seeker.context.submitted_ms
     begin, stop = max(start, submitted), min(end, grid.horizon_ms)
-    room = _Room.of(seeker.limits, submitted, stop - begin)
+    room = _Room.of(seeker.limits, submitted)
     moved = max(room.earliest, min(begin, room.latest), stop - room.longest)
     moved = grid.ms(grid.ceil(moved))
     if moved not in (start, begin) and moved < stop:
@@ -229,13 +229,13 @@ class _Room:
     longest: int
 
     @classmethod
-    def of(cls, limits: Sequence[RequestLimits], submitted_ms: int, asked_ms: int) -> _Room:
-        """Join policies; where none says how long, a window is as long as asked."""
+    def of(cls, limits: Sequence[RequestLimits], submitted_ms: int) -> _Room:
+        """Join policies; what none bounds is as good as unbounded."""
         least = [one.min_lead_ms for one in limits if one.min_lead_ms is not None]
         most = [one.max_lead_ms for one in limits if one.max_lead_ms is not None]
         longest = [one.max_window_ms for one in limits if one.max_window_ms is not None]
         latest = submitted_ms + min(most, default=_ANY_TIME_MS)
-        return cls(submitted_ms + max(least, default=0), latest, min(longest, default=asked_ms))
+        return cls(submitted_ms + max(least, default=0), latest, min(longest, default=_ANY_TIME_MS))
 
 
 def _later_deadline(seeker: Seeker) -> Iterator[Offer]:
