@@ -1,0 +1,120 @@
+"""`agenda simulate`: names, forms of answers, pictures; engines test the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli.codes import DONE, ERROR, USAGE
+from service.cli.experiments import EXPERIMENTS, Effort
+from service.cli.main import main
+from service.cli.running import Run
+
+TRACES = os.environ.get("AGENDA_TRACES", "")
+
+
+def simulate(*arguments: object) -> Result:
+    """Run `agenda simulate` in this process; standard output and error are kept apart."""
+    return CliRunner().invoke(main, ["simulate", *(str(argument) for argument in arguments)])
+
+
+def test_the_worked_example_prints_the_six_averages_exactly() -> None:
+    """Zoe's figure 1: 25, 20 and 19.25 s under C + x; 25, 21.875 and 21.875 s under C - 2 + x."""
+    document = json.loads(simulate("zoe-example", "-o", "json").stdout)
+    averages = [row["average_turnaround_s"] for row in document["rows"]]
+    assert averages == [25.0, 20.0, 19.25, 25.0, 21.875, 21.875]
+
+
+def test_without_a_name_the_experiments_are_listed() -> None:
+    """One line for each, and exit code 0."""
+    done = simulate()
+    assert done.exit_code == DONE
+    assert len(done.stdout.splitlines()) == len(EXPERIMENTS) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("zoe-exmple", "write zoe-example"), ("nothing-like-it", "lotes-trace")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest_or_all(name: str, said: str) -> None:
+    """Usage, exit code 2."""
+    done = simulate(name)
+    assert (done.exit_code, done.stdout) == (USAGE, "")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("name", ["lotes-trace", "lotes-drift"])
+def test_traces_that_are_not_there_are_told(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The message names the variable, and what is missing below the folder it names."""
+    monkeypatch.delenv("AGENDA_TRACES", raising=False)
+    done = simulate(name)
+    assert (done.exit_code, done.stdout) == (ERROR, "")
+    assert "set AGENDA_TRACES to the folder that holds google2011/" in done.stderr
+    monkeypatch.setenv("AGENDA_TRACES", str(tmp_path))
+    assert "there is no folder google2011 in it" in simulate(name).stderr
+    (tmp_path / "google2011").mkdir()
+    assert (simulate(name).exit_code, "machines.csv.gz" in simulate(name).stderr) == (ERROR, True)
+
+
+def test_omega_joins_runs_into_rows_by_model_and_planners(tmp_path: Path) -> None:
+    """Two seeds of four models at two sizes: 16 runs, 8 rows; one planner never conflicts."""
+    picture = tmp_path / "omega.svg"
+    done = simulate("omega", "--small", "--seeds", 2, "-o", "json", "--picture", picture)
+    assert done.exit_code == DONE, done.output
+    document = json.loads(done.stdout)
+    assert (len(document["rows"]), len(document["summaries"])) == (16, 8)
+    alone = [row for row in document["summaries"] if row["planners"] == 1]
+    assert all(row["conflict_fraction"] == 0 and row["seeds"] == 2 for row in alone)
+    assert "coarse, all-or-nothing" in picture.read_text()
+
+
+def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
+    """A table of variants, a table of ratios with what the papers say, a picture of both."""
+    picture = tmp_path / "zoe.svg"
+    done = simulate("zoe-cluster", "--small", "--picture", picture)
+    assert done.exit_code == DONE, done.output
+    assert "flexible   fifo" in done.stdout
+    claimed = [line for line in done.stdout.splitlines() if line.endswith("0.63")]
+    assert len(claimed) == 1
+    assert "claimed: 0.63" in picture.read_text()
+
+
+def test_parts_stop_when_asked_and_keep_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    """After the first ^C the part that runs is finished and the rest left; that is told."""
+    run = Run()
+    effort = Effort(None, True, run)
+    done: list[int] = []
+
+    def part(number: int) -> int:
+        if number == 1:
+            run.stopped.set()
+        done.append(number)
+        return number
+
+    assert effort.parts([lambda n=n: part(n) for n in range(4)]) == [0, 1]
+    assert done == [0, 1]
+    assert "stopped after 2 of 4 parts" in capsys.readouterr().err
+
+
+def test_seeds_are_counted_from_one_and_small_takes_the_first() -> None:
+    """--seeds wins over the experiment's own; --small alone runs one."""
+    assert Effort(3, True, Run()).seeds_or((7, 8)) == (1, 2, 3)
+    assert Effort(None, True, Run()).seeds_or((7, 8)) == (7,)
+    assert Effort(None, False, Run()).seeds_or((7, 8)) == (7, 8)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> None:
+    """Each prints a table and draws a picture, PNG this time."""
+    if name in ("lotes-trace", "lotes-drift") and not TRACES:
+        pytest.skip("AGENDA_TRACES is not set")
+    picture = tmp_path / "x.png"
+    done = simulate(name, "--small", "--picture", picture)
+    assert done.exit_code == DONE, done.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
