@@ -82,7 +82,7 @@ def _figure(title: str, panels: Sequence[Panel]) -> Figure:
         max(_height(panel) for panel in panels[row * columns : (row + 1) * columns])
         for row in range(rows)
     ]
-    figure = Figure(figsize=(7.5 * columns, 0.6 + sum(heights)), layout="constrained")
+    figure = Figure(figsize=(7.5 * columns, 0.6 + sum(heights)), layout="tight")
     grid = figure.add_gridspec(rows, columns, height_ratios=heights)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     for index, panel in enumerate(panels):

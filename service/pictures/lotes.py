@@ -37,7 +37,7 @@ def _figure(result: LotesResult, own: float | None) -> Figure:
     resources = len(result.instance.configurations.resources)
     middle = 0.7 + 0.24 * groups * resources
     bins = 0.7 + 0.22 * min(len(result.table.bins), _SHOWN_BINS)
-    figure = Figure(figsize=(11.0, 2.2 + middle + bins), layout="constrained")
+    figure = Figure(figsize=(11.0, 2.2 + middle + bins), layout="tight")
     grid = figure.add_gridspec(3, 1, height_ratios=(1.7, middle, bins))
     figure.suptitle(
         f"LoTES ({result.mode}): {result.arrival_rate / 3600:,.3f} jobs a second on "

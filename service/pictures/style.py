@@ -36,6 +36,8 @@ STYLE: Any = {
 def write_figure(draw: Callable[[], Figure], path: Path) -> None:
     """Draw in the shared style and write SVG or PNG by suffix.
 
+    Figures use the tight layout: the constrained one differs in the last digit from run to run.
+
     Raises
     ------
     PictureError
