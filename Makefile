@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAY ?= 1
+CLUSTER ?= fixtures/example-day/cluster.toml
 
 .PHONY: help setup demo test check bench bench-smoke serve soak clean
 
@@ -10,7 +11,7 @@ help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
 	@echo "make test        install, run every check and test that needs no system package"
 	@echo "make check       format, lint, types, import contracts"
-	@echo "make serve       the service on loopback with SQLite in ./agenda.db"
+	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
 	@echo "make soak        long sweeps, by hand (hours)"
 
@@ -37,7 +38,7 @@ check: setup
 	$(BIN)/lint-imports
 
 serve: setup
-	$(BIN)/agenda serve --database sqlite:///agenda.db
+	$(BIN)/agenda serve --database sqlite:///agenda.db --cluster $(CLUSTER)
 
 bench: setup
 	$(BIN)/python -m bench --all

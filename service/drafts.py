@@ -251,7 +251,9 @@ def refused_problem(
 ) -> ProblemDocument:
     """Return what a client is told of a refusal."""
     kept = None if refusal is None or grid is None else refusal.to_json(grid)
-    error = ApiError(detail, code, pointer=f"{pointer}/rdl")
+    # What compiled and is still malformed names a queue that takes no reservations.
+    field = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
+    error = ApiError(detail, code, pointer=f"{pointer}/{field}")
     return ProblemDocument(code, detail, (error,), kept)
 
 

@@ -90,6 +90,7 @@ class TestAdmission:
         answer = service.ask("r1", "atom(<1 cpu>,1,1,60,60)")
 
         assert (answer.status_code, answer.get_json()["code"]) == (409, "duplicate_id")
+        assert answer.get_json()["errors"][0]["pointer"] == "/id"
         kept = service.client.get("/v1/reservations/r1").get_json()
         assert kept["expression"] == first["expression"]
 
@@ -107,6 +108,7 @@ class TestAdmission:
         answer = service.ask("r1", queue="nowhere")
 
         assert (answer.status_code, answer.get_json()["code"]) == (400, "malformed")
+        assert answer.get_json()["errors"][0]["pointer"] == "/queue"
 
     def test_names_the_nearest_field(self, service: Service) -> None:
         """Every unknown field is an error that names the nearest known one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -88,6 +89,22 @@ def test_every_failure_has_the_one_shape(open_service: Open, route: Route) -> No
         body = assert_problem(answer)
         if answer.request.method == route.method:
             assert body["code"] in codes_of(route)
+
+
+def test_a_body_without_a_length_is_taken_whole_or_not_at_all(open_service: Open) -> None:
+    """A chunked batch longer than the limit is 413; none of its first lines is reserved."""
+    service = open_service(max_body=1000)
+    line = b'{"rdl": "atom(<1 cpu>, 1, 10, 60, 600)"}\n'
+    for count, status in ((4, 200), (100, 413)):
+        answer = service.client.post(
+            "/v1/reservations:batch",
+            input_stream=io.BytesIO(line * count),
+            headers={"Content-Type": "application/x-ndjson"},
+            environ_overrides={"wsgi.input_terminated": True},
+        )
+        assert answer.status_code == status
+    assert_problem(answer)
+    assert len(service.client.get("/v1/reservations").get_json()["reservations"]) == 4
 
 
 def test_paths_that_are_not_there(service: Service) -> None:
