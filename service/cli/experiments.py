@@ -7,7 +7,8 @@ one, so that progress can be shown and ^C keeps what is done.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -93,6 +94,15 @@ def google_folder(name: str) -> Path:
     return folder
 
 
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Inside, a trace that cannot be read is the user's trouble, with its folder."""
+    try:
+        yield
+    except ValueError as error:
+        raise Trouble(f"{folder}: {error}") from error
+
+
 def _lotes_trace(effort: Effort) -> Outcome:
     from dispatch.simulation.experiments.lotes_trace import TraceOptions, lotes_trace
     from service.cli.experiment_forms import lotes_outcome
@@ -108,7 +118,8 @@ def _lotes_trace(effort: Effort) -> Outcome:
         )
         for run, share in runs
     ]
-    return lotes_outcome(effort.parts(parts))
+    with _reading(folder):
+        return lotes_outcome(effort.parts(parts))
 
 
 def _lotes_resources(effort: Effort) -> Outcome:
@@ -152,8 +163,9 @@ def _lotes_drift(effort: Effort) -> Outcome:
 
     folder = google_folder("lotes-drift")
     # The share of the machines on which there is something to schedule (docs/lotes.md).
-    machines = read_google_machines(folder).scaled(0.15)
-    tasks = read_google_tasks(folder).after(0.0)
+    with _reading(folder):
+        machines = read_google_machines(folder).scaled(0.15)
+        tasks = read_google_tasks(folder).after(0.0)
     every = (4.0,) if effort.small else DriftOptions().every_h
     parts = [
         lambda seed=seed: lotes_drift(machines, tasks, DriftOptions(every_h=every, seeds=(seed,)))

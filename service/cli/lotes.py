@@ -23,7 +23,15 @@ _SOLVERS = ("highs", "glop", "pdlp", "pulp:CBC")
 
 def _solver(value: str) -> str:
     """Return a solver's name; `pulp:` takes any that PuLP knows."""
-    if value in _SOLVERS or (value.startswith("pulp:") and len(value) > len("pulp:")):
+    if value in _SOLVERS:
+        return value
+    if value.startswith("pulp:") and len(value) > len("pulp:"):
+        from lp.solver import backend_named
+
+        try:
+            backend_named(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
         return value
     near = get_close_matches(value, _SOLVERS, n=1)
     raise click.BadParameter(
@@ -76,7 +84,10 @@ def lotes(
         run.progress(0, 2)
         asked = _read(cluster, classes, how["seed"])
         run.progress(1, 2)
-        result = plan_lotes(asked.instance, options)
+        try:
+            result = plan_lotes(asked.instance, options)
+        except ValueError as error:
+            raise Trouble(f"{classes}: {error}") from error
         run.progress(2, 2)
     if picture is not None:
         from service.pictures.lotes import write_lotes

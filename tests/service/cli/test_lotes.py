@@ -248,6 +248,15 @@ def test_an_unknown_solver_is_answered_with_the_nearest(files: Any) -> None:
     done = agenda("lotes", *paths, "--solver", "higs")
     assert done.exit_code == USAGE
     assert "write highs" in done.stderr
+    done = agenda("lotes", *paths, "--solver", "pulp:NOPE")
+    assert (done.exit_code, "PuLP knows no solver 'NOPE'" in done.stderr) == (USAGE, True)
+
+
+def test_classes_that_ask_for_nothing_are_an_error(files: Any) -> None:
+    """No rate is too high for them, which is said instead of computed."""
+    done = agenda("lotes", *files(group("m", 1, "cpu = 8"), "classes.toml", job("free", "")))
+    assert done.exit_code == ERROR
+    assert "no rate is too high" in done.stderr
 
 
 @pytest.mark.parametrize(
