@@ -34,6 +34,8 @@ _LIST_LINE = 0.16  # inches a line of the refused list takes
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "agenda",
+    # Ids and tenants are words of users: a dollar sign in them starts no formula.
+    "text.parse_math": False,
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.edgecolor": _FAINT,
@@ -237,4 +239,6 @@ def _refusal_line(refusal: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, most: int) -> str:
+    """Return a user's word as one short line; XML has no form for control characters."""
+    text = "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in text[: most + 1])
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -23,6 +23,8 @@ FAINT = "#777777"
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "agenda",
+    # Names are words of users: a dollar sign in them starts no formula.
+    "text.parse_math": False,
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.edgecolor": FAINT,

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import QueuePool
 
+from service.config import ConfigError
+
 #: How long SQLite waits for another process's write, ms. A write is one append: milliseconds.
 _BUSY_MS = 30_000
 
@@ -20,7 +22,12 @@ def open_engine(url: str) -> sa.Engine:
     instead of failing in the middle.
     """
     if sa.make_url(url).get_backend_name() != "sqlite":
-        return sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24)
+        try:
+            return sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24)
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"a database of this kind needs the package {error.name}, which is not installed"
+            ) from error
     engine = sa.create_engine(
         url,
         poolclass=QueuePool,
