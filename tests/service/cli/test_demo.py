@@ -20,6 +20,11 @@ from service.cli.main import main
 _WAIT_S = 300  # a cold kernel cache may have to be filled first
 
 
+def _hear_interrupts() -> None:
+    """Undo what a shell in the background passes on: that ^C is not for its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
     """A demo that stays: what it printed, its server's URL and its folder; ended by ^C."""
@@ -27,7 +32,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, P
     command = [sys.executable, "-m", "service.cli.main", "demo", "--directory", str(folder)]
     environment = {**os.environ, "STAY": "1", "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        preexec_fn=_hear_interrupts,
     )
     assert process.stdout is not None
     printed = ""
