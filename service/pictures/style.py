@@ -38,7 +38,7 @@ STYLE: Any = {
 def write_figure(draw: Callable[[], Figure], path: Path) -> None:
     """Draw in the shared style and write SVG or PNG by suffix.
 
-    Figures use the tight layout: the constrained one differs in the last digit from run to run.
+    Layouts differ in the last digit from run to run, so axes are laid out once and then rounded.
 
     Raises
     ------
@@ -54,5 +54,11 @@ def write_figure(draw: Callable[[], Figure], path: Path) -> None:
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
-        draw().savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
+        figure = draw()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for axes in figure.axes:
+            left, bottom, width, height = (round(edge, 4) for edge in axes.get_position().bounds)
+            axes.set_position((left, bottom, width, height))
+        figure.savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
     path.write_bytes(buffer.getvalue())
