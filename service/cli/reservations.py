@@ -98,13 +98,15 @@ def post_batch(
 def bodies_in(file: str) -> Iterator[dict[str, Any]]:
     """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line.strip()]
-    parsed = [_object(line) for line in lines] if text.lstrip().startswith("{") else []
-    if not parsed or not all(line is not None and "rdl" in line for line in parsed):
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    parsed = [_object(line) for _, line in numbered] if text.lstrip().startswith("{") else []
+    if not any(line is not None and "rdl" in line for line in parsed):
         yield {"rdl": text if _object(text) is None else _object(text)}
         return
-    for line in parsed:
-        assert line is not None
+    for (number, _), line in zip(numbered, parsed, strict=True):
+        if line is None or "rdl" not in line:
+            where = f"{file}: line {number}"
+            raise Trouble(f'{where} is not a workload line; write {{"rdl": ...}} on each line')
         yield {name: value for name, value in line.items() if name != "submitted"}
 
 

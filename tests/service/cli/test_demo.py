@@ -138,6 +138,17 @@ def test_a_folder_with_a_plan_is_left_alone(demo: tuple[str, str, Path]) -> None
     assert "holds a Plan already" in done.stderr
 
 
+def test_a_bad_line_of_several_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
+    """One unreadable line ends the call before a server is asked, with its number."""
+    lines = tmp_path / "two.jsonl"
+    lines.write_text('{"rdl": "atom(<1 cpu>, 1, 1, 60, 60)"}\n{"rdl": oops}\n')
+
+    said = client("http://127.0.0.1:1", "submit", lines)
+
+    assert said.exit_code == ERROR
+    assert f"{lines}: line 2 is not a workload line" in said.stderr
+
+
 def test_without_a_server_the_client_says_so() -> None:
     """A refused connection names the server and what to start."""
     done = client("http://127.0.0.1:9", "list")
