@@ -269,8 +269,11 @@ def test_a_bundle_that_one_machine_holds_is_let_through() -> None:
     """Exactly as large as a machine is not too large; without machines nothing is."""
     atom = replace(ATOM, bundle=Resources.of({"cpu": 2000, "gpu": 2}), on="ssd")
 
-    compile_expression(atom, replace(CONTEXT, machines=MACHINES))
-    compile_expression(replace(atom, bundle=Resources.of({"cpu": 10**9})), CONTEXT)
+    exact = compile_expression(atom, replace(CONTEXT, machines=MACHINES))
+    unknown = compile_expression(replace(atom, bundle=Resources.of({"cpu": 10**9})), CONTEXT)
+
+    assert exact.bundles == (atom.bundle,)
+    assert unknown.bundles == (Resources.of({"cpu": 10**9}),)
 
 
 def test_unreachable_work_is_refused_only_when_asked() -> None:
