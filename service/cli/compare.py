@@ -66,11 +66,12 @@ def _page(comparison: Comparison, cluster: Path, workload: Path) -> str:
             ("agent", *_RELATIVE), _relative_rows(comparison), base=base
         ),
     }
+    details: dict[str, str] = {}
     for run in comparison.runs:
         if run.differences is not None:
             header, rows = difference_rows(run.differences.to_json())
-            tables[f"From {comparison.baseline} to {run.agent}"] = table_html(header, rows)
-    return comparison_html(f"{workload.name} on {cluster.name}", tables, documents)
+            details[f"From {comparison.baseline} to {run.agent}"] = table_html(header, rows)
+    return comparison_html(f"{workload.name} on {cluster.name}", tables, documents, details)
 
 
 def _relative_rows(comparison: Comparison) -> list[list[object]]:

@@ -46,7 +46,10 @@ def table_html(
 
 
 def comparison_html(
-    title: str, tables: Mapping[str, str], documents: Sequence[Mapping[str, Any]]
+    title: str,
+    tables: Mapping[str, str],
+    documents: Sequence[Mapping[str, Any]],
+    details: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page of a comparison.
 
@@ -58,12 +61,15 @@ def comparison_html(
         HTML of each table by its heading, in the order shown.
     documents
         One Plan document an agent; each becomes a skyline.
+    details
+        Tables of their own length, by heading; they stand below the skylines.
     """
     parts = [f"<h2>{escape(heading)}</h2>\n{table}" for heading, table in tables.items()]
     parts += [
         f"<h2>{escape(str(document['agent']))}</h2>\n{_own_ids(skyline_svg(document), number)}"
         for number, document in enumerate(documents)
     ]
+    parts += [f"<h2>{escape(heading)}</h2>\n{table}" for heading, table in (details or {}).items()]
     body = "\n".join(parts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
