@@ -12,7 +12,6 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rdl.calendar import DAY_MS
-from rdl.compile_context import CompileContext
 from rdl.errors import MALFORMED
 from rdl.expressions import (
     Absolute,
@@ -30,6 +29,7 @@ from rdl.expressions import (
     Window,
     children_of,
 )
+from rdl.limits import SourceLimits
 from rdl.parts import Trouble
 from rdl.shapes import greatest_reachable, is_reachable, least_reachable
 from rdl.time_grid import duration_text, seconds_of
@@ -63,18 +63,17 @@ class Findings:
     complete: bool
 
 
-def check(expression: Expression, context: CompileContext) -> Findings:
+def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = False) -> Findings:
     """Return everything malformed in `expression`, without recursion, within the limits."""
-    limits = context.limits
     troubles: list[Trouble] = []
     atoms = 0
     pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
     while pending:
         here, place, depth, inside_every = pending.pop()
         if type(here) is Atom:
-            wrong = _atom(here, context)
+            wrong = _atom(here, exact_work=exact_work)
         else:
-            wrong = _operator(here, place is None, inside_every, context)
+            wrong = _operator(here, limits, inside_every=inside_every)
         troubles.extend(_at(here, place, said) for said in wrong)
         children = children_of(here)
         atoms += not children
@@ -103,7 +102,7 @@ def _at(expression: Expression, place: _Place | None, said: _Said) -> Trouble:
     return Trouble(expression, ".".join(reversed(steps)), MALFORMED, said[0], said[1])
 
 
-def _atom(atom: Atom, context: CompileContext) -> Iterator[_Said]:
+def _atom(atom: Atom, *, exact_work: bool) -> Iterator[_Said]:
     g, h, multiple = atom.minimum, atom.maximum, atom.multiple
     if g < 1 or multiple < 1:
         yield "min and multiple must be at least 1", None
@@ -115,7 +114,7 @@ def _atom(atom: Atom, context: CompileContext) -> Iterator[_Said]:
         near = -(-g // multiple) * multiple
         message = f"no number of bundles from {g} to {h} is divisible by {multiple}"
         yield message, f"write max={near} or more"
-    elif context.exact_work and atom.lease_ms > 0 and 0 < atom.work_ms <= MAX_MS:
+    elif exact_work and atom.lease_ms > 0 and 0 < atom.work_ms <= MAX_MS:
         yield from _exact(atom)
     if not len(atom.bundle):
         yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
@@ -140,14 +139,12 @@ def _exact(atom: Atom) -> Iterator[_Said]:
     yield message, f"write work={fix}"
 
 
-def _operator(
-    here: Expression, is_root: bool, inside_every: bool, context: CompileContext
-) -> Iterator[_Said]:
+def _operator(here: Expression, limits: SourceLimits, *, inside_every: bool) -> Iterator[_Said]:
     match here:
         case Void():
             yield from _void(here)
         case AnyOf(options=options):
-            yield from _any(here, context.limits.max_options)
+            yield from _any(here, limits.max_options)
             yield from _misplaced(options, "any")
         case AllOf(children=children):
             if not children:

@@ -63,7 +63,7 @@ def compile_expression(
         With every problem found: ``malformed`` by itself, ``unsatisfiable`` on this cluster or
         within its windows, ``beyond_horizon``.
     """
-    findings = check(expression, context)
+    findings = check(expression, context.limits, exact_work=context.exact_work)
     troubles = list(findings.troubles)
     if not findings.complete:
         raise _error(expression, troubles, source)

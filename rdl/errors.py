@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rdl.expressions import Expression
 
 #: Codes of problems that need no Plan to be found (docs/api.md lists all codes).
 MALFORMED = "malformed"
@@ -56,11 +60,20 @@ class RdlError(ValueError):
         At least one, in source order.
     source
         The text the spans point into, or None for JSON.
+    fragments
+        Expressions that were read whole inside what could not be, each with its JSON pointer
+        (empty for text): what else is wrong with them can be told at once.
     """
 
-    def __init__(self, problems: tuple[Problem, ...], source: str | None = None) -> None:
+    def __init__(
+        self,
+        problems: tuple[Problem, ...],
+        source: str | None = None,
+        fragments: tuple[tuple[Expression, str], ...] = (),
+    ) -> None:
         self.problems = problems
         self.source = source
+        self.fragments = fragments
         super().__init__(render(problems, source))
 
     def __reduce__(self) -> tuple[type[RdlError], tuple[tuple[Problem, ...], str | None]]:

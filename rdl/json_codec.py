@@ -43,7 +43,7 @@ def from_json(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Expressio
     except StoppedError:
         expression = None
     if reader.problems or expression is None:
-        raise RdlError(tuple(reader.problems))
+        raise RdlError(tuple(reader.problems), None, tuple(reader.orphans))
     return expression
 
 

@@ -40,10 +40,13 @@ class JsonReader:
     ----------
     problems
         In the order they were found, which is the order of the document.
+    orphans
+        Expressions read whole inside what could not be, with their pointers.
     """
 
     def __init__(self, limits: SourceLimits) -> None:
         self.problems: list[Problem] = []
+        self.orphans: list[tuple[Expression, str]] = []
         self._limits = limits
         self._depth = 0
         self._leaves = 0
@@ -145,21 +148,25 @@ class JsonReader:
         children: list[Expression | None],
         pointer: str,
     ) -> Expression | None:
-        if given is None:
-            return None
-        missing = missing_arguments(operator, given)
+        good = [child for child in children if child is not None]
+        missing = None if given is None else missing_arguments(operator, given)
         if missing is not None:
             self._report(pointer, missing, f"its keys are {', '.join(ARGUMENTS[operator])}")
-            return None
-        good = [child for child in children if child is not None]
-        if len(good) < len(children) or None in given.values():
-            return None
-        try:
-            return build(operator, given, good, None)
-        except ArgumentError as error:
-            where = f"{pointer}/{error.argument}" if error.argument else pointer
-            self._report(where, error.message, error.fix)
-            return None
+        elif given is not None and len(good) == len(children) and None not in given.values():
+            try:
+                return build(operator, given, good, None)
+            except ArgumentError as error:
+                where = f"{pointer}/{error.argument}" if error.argument else pointer
+                self._report(where, error.message, error.fix)
+        found = {f"{operator}/{index}": child for index, child in enumerate(children)}
+        self._leave(found if given is None else found | {"of": given.get("of")}, pointer)
+        return None
+
+    def _leave(self, children: Mapping[str, Expression | None], pointer: str) -> None:
+        """Keep what was read of an expression that cannot be built."""
+        for place, child in children.items():
+            if child is not None:
+                self.orphans.append((child, f"{pointer}/{place}"))
 
     def _arguments(
         self, operator: str, body: Mapping[Any, Any], pointer: str
@@ -260,6 +267,8 @@ class JsonReader:
             self._count_leaf(pointer)
         good = tuple(child for child in children.values() if child is not None)
         if len(self.problems) > before:
+            named = {escaped(name): child for name, child in children.items()}
+            self._leave(named, f"{pointer}/nodes")
             return None
         return Graph(tuple(children), good, tuple(edges))
 

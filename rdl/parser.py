@@ -78,6 +78,8 @@ class _Parser(ValueReader):
         self.depth = 0
         self.leaves = 0
         self.edges = 0
+        # Read whole, inside something that could not be.
+        self.orphans: list[Expression] = []
 
     def read(self) -> Expression:
         """Source = { definition } expression [ ";" ] ."""
@@ -93,7 +95,9 @@ class _Parser(ValueReader):
             pass  # the problems are complete
         if self.problems or expression is None:
             ordered = sorted(self.problems, key=lambda problem: problem.span or (0, 0))
-            raise RdlError(tuple(ordered), self.tokens.source)
+            self.orphans += [] if expression is None else [expression]
+            fragments = tuple((orphan, "") for orphan in self.orphans)
+            raise RdlError(tuple(ordered), self.tokens.source, fragments)
         return expression
 
     def definition(self) -> None:
@@ -186,13 +190,15 @@ class _Parser(ValueReader):
         lacking = None if call.unclear else missing_arguments(operator, call.given)
         if lacking is not None:
             self.report(lacking, span, f"write {usage(operator)}")
-        if lacking is not None or call.broken or call.unclear:
-            return None
-        try:
-            return build(operator, call.given, call.children, span)
-        except ArgumentError as error:
-            self.report(error.message, call.spans.get(error.argument or "", span), error.fix)
-            return None
+        if lacking is None and not call.broken and not call.unclear:
+            try:
+                return build(operator, call.given, call.children, span)
+            except ArgumentError as error:
+                self.report(error.message, call.spans.get(error.argument or "", span), error.fix)
+        self.orphans += call.children
+        if isinstance(of := call.given.get("of"), Expression):
+            self.orphans.append(of)
+        return None
 
     def argument(self, call: _Call) -> None:
         """Argument = [ word "=" ] value ."""
@@ -284,6 +290,7 @@ class _Parser(ValueReader):
         if not graph.children:
             self.count_leaf(span)
         if graph.broken:
+            self.orphans += graph.children
             return None
         return Graph(tuple(graph.index_of), tuple(graph.children), tuple(graph.edges), span)
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from rdl.checker import check
 from rdl.errors import MALFORMED, Problem, RdlError, quoted
 from rdl.expressions import Expression
-from rdl.json_codec import from_json
-from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.json_codec import from_json, pointer_of
+from rdl.limits import DEFAULT_LIMITS, MOST_PROBLEMS, SourceLimits
 from rdl.parser import parse
 from rdl.yarn_codec import from_yarn, is_yarn
 
@@ -27,9 +28,29 @@ def read_source(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Express
     RdlError
         With every problem found; spans for RDL text and for text that is not JSON, else pointers.
     """
+    try:
+        return _read(value, limits)
+    except RdlError as error:
+        raise _with_findings(error, limits) from error
+
+
+def _with_findings(error: RdlError, limits: SourceLimits) -> RdlError:
+    """Return the error with what is also malformed in the parts that could be read."""
+    problems = dict.fromkeys(error.problems)
+    for fragment, pointer in error.fragments:
+        for trouble in check(fragment, limits).troubles:
+            span = trouble.expression.span if error.source is not None else None
+            inside = None if span is not None else pointer + pointer_of(fragment, trouble.path)
+            found = Problem(trouble.code, trouble.message, span, inside, trouble.fix)
+            problems[found] = None
+    in_order = sorted(problems, key=lambda problem: problem.span or (0, 0))
+    return RdlError(tuple(in_order[:MOST_PROBLEMS]), error.source)
+
+
+def _read(value: object, limits: SourceLimits) -> Expression:
     if isinstance(value, str):
         if value.lstrip().startswith("{"):
-            return read_source(_read_json(value, limits), limits)
+            return _read(_read_json(value, limits), limits)
         return parse(value, limits)
     if isinstance(value, Mapping):
         return from_yarn(value, limits).expression if is_yarn(value) else from_json(value, limits)

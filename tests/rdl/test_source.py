@@ -121,3 +121,29 @@ def test_bent_requests_crash_nothing() -> None:
         second.refused,
         second.compiled,
     )
+
+
+def test_a_value_that_cannot_be_read_hides_no_other_mistake_in_text() -> None:
+    """What could be read beside a misspelt value is checked in the same answer."""
+    text = (
+        "order(window(atom(<1 cpu>, 1, 10, lease=2min, work=5), 0, 9), atom(<1 cpu>, 5, 2, 6, 9))"
+    )
+    with pytest.raises(RdlError) as caught:
+        read_source(text)
+    spans = [text[slice(*problem.span)] for problem in caught.value.problems if problem.span]
+    assert spans == ["2min", "atom(<1 cpu>, 5, 2, 6, 9)"]
+
+
+def test_a_value_that_cannot_be_read_hides_no_other_mistake_in_json() -> None:
+    """The pointers of both mistakes are in one answer, those inside a broken graph too."""
+    wrong = {"atom": {"bundle": {"cpu": 1}, "min": 5, "max": 2, "lease": 60, "work": 100}}
+    window = {"window": {"of": wrong, "start": 0, "end": "5min"}}
+    graph = {"graph": {"nodes": {"a/b": wrong}, "edges": [["a/b", "x"]]}}
+    with pytest.raises(RdlError) as caught:
+        read_source({"order": [window, graph]})
+    assert {problem.pointer for problem in caught.value.problems} == {
+        "/order/0/window/end",
+        "/order/0/window/of",
+        "/order/1/graph/edges/0/1",
+        "/order/1/graph/nodes/a~1b",
+    }
