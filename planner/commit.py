@@ -14,9 +14,11 @@ from planner.cluster import Cluster
 from planner.placement import Binding, Code, PlacementResult
 from planner.records import (
     NEVER,
+    RENEGOTIATED,
     Admitted,
     Advanced,
     CommitRecord,
+    Degraded,
     Details,
     Ended,
     Holding,
@@ -41,8 +43,11 @@ __all__ = [
     "CommitRecord",
     "Committed",
     "Conflict",
+    "Degrade",
+    "Degraded",
     "Details",
     "Ended",
+    "Fail",
     "Holding",
     "Outcome",
     "Prepared",
@@ -72,11 +77,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Keep what an agent placed."""
+    """Keep what an agent placed; `anew` where the request was refused before."""
 
     request: Request
     result: PlacementResult
     agent: str
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ class Update:
     """Swap the allocation of a reservation, or leave all as it was.
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
-    must be those the reservation already has.
+    must be those the reservation already has. `cause` is the word of the history.
     """
 
     id: str
@@ -103,6 +109,35 @@ class Update:
     request: Request
     result: PlacementResult
     agent: str
+    cause: str = RENEGOTIATED
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """Take away what a reservation can no longer hold; the Plan owes it the rest.
+
+    Attributes
+    ----------
+    kept
+        What it still holds: its past, and of the future no more than it held.
+    reason, offers
+        What its owner is told.
+    """
+
+    id: str
+    revision: int
+    kept: Holding
+    reason: str
+    offers: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Give a degraded reservation up: its window can no longer hold it."""
+
+    id: str
+    revision: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +171,9 @@ class Reconfigure:
     cluster: Cluster
 
 
-Change: TypeAlias = Admit | Refuse | Update | Cancel | Close | Advance | Reconfigure
+Change: TypeAlias = (
+    Admit | Refuse | Update | Degrade | Fail | Cancel | Close | Advance | Reconfigure
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.commit import NEVER, Details, Holding
 from planner.placement import PlacementResult, shifts_of
@@ -120,6 +121,29 @@ def past_of(holding: Holding, step: int) -> dict[tuple[str, Resources], list[lis
             if len(past):
                 found[path, atom.bundle] = past.tolist()
     return found
+
+
+def within(part: Holding, whole: Holding) -> bool:
+    """Return whether `part` nowhere holds more than `whole`, occurrence by occurrence."""
+    held = {path: rows for atom in whole.atoms for path, rows in atom.occurrences()}
+    for atom in part.atoms:
+        for path, rows in atom.occurrences():
+            known = held.get(path)
+            if known is None and len(rows):
+                return False
+            if known is not None and (height_changes(known, rows) < 0).any():
+                return False
+    return True
+
+
+def height_changes(rows: Rows, less: Rows) -> NDArray[np.int64]:
+    """Return int64[n]: height of `rows` minus that of `less` after each step where one changes."""
+    marks = np.unique(np.concatenate([rows[:, :2], less[:, :2]]))
+    change = np.zeros(len(marks) + 1, dtype=np.int64)
+    for held, sign in ((rows, 1), (less, -1)):
+        np.add.at(change, np.searchsorted(marks, held[:, 0]), sign * held[:, 2])
+        np.subtract.at(change, np.searchsorted(marks, held[:, 1]), sign * held[:, 2])
+    return np.cumsum(change[:-1])
 
 
 def last_step(holding: Holding) -> int:

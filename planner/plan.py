@@ -18,6 +18,7 @@ from planner.commit import (
     Advanced,
     Change,
     CommitRecord,
+    Degraded,
     Ended,
     Holding,
     Prepared,
@@ -31,7 +32,7 @@ from planner.holding import without_after
 from planner.ledger import Ledger
 from planner.recheck import Piece, grouped, pieces_of
 from planner.recurrence import extended
-from planner.reservation import HistoryEntry, Refusal, Reservation
+from planner.reservation import Degradation, HistoryEntry, Refusal, Reservation
 from planner.reservation_table import ReservationTable
 from planner.row_book import RowBook
 from planner.snapshot import PlanSnapshot
@@ -140,7 +141,13 @@ class Plan:
         )
 
     def prepare(
-        self, changes: Sequence[Change], based_on: int, *, atomic: bool = False, at_ms: int = 0
+        self,
+        changes: Sequence[Change],
+        based_on: int,
+        *,
+        atomic: bool = False,
+        joint: bool = False,
+        at_ms: int = 0,
     ) -> Prepared:
         """Say what a batch of changes comes to; nothing is changed.
 
@@ -153,6 +160,8 @@ class Plan:
             that still fits is merged, one that does not is a `Conflict` with what and where.
         atomic
             All or nothing: one conflict and the record is None.
+        joint
+            Atomic, and room is judged once, after the last change: reservations may swap places.
         at_ms
             When, in ms from the origin.
 
@@ -165,7 +174,7 @@ class Plan:
 
         if not 0 <= based_on <= self.version:
             raise StaleVersionError(f"the plan is at version {self.version}, never at {based_on}")
-        return prepare(self, changes, atomic=atomic, at_ms=at_ms)
+        return prepare(self, changes, atomic=atomic, joint=joint, at_ms=at_ms)
 
     def apply(self, record: CommitRecord) -> None:
         """Make the changes of a record.
@@ -200,6 +209,8 @@ class Plan:
                 self._refusals[refusal.id] = refusal
             case Updated():
                 self._update(change, record)
+            case Degraded():
+                self._degrade(change, record)
             case Ended():
                 self._end(change, record)
             case Advanced():
@@ -213,6 +224,8 @@ class Plan:
         first = self.table.append(changes, record.at_ms, record.version)
         pieces: list[Piece] = []
         for number, change in enumerate(changes, first):
+            if self._refusals:
+                self._refusals.pop(change.id, None)  # refused once, and placed since
             scope = (change.tenant, change.queue)
             self._live[scope] = self._live.get(scope, 0) + 1
             pieces += pieces_of(change.holding, self.ledger, *scope)
@@ -232,7 +245,19 @@ class Plan:
         self._take_new(number, change.holding)
         started = change.holding.begin <= self.now
         meta["state"] = _ACTIVE if started else _ACCEPTED
-        self.table.note(number, HistoryEntry(record.at_ms, record.version, "renegotiated"))
+        self.table.degradations.pop(number, None)
+        self.table.note(number, HistoryEntry(record.at_ms, record.version, change.cause))
+
+    def _degrade(self, change: Degraded, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        self._take(self.ledger, number, self.table.holding(number), -1)
+        self.table.replace(number, change.holding)
+        self._take_new(number, change.holding)
+        self.table.meta[number]["revision"] += 1
+        self._set_state(number, State.DEGRADED)
+        self.table.degradations[number] = Degradation(record.at_ms, change.reason, change.offers)
+        entry = HistoryEntry(record.at_ms, record.version, "degraded", change.reason)
+        self.table.note(number, entry)
 
     def _end(self, change: Ended, record: CommitRecord) -> None:
         number = self._number(change.id)
@@ -244,8 +269,9 @@ class Plan:
         meta = self.table.meta[number]
         meta["revision"] += 1
         self._set_state(number, change.state)
+        self.table.degradations.pop(number, None)
         what = "closed" if change.state is State.COMPLETED else change.state.value
-        self.table.note(number, HistoryEntry(record.at_ms, record.version, what))
+        self.table.note(number, HistoryEntry(record.at_ms, record.version, what, change.reason))
 
     def _advance(self, change: Advanced, record: CommitRecord) -> None:
         first = max(change.now_step, self.ledger.first)

@@ -22,7 +22,7 @@ from planner.details import MemoryDetails, packed
 from planner.files.cluster_file import cluster_from_json, cluster_to_json
 from planner.ledger import Ledger
 from planner.plan import Plan
-from planner.reservation import HistoryEntry, Refusal
+from planner.reservation import Degradation, HistoryEntry, Refusal
 from planner.reservation_table import ReservationTable
 from planner.row_book import RowBook
 from planner.states import LIVE
@@ -103,6 +103,7 @@ def capture(plan: Plan) -> PlanState:
         "kinds": [[dict(bundle), label] for bundle, label in table._kinds.values],
         "shifts": list(table._shifts.values),
         "idle_rows": table._idle_rows,
+        "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
     }
     return PlanState(
         head,
@@ -164,6 +165,8 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     details = MemoryDetails()
     details._kept = document["details"]
     table.details = details
+    for number, entry in document.get("degradations", ()):
+        table.degradations[number] = Degradation.from_json(entry)
     for number, entries in document["history"]:
         table._history[number] = [HistoryEntry(*entry) for entry in entries]
     for index, rows in document["released"]:

@@ -21,7 +21,10 @@ from planner.commit import (
     CommitRecord,
     Committed,
     Conflict,
+    Degrade,
+    Degraded,
     Ended,
+    Fail,
     Holding,
     Outcome,
     Prepared,
@@ -33,6 +36,7 @@ from planner.commit import (
     Update,
     Updated,
 )
+from planner.degradation import degrade_conflict, joint_shortage, pieces_of_degrade
 from planner.holding import details_of, holding_of, past_of
 from planner.placement import Code
 from planner.recheck import Overlay, Piece, pieces_of
@@ -49,13 +53,20 @@ _Answer = RecordedChange | Conflict
 _MANY = 4
 
 
-def prepare(plan: Plan, changes: Sequence[Change], *, atomic: bool, at_ms: int) -> Prepared:
+def prepare(
+    plan: Plan, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
+) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
     alone = [change for change in changes if isinstance(change, Advance | Reconfigure)]
     if alone and len(changes) > 1:
         raise ValueError(f"{type(alone[0]).__name__} takes a commit of its own")
     batch = _Batch(plan)
-    if len(changes) > _MANY:
+    if joint:
+        short = joint_shortage(plan, changes)
+        if short is not None:
+            return Prepared(None, (short,))
+        batch.assume_room()
+    elif len(changes) > _MANY:
         batch.foresee(changes)
     records: list[RecordedChange] = []
     outcomes: list[Outcome] = []
@@ -66,7 +77,7 @@ def prepare(plan: Plan, changes: Sequence[Change], *, atomic: bool, at_ms: int) 
         else:
             records.append(answer)
             outcomes.append(Committed(index, getattr(answer, "id", None)))
-    failed = atomic and len(records) < len(changes)
+    failed = (atomic or joint) and len(records) < len(changes)
     if failed or not records:
         return Prepared(None, tuple(outcomes))
     return Prepared(CommitRecord(plan.version + 1, at_ms, tuple(records)), tuple(outcomes))
@@ -87,11 +98,17 @@ class _Batch:
             Admit: self._admit,
             Refuse: self._refuse,
             Update: self._update,
+            Degrade: self._degrade,
+            Fail: self._fail,
             Cancel: self._cancel,
             Close: self._close,
             Advance: self._advance,
             Reconfigure: self._reconfigure,
         }
+
+    def assume_room(self) -> None:
+        """Judge no change for room: the whole batch has been."""
+        self._assured = True
 
     def foresee(self, changes: Sequence[Change]) -> None:
         """Judge all admissions as one: if their sum fits, each fits in its turn."""
@@ -117,7 +134,7 @@ class _Batch:
         request, result = change.request, change.result
         if not result.placed:
             raise ValueError(f"request {request.id!r} is refused; commit it with Refuse")
-        if self._known(request.id):
+        if self._known(request.id, refused_before=change.anew):
             return _duplicate(index, request.id)
         scope = (request.tenant, request.queue)
         refused = limit_refusal(self.plan, request, self.added)
@@ -189,7 +206,7 @@ class _Batch:
         tenant, queue = plan.table.scope(number)
         pieces = pieces_of(before, plan.ledger, tenant, queue, -1)
         pieces += pieces_of(holding, plan.ledger, tenant, queue)
-        short = self.overlay.shortage(pieces)
+        short = None if self._assured else self.overlay.shortage(pieces)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
         self.overlay.add(pieces)
@@ -203,7 +220,21 @@ class _Batch:
             request.priority,
             details_of(request, change.result),
             holding,
+            change.cause,
         )
+
+    def _degrade(self, index: int, change: Degrade) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
+        if blocked is None:
+            blocked = degrade_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        self.overlay.add(pieces_of_degrade(self.plan, change))
+        self.touched.add(change.id)
+        return Degraded(change.id, change.kept, change.reason, change.offers)
+
+    def _fail(self, index: int, change: Fail) -> _Answer:
+        return self._ended(index, change, Event.FAIL, State.FAILED)
 
     def _cancel(self, index: int, change: Cancel) -> _Answer:
         return self._ended(index, change, Event.CANCEL, State.CANCELLED)
@@ -211,7 +242,9 @@ class _Batch:
     def _close(self, index: int, change: Close) -> _Answer:
         return self._ended(index, change, Event.CLOSE, State.COMPLETED)
 
-    def _ended(self, index: int, change: Cancel | Close, event: Event, state: State) -> _Answer:
+    def _ended(
+        self, index: int, change: Cancel | Close | Fail, event: Event, state: State
+    ) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, event)
         if blocked is not None:
             return blocked
@@ -223,7 +256,7 @@ class _Batch:
         # What is given back in this batch serves the changes after it, from the present step on.
         self.overlay.add(pieces_of(held, plan.ledger, tenant, queue, -1))
         self.touched.add(change.id)
-        return Ended(change.id, state, plan.now)
+        return Ended(change.id, state, plan.now, getattr(change, "reason", ""))
 
     def _advance(self, index: int, change: Advance) -> _Answer:
         plan = self.plan
@@ -242,7 +275,9 @@ class _Batch:
             return Conflict(index, None, Code.CONFLICT, "the step of a plan cannot change")
         return Reconfigured(cluster)
 
-    def _known(self, id_: str) -> bool:
+    def _known(self, id_: str, *, refused_before: bool = False) -> bool:
+        if refused_before and self.plan.refusal(id_) is not None:
+            return id_ in self.new_ids
         return id_ in self.new_ids or self.plan.knows(id_)
 
     def _blocked(self, index: int, id_: str, revision: int | None, event: Event) -> Conflict | None:

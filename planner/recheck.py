@@ -81,6 +81,17 @@ class Overlay:
             or self._average_shortage(pieces)
         )
 
+    def joint_shortage(self, changes: Sequence[Sequence[Piece]]) -> Shortage | None:
+        """Return what does not fit once all changes are made, whatever their order, or None."""
+        for pieces in changes:
+            found = self._fit_shortage(pieces, grouped(pieces))
+            if found is not None:
+                return found
+        everything = [piece for pieces in changes for piece in pieces]
+        return self._row_shortage(everything, grouped(everything)) or self._average_shortage(
+            everything
+        )
+
     def add(self, pieces: Sequence[Piece]) -> None:
         """Count the pieces of a change that fits as taken."""
         # Only if another change comes to be judged is the sum needed.

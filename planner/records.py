@@ -19,6 +19,9 @@ from rdl.resources import Resources
 #: Where a reservation without an end ends: past every horizon.
 NEVER = 2**31 - 1
 
+#: Cause of an update that its owner asked for; others are told in the history in their own word.
+RENEGOTIATED = "renegotiated"
+
 
 class Details:
     """Expression text, choices and notes of a request; the text is written when first needed."""
@@ -239,11 +242,12 @@ class Updated:
     priority: int
     details: Details
     holding: Holding
+    cause: str = RENEGOTIATED
     op: ClassVar[str] = "update"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
+        entry = {
             "op": self.op,
             "id": self.id,
             "revision": self.revision,
@@ -253,6 +257,7 @@ class Updated:
             **self.details.to_json(),
             **self.holding.to_json(),
         }
+        return entry if self.cause == RENEGOTIATED else entry | {"cause": self.cause}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Updated:
@@ -265,31 +270,57 @@ class Updated:
             entry["priority"],
             Details.from_json(entry),
             Holding.from_json(entry),
+            entry.get("cause", RENEGOTIATED),
         )
 
 
 @dataclass(frozen=True, slots=True)
+class Degraded:
+    """Capacity under a reservation was lost: `holding` is all that it still holds."""
+
+    id: str
+    holding: Holding
+    reason: str
+    offers: tuple[dict[str, Any], ...] = ()
+    op: ClassVar[str] = "degrade"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {"op": self.op, "id": self.id, "reason": self.reason, **self.holding.to_json()}
+        return entry | {"offers": list(self.offers)} if self.offers else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Degraded:
+        """Read what :meth:`to_json` wrote."""
+        offers = tuple(entry.get("offers", ()))
+        return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers)
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """A reservation was cancelled or closed: rows from `from_step` on are released."""
+    """A reservation was cancelled or closed, or failed: rows from `from_step` on are released."""
 
     id: str
     state: State
     from_step: int
+    reason: str = ""
     op: ClassVar[str] = "end"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
+        entry: dict[str, Any] = {
             "op": self.op,
             "id": self.id,
             "state": self.state.value,
             "from_step": self.from_step,
         }
+        return entry | {"reason": self.reason} if self.reason else entry
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Ended:
         """Read what :meth:`to_json` wrote."""
-        return cls(entry["id"], State(entry["state"]), entry["from_step"])
+        reason = entry.get("reason", "")
+        return cls(entry["id"], State(entry["state"]), entry["from_step"], reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,9 +373,11 @@ class Reconfigured:
         return cls(cluster_from_json(entry["cluster"], "commit record"))
 
 
-RecordedChange: TypeAlias = Admitted | Refused | Updated | Ended | Advanced | Reconfigured
+RecordedChange: TypeAlias = (
+    Admitted | Refused | Updated | Degraded | Ended | Advanced | Reconfigured
+)
 _KINDS: dict[str, Any] = {
-    kind.op: kind for kind in (Admitted, Refused, Updated, Ended, Advanced, Reconfigured)
+    kind.op: kind for kind in (Admitted, Refused, Updated, Degraded, Ended, Advanced, Reconfigured)
 }
 
 

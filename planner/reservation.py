@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,28 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Degradation:
+    """Why a reservation holds less than it was promised, and what its owner could have instead."""
+
+    since_ms: int
+    reason: str
+    offers: tuple[dict[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form of plan files."""
+        return {
+            "since": seconds_of(self.since_ms),
+            "reason": self.reason,
+            "offers": list(self.offers),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Degradation:
+        """Read what :meth:`to_json` wrote."""
+        return cls(round(entry["since"] * 1000), entry["reason"], tuple(entry["offers"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """One promise of the Plan.
 
@@ -105,6 +127,8 @@ class Reservation:
         Version of the Plan that its first commit made.
     history
         Oldest first; the admission is the first entry.
+    degradation
+        Of a degraded reservation: why, and what is offered instead.
     """
 
     id: str
@@ -121,6 +145,7 @@ class Reservation:
     notes: tuple[str, ...]
     atoms: tuple[AtomAllocation, ...]
     history: tuple[HistoryEntry, ...] = ()
+    degradation: Degradation | None = None
 
     @property
     def admitted_version(self) -> int:
@@ -145,6 +170,8 @@ class Reservation:
             "notes": list(self.notes),
             "atoms": [one for atom in self.atoms for one in atom_to_json(atom, grid)],
         }
+        if self.degradation is not None:
+            entry["degradation"] = self.degradation.to_json()
         if history:
             entry["history"] = [one.to_json() for one in self.history]
         return entry

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from planner.columns import Column, Words
 from planner.commit import Admitted, Holding
 from planner.details import DetailStore, MemoryDetails
-from planner.reservation import AtomAllocation, HistoryEntry, Reservation
+from planner.reservation import AtomAllocation, Degradation, HistoryEntry, Reservation
 from planner.states import NUMBERED_STATES, STATE_NUMBERS, State
 from rdl.resources import Resources
 
@@ -81,6 +81,7 @@ class ReservationTable:
         self._shifts: Words[tuple[int, ...]] = Words()
         self._released: dict[int, NDArray[np.int64]] = {}
         self._history: dict[int, list[HistoryEntry]] = {}
+        self.degradations: dict[int, Degradation] = {}
         self._idle_rows = 0
 
     def __len__(self) -> int:
@@ -258,6 +259,7 @@ class ReservationTable:
             details.notes,
             self.holding(number).atoms,
             (admitted, *self._history.get(number, ())),
+            self.degradations.get(number),
         )
 
     def agent_number(self, name: str) -> int:
