@@ -64,6 +64,19 @@ class ElasticScheduler:
         changed = self._kernels.arrive(claims.pool, claims.rows, self._rules, row, float(now_s))
         return claims.grants(changed)
 
+    def adopt(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
+        """Take in an execution that runs already: its cores are in service, fit or not.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`arrive`.
+        """
+        row = self._claims.add(claim, now_s)
+        claims = self._claims
+        changed = self._kernels.adopt(claims.pool, claims.rows, self._rules, row, float(now_s))
+        return claims.grants(changed)
+
     def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
         """Take an execution out, in service or waiting.
 

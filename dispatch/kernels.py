@@ -493,6 +493,15 @@ def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
 
 
 @_entry
+def adopt(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+    """Take a row that runs already into service, whether it fits or not; then settle."""
+    if rules.rule != STATIC:
+        refresh_key(pool, rows, rules, row, now)
+    admit(pool, rows, rules, row)
+    return settle(pool, rows, rules, now)
+
+
+@_entry
 def depart(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
     """Take a row out, wherever it is; then settle."""
     for line in range(3):

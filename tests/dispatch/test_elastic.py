@@ -203,6 +203,15 @@ def test_a_smaller_total_takes_elastic_back_from_the_end_and_leaves_cores() -> N
         assert scheduler.free() == {"u": -1}
 
 
+def test_what_runs_already_is_adopted_whether_it_fits_or_not() -> None:
+    """A core of 8 in a pool of 5 is in service; nobody else starts until it has left."""
+    scheduler = ElasticScheduler({"u": 5})
+    (grant,) = scheduler.adopt(_claim("a", 8, 2), 0)
+    assert (grant.started, grant.granted, scheduler.free()) == (True, (0,), {"u": -3})
+    assert scheduler.arrive(_claim("b", 1), 1) == ()
+    assert [one.name for one in scheduler.depart("a", 2)] == ["b"]
+
+
 def test_backfill_lets_a_small_request_pass() -> None:
     """FIFO waits for the head; with backfill the third starts beside the first."""
     for order, serving in (("fifo", ("a",)), ("fifo-backfill", ("a", "c"))):
