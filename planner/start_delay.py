@@ -1,0 +1,194 @@
+"""Systematic start delay by component size: learnt, and planned for (Rayon 5.2, Adapter).
+
+A scheduler needs longer to find room for a large component than for a small one. What is held but
+not yet running does no work, so a promise made without that delay is broken by the delay. Two
+remedies, both used:
+
+- *anticipate*: the entitlement begins that much before the planned rows (`anticipated`);
+- *enlarge*: each lease of a request is longer by the delay, and its work by as much a lease
+  (`enlarged`), so that what runs between start and end is what was asked.
+
+A dispatcher reports every start to `StartDelays.observe`; whoever plans or follows reads the frozen
+`StartDelayTable` of the moment. Nothing here knows a clock, a Plan or a cluster.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from planner.reservation import Rows
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Graph,
+    Order,
+    Void,
+    Window,
+)
+from rdl.resources import Resources
+
+#: The resource whose amount is the size of a component, and the one taken where it asks for none.
+_SIZE, _OTHERWISE = "memory", "cpu"
+
+
+def size_class(component: Resources) -> tuple[str, int]:
+    """Return (resource, k) where the component asks for more than 2^(k-1), at most 2^k of it.
+
+    The resource is memory (MiB), else cpu (millicores), else the first by name; 8 GiB is the last
+    of its class, and what is larger is of the next.
+    """
+    name = next((one for one in (_SIZE, _OTHERWISE) if component.get(one, 0)), None)
+    if name is None:
+        name = min(component, default="")
+    return name, max(0, component.get(name, 1) - 1).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class StartDelayTable:
+    """Delay to be expected between holding room and running, by size class.
+
+    Attributes
+    ----------
+    delays_ms
+        (resource, class) -> delay in milliseconds, 0 or more.
+    """
+
+    delays_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def delay_ms(self, component: Resources) -> int:
+        """Return the delay of a component; a class not met yet has that of the next smaller one."""
+        name, wanted = size_class(component)
+        known = sorted(number for one, number in self.delays_ms if one == name)
+        place = bisect.bisect_right(known, wanted)
+        return self.delays_ms[name, known[place - 1]] if place else 0
+
+
+#: What a planner without observations goes by.
+NO_DELAY: Final = StartDelayTable()
+
+
+class StartDelays:
+    """The latest starts by size class, and what they say together.
+
+    Parameters
+    ----------
+    quantile
+        Share of starts that the table is to cover.
+    window
+        Starts of a class that are remembered; older ones are forgotten, so that a scheduler that
+        has become faster is believed.
+    least
+        Starts of a class below which nothing is said of it.
+    noise_ms
+        Delays up to this count as none.
+    """
+
+    def __init__(
+        self, quantile: float = 0.9, window: int = 200, least: int = 10, noise_ms: int = 1000
+    ) -> None:
+        if not 0 < quantile <= 1 or least < 1 or window < least:
+            raise ValueError("give a quantile in (0, 1] and 1 <= least <= window")
+        self._quantile, self._window = quantile, window
+        self._least, self._noise_ms = least, noise_ms
+        self._seen: dict[tuple[str, int], deque[int]] = {}
+
+    def observe(self, component: Resources, delay_ms: int) -> None:
+        """Remember one start: `delay_ms` between room being held and the component running.
+
+        Raises
+        ------
+        ValueError
+            If the delay is negative.
+        """
+        if delay_ms < 0:
+            raise ValueError(f"a start delay is 0 ms or more, not {delay_ms}")
+        known = self._seen.setdefault(size_class(component), deque(maxlen=self._window))
+        known.append(delay_ms)
+
+    def table(self) -> StartDelayTable:
+        """Return what has been learnt; later observations do not change it."""
+        learnt: dict[tuple[str, int], int] = {}
+        for kind, delays in self._seen.items():
+            if len(delays) < self._least:
+                continue
+            ranked = sorted(delays)
+            delay = ranked[min(len(ranked) - 1, int(self._quantile * len(ranked)))]
+            learnt[kind] = delay if delay > self._noise_ms else 0
+        return StartDelayTable(learnt)
+
+
+def enlarged(expression: Expression, table: StartDelayTable) -> Expression:
+    """Return a request whose leases last `delay` longer, and whose work grows by as much a lease.
+
+    A bundle of lease l and delay D that is held for l + D runs for l; work w in leases of l is
+    w / l leases, so w (1 + D / l) is held (rounded up to a millisecond). Heights, windows and
+    order stay. Atoms without a delay stay as they are, and so does what holds none that has one.
+
+    Parameters
+    ----------
+    expression
+        As submitted.
+    table
+        Delays by size.
+    """
+    match expression:
+        case Atom():
+            delay = table.delay_ms(expression.bundle)
+            if not delay:
+                return expression
+            lease = max(1, expression.lease_ms)
+            work = expression.work_ms + -(-expression.work_ms * delay // lease)
+            return replace(expression, lease_ms=lease + delay, work_ms=work, span=None)
+        case Window(of=of) | Every(of=of):
+            return replace(expression, of=enlarged(of, table))
+        case AnyOf(options=options):
+            return replace(expression, options=tuple(enlarged(one, table) for one in options))
+        case AllOf(children=children) | Order(children=children) | Graph(children=children):
+            return replace(expression, children=tuple(enlarged(one, table) for one in children))
+        case Void():
+            return expression
+
+
+def anticipated(rows: Rows, delay: int, earliest: int) -> Rows:
+    """Return planned rows with every rise `delay` steps sooner; falls stay where they are.
+
+    Parameters
+    ----------
+    rows
+        int64[m, 3]: start step, end step, bundles; sorted and disjoint.
+    delay
+        Steps, 0 or more.
+    earliest
+        First step that can still be entitled, such as now; a rise never moves before it (one that
+        lies before it already stays).
+
+    Returns
+    -------
+    int64[k, 3]
+        Sorted, disjoint, merged; nowhere less than `rows`.
+    """
+    if delay <= 0 or not len(rows):
+        return rows
+    starts = np.maximum(rows[:, 0] - delay, np.minimum(rows[:, 0], earliest))
+    marks = np.unique(np.concatenate([starts, rows[:, 0], rows[:, 1]]))
+    heights = np.zeros(len(marks), dtype=np.int64)
+    for start, (_, end, bundles) in zip(starts.tolist(), rows.tolist(), strict=True):
+        low, high = np.searchsorted(marks, [start, end])
+        heights[low:high] = np.maximum(heights[low:high], bundles)
+    changed = np.flatnonzero(np.diff(heights, prepend=0) != 0)
+    ends = np.append(changed[1:], len(marks) - 1)
+    found = [
+        (int(marks[low]), int(marks[high]), int(heights[low]))
+        for low, high in zip(changed.tolist(), ends.tolist(), strict=True)
+        if heights[low]
+    ]
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
