@@ -11,7 +11,7 @@ from planner.admission import screen
 from planner.agent import Agent, Limits
 from planner.cluster import Cluster
 from planner.commit import Admit, Change, Refuse
-from planner.files.cluster_file import cluster_to_json
+from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics, Outcome, measure, outcome_of
 from planner.placement import PlacementResult

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from planner.columns import Column
 from planner.commit import Details, Refused
 from planner.details import MemoryDetails, packed
-from planner.files.cluster_file import cluster_from_json, cluster_to_json
+from planner.files.cluster_file import cluster_from_json
+from planner.files.cluster_writer import cluster_to_json
 from planner.ledger import Ledger
 from planner.plan import Plan
 from planner.reservation import Degradation, HistoryEntry, Refusal

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from planner.cluster import Cluster
-from planner.files.cluster_file import cluster_from_json, cluster_to_json
+from planner.files.cluster_file import cluster_from_json
+from planner.files.cluster_writer import cluster_to_json
 from planner.placement import Binding, Code
 from planner.reservation import AtomAllocation, Refusal, Rows
 from planner.states import State

@@ -1,0 +1,103 @@
+"""Clusters back to plain JSON, in the form that `cluster_file` reads."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any
+
+from planner.cluster import DAY_MS, DEFAULT_QUEUE, Cluster, MachineGroup, Outage, Queue
+from planner.policy import DAYS, CapacityOverTime, Policy, Quota, RequestLimits
+from rdl.durations import rfc3339_text
+from rdl.resources import Resources
+from rdl.time_grid import duration_text, seconds_of
+
+
+def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
+    """Return the form that `cluster_from_json` reads back to an equal cluster."""
+    document: dict[str, Any] = {
+        "step": duration_text(cluster.step_ms),
+        "horizon": duration_text(cluster.horizon_ms),
+    }
+    if cluster.origin is not None:
+        document["origin"] = rfc3339_text(cluster.origin.astimezone(UTC))
+    if cluster.max_period_ms != DAY_MS:
+        document["max_period"] = duration_text(cluster.max_period_ms)
+    document["machines"] = [_group_json(group) for group in cluster.machines]
+    sizes = {group.name: group.count for group in cluster.machines}
+    if cluster.outages:
+        document["outages"] = [_outage_json(one, sizes[one.machines]) for one in cluster.outages]
+    if cluster.queues != (Queue(DEFAULT_QUEUE),):
+        document["queues"] = [
+            {"name": queue.name, "reservable": queue.reservable} for queue in cluster.queues
+        ]
+    if cluster.prices:
+        document["prices"] = [
+            {"start": seconds_of(p.start_ms), "end": seconds_of(p.end_ms), "factor": p.factor}
+            for p in cluster.prices
+        ]
+    if cluster.policies:
+        document["policies"] = [_policy_json(policy) for policy in cluster.policies]
+    return document
+
+
+def _group_json(group: MachineGroup) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": group.name,
+        "count": group.count,
+        "resources": group.resources.to_json(),
+    }
+    if group.labels:
+        entry["labels"] = sorted(group.labels)
+    return entry
+
+
+def _outage_json(outage: Outage, size: int) -> dict[str, Any]:
+    count = len(outage.indices)
+    highest = outage.indices == tuple(range(size - count, size))
+    names = [f"{outage.machines}-{index}" for index in outage.indices]
+    which: dict[str, Any] = {"count": count} if highest and count else {"names": names}
+    return {
+        "machines": outage.machines,
+        **which,
+        "start": seconds_of(outage.start_ms),
+        "end": seconds_of(outage.end_ms),
+    }
+
+
+def _policy_json(policy: Policy) -> dict[str, Any]:
+    scope = {
+        key: value
+        for key, value in (("tenant", policy.scope.tenant), ("queue", policy.scope.queue))
+        if value is not None
+    }
+    rest: dict[str, Any]
+    match policy:
+        case CapacityOverTime():
+            kind = "capacity_over_time"
+            rest = {
+                "instant": None if policy.instant is None else float(policy.instant),
+                "average": None if policy.average is None else float(policy.average),
+                "window": None if policy.window_ms is None else duration_text(policy.window_ms),
+            }
+        case Quota():
+            kind = "quota"
+            rest = {
+                "limit": dict.fromkeys((name for name, _ in policy.limit), 0)
+                | Resources.of(policy.limit).to_json(),
+                "from": None if policy.start is None else policy.start.isoformat("minutes"),
+                "to": None if policy.end is None else policy.end.isoformat("minutes"),
+                "days": [DAYS[day] for day in sorted(policy.days)] or None,
+                "zone": None if policy.zone == "UTC" else policy.zone,
+            }
+        case RequestLimits():
+            kind = "limits"
+            rest = {
+                key: None if ms is None else duration_text(ms)
+                for key, ms in (
+                    ("max_window", policy.max_window_ms),
+                    ("min_lead", policy.min_lead_ms),
+                    ("max_lead", policy.max_lead_ms),
+                )
+            } | {"max_count": policy.max_count}
+    given = {key: value for key, value in rest.items() if value is not None}
+    return {"type": kind, "name": policy.name, **scope, **given}
