@@ -1,16 +1,17 @@
-"""What is left of a request once part of it has been held, as a request of its own."""
+"""What is left of a request once part of it is fixed, as a request of its own.
+
+Fixed is what was held before now, and whatever else a caller will not have moved.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
-import numpy as np
-
-from planner.holding import merged
+from planner.begun import Begun, PastChangedError
 from planner.request import Request
-from planner.reservation import AtomAllocation, Rows
+from rdl.calendar import ORIGIN, instant_ms, periods
 from rdl.compile_context import CompileContext
 from rdl.compiler import compile_expression
 from rdl.expressions import (
@@ -30,106 +31,6 @@ from rdl.expressions import (
     Window,
     children_of,
 )
-from rdl.resources import Resources
-from rdl.shapes import is_reachable
-from rdl.time_grid import TimeGrid
-
-#: g, h, multiple, lease and work of an atom, in steps and bundle-steps.
-Numbers = tuple[int, int, int, int, int]
-
-
-class PastChangedError(ValueError):
-    """What was held before now contradicts the new request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """An atom that has begun.
-
-    Attributes
-    ----------
-    rows
-        What is fixed: the past, and what is taken then kept until its leases end.
-    left
-        Bundle-steps of the new work that are not held yet; reachable by themselves, or 0.
-    first, end
-        First step held, and first step past `rows`.
-    """
-
-    bundle: Resources
-    label: str | None
-    rows: Rows
-    left: int
-    first: int
-    end: int
-
-    @classmethod
-    def of(cls, atom: AtomAllocation, past: Rows, numbers: Numbers, now: int) -> Begun:
-        """Return the least continuation of `past` after which the rest can be held by itself.
-
-        Bundles are released first in, first out; those that are held now are kept `d` steps more,
-        and then until their leases end, for the least d >= 0 that leaves a reachable rest.
-
-        Raises
-        ------
-        PastChangedError
-            If no d does: more is held already than the new work asks for.
-        """
-        g, h, multiple, lease, work = numbers
-        alive = _alive(past, now)
-        height = sum(count for _, count in alive)
-        if int(past[:, 2].max()) > h:
-            raise PastChangedError(f"atom {atom.path} has held {int(past[:, 2].max())} bundles")
-        delay = 0
-        while True:
-            rows = merged(np.concatenate([past, _continuation(alive, now, delay, numbers)]))
-            held = int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
-            left = work - held
-            if left == 0 or (left > 0 and is_reachable(g, h, multiple, lease, left)):
-                first, end = int(rows[0, 0]), int(rows[-1, 1])
-                return cls(atom.bundle, atom.label, rows, left, first, end)
-            if left < 0 or not height:
-                raise PastChangedError(
-                    f"atom {atom.path} holds {held} bundle-steps until its leases end; the new "
-                    f"work of {work} cannot be made of that"
-                )
-            delay += 1
-
-
-def _alive(past: Rows, now: int) -> list[tuple[int, int]]:
-    """Return (step taken, bundles) of what is held at `now`, oldest first."""
-    taken: deque[list[int]] = deque()
-    before, last_end = 0, -1
-    for start, end, bundles in past.tolist():
-        if start != last_end:
-            taken.clear()  # everything was released in between
-            before = 0
-        if bundles > before:
-            taken.append([start, bundles - before])
-        gone = before - bundles
-        while gone > 0:
-            part = min(gone, taken[0][1])
-            taken[0][1] -= part
-            gone -= part
-            if not taken[0][1]:
-                taken.popleft()
-        before, last_end = bundles, end
-    return [(step, count) for step, count in taken] if last_end == now else []
-
-
-def _continuation(alive: list[tuple[int, int]], now: int, delay: int, numbers: Numbers) -> Rows:
-    """Return rows from `now` on that keep what is alive: `delay` steps all, then to its leases."""
-    g, _, multiple, lease, _ = numbers
-    releases = [max(now + delay, step + lease) for step, _ in alive]
-    rows: list[list[int]] = []
-    start = now
-    for end in sorted(set(releases)):
-        count = sum(n for (_, n), release in zip(alive, releases, strict=True) if release >= end)
-        height = -(-max(g, count) // multiple) * multiple
-        if end > start:
-            rows.append([start, end, height])
-        start = end
-    return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +66,19 @@ def remainder_of(
     choices: Mapping[str, int],
     context: CompileContext,
     now: int,
+    held: frozenset[str] = frozenset(),
 ) -> Remainder:
     """Return what is left to place.
+
+    Parameters
+    ----------
+    begun
+        What is fixed, by atom path.
+    choices
+        Option taken by path of each `any` that has begun.
+    held
+        Paths of all atoms held under the same request, with occurrences: those of a recurrence
+        whose occurrences are free can then be placed one by one.
 
     Raises
     ------
@@ -175,7 +87,7 @@ def remainder_of(
     RdlError
         If what is left cannot be planned in any way.
     """
-    cutter = _Cutter(begun, choices, context.grid)
+    cutter = _Cutter(begun, choices, context, now, held)
     part = cutter.cut(request.graph.expression, "", "0", None)
     if part is None:
         return Remainder(None, tuple(cutter.paths))
@@ -189,11 +101,19 @@ class _Cutter:
     """Rewrites an expression without what is held, remembering where each path went."""
 
     def __init__(
-        self, begun: Mapping[str, Begun], choices: Mapping[str, int], grid: TimeGrid
+        self,
+        begun: Mapping[str, Begun],
+        choices: Mapping[str, int],
+        context: CompileContext,
+        now: int,
+        held: frozenset[str],
     ) -> None:
         self.begun = begun
         self.known = choices
-        self.grid = grid
+        self.grid = context.grid
+        self.submitted_ms = context.submitted_ms
+        self.now = now
+        self.held = held
         self.paths: list[tuple[str, str]] = []
 
     def cut(
@@ -219,8 +139,37 @@ class _Cutter:
                 return self._group(children, old, new, anchor, edges)
             case Graph(children=children, edges=edges):
                 return self._group(children, old, new, anchor, edges)
+            case Every(same_offset=False) if self.held:
+                return self._every(expression, old, new, anchor)
             case Every() | Void():
                 raise PastChangedError(f"the recurrence at {old} has begun and keeps its rows")
+
+    def _every(self, every: Every, old: str, new: str, anchor: Instant | None) -> Expression | None:
+        """Return the occurrences that are not fixed, each a recurrence that comes once."""
+        child = _child(old, 0)
+        if "@" in child:
+            raise PastChangedError(f"the recurrence at {old} stands in another and keeps its rows")
+        numbers = {int(one[len(child) + 1 :].partition(".")[0]) for one in self._under(child)}
+        start = every.anchor or anchor or AfterSubmission(0)
+        start_ms = instant_ms(start, ORIGIN, self.grid, self.submitted_ms)
+        parts: list[Expression] = []
+        for k, period in enumerate(islice(periods(every, start_ms, self.grid), max(numbers) + 1)):
+            path = f"{child}@{k}"
+            if not self._has_begun(path):
+                self.paths.append((f"{_child(new, len(parts))}.0@0", path))
+                once = replace(every, times=1, until=None, anchor=Offset(period.start_ms))
+                parts.append(replace(once, same_offset=True))
+            elif not self._all_fixed(path):
+                raise PastChangedError(f"occurrence {k} at {old} has begun and keeps its rows")
+        return AllOf(tuple(parts)) if parts else None
+
+    def _under(self, path: str) -> list[str]:
+        """Return the atoms held under the occurrences of a recurrence's child."""
+        return [one for one in self.held if one.startswith(f"{path}@")]
+
+    def _all_fixed(self, path: str) -> bool:
+        under = [one for one in self.held if one == path or one.startswith(f"{path}.")]
+        return all(one in self.begun and not self.begun[one].left for one in under)
 
     def _atom(self, atom: Atom, old: str, new: str) -> Expression | None:
         one = self.begun[old]
@@ -243,13 +192,7 @@ class _Cutter:
     ) -> Expression | None:
         """Return the children that are left as a graph; what is done bounds what follows it."""
         before = [self._is_done(child, _child(old, i)) for i, child in enumerate(children)]
-        earliest: dict[int, int] = {}
-        for edge in edges:
-            self._check_edge(edge, old, done=before[edge.before])
-            if before[edge.before]:
-                gap = edge.gap or Gap()
-                end = self._end(_child(old, edge.before)) + self.grid.ceil(gap.minimum_ms)
-                earliest[edge.after] = max(end, earliest.get(edge.after, 0))
+        bounds = self._bounds(old, edges, before)
         kept = [index for index in range(len(children)) if not before[index]]
         if not kept:
             return None
@@ -261,7 +204,7 @@ class _Cutter:
             inner = _child(_child(new, place[index]), 0)
             part = self.cut(child, _child(old, index), inner, anchor)
             assert part is not None
-            parts.append(self._after(part, earliest.get(index, 0)))
+            parts.append(self._after(part, *bounds.get(index, (0, None))))
         arrows = tuple(
             Edge(place[e.before], place[e.after], e.gap)
             for e in edges
@@ -270,18 +213,33 @@ class _Cutter:
         names = tuple(f"c{index}" for index in kept)
         return Graph(names, tuple(parts), arrows) if arrows else AllOf(tuple(parts))
 
-    def _check_edge(self, edge: Edge, old: str, *, done: bool) -> None:
-        if not done and self._has_begun(_child(old, edge.after)):
+    def _bounds(
+        self, old: str, edges: tuple[Edge, ...], done: list[bool]
+    ) -> dict[int, tuple[int, int | None]]:
+        """Return (first step, step past the last) that fixed neighbours leave each child."""
+        found: dict[int, tuple[int, int | None]] = {}
+        for edge in edges:
             first, second = _child(old, edge.before), _child(old, edge.after)
-            raise PastChangedError(f"{second} has begun, and {first} before it is not done")
+            gap = self.grid.ceil((edge.gap or Gap()).minimum_ms)
+            if done[edge.before]:
+                start, end = found.get(edge.after, (0, None))
+                found[edge.after] = (max(start, self._end(first) + gap), end)
+            elif self._has_begun(second):
+                begins = self._begin(second)
+                if begins < self.now:
+                    raise PastChangedError(f"{second} has begun, and {first} before it is not done")
+                start, end = found.get(edge.before, (0, None))
+                latest = begins - gap if end is None else min(end, begins - gap)
+                found[edge.before] = (start, latest)
+        return found
 
-    def _after(self, expression: Expression, step: int) -> Expression:
-        """Bound an expression to start at or after a step."""
-        return Window(Offset(self.grid.ms(step)), Offset(self.grid.horizon_ms), expression)
+    def _after(self, expression: Expression, step: int, end: int | None = None) -> Expression:
+        """Bound an expression to start at or after a step, and to be over by `end`."""
+        last = self.grid.horizon_ms if end is None else max(0, self.grid.ms(end))
+        return Window(Offset(self.grid.ms(step)), Offset(last), expression)
 
     def _has_begun(self, path: str) -> bool:
-        head = f"{path}." if path else ""
-        return any(one == path or one.startswith(head) for one in self.begun)
+        return any(_is_under(one, path) for one in self.begun)
 
     def _is_done(self, expression: Expression, path: str) -> bool:
         """Return whether nothing is left of a part."""
@@ -293,13 +251,28 @@ class _Cutter:
             case AnyOf(options=options):
                 index = self.known[path]
                 return self._is_done(options[index], _child(path, index))
+            case Every():
+                return self._all_fixed_under(path)
             case _:
                 kids = children_of(expression)
                 return all(self._is_done(kid, _child(path, i)) for i, kid in enumerate(kids))
 
+    def _all_fixed_under(self, path: str) -> bool:
+        under = self._under(_child(path, 0))
+        return bool(under) and all(one in self.begun and not self.begun[one].left for one in under)
+
     def _end(self, path: str) -> int:
-        head = f"{path}." if path else ""
-        return max(one.end for at, one in self.begun.items() if at == path or at.startswith(head))
+        return max(one.end for at, one in self.begun.items() if _is_under(at, path))
+
+    def _begin(self, path: str) -> int:
+        return min(one.first for at, one in self.begun.items() if _is_under(at, path))
+
+
+def _is_under(path: str, above: str) -> bool:
+    """Return whether an atom is `above` or stands in it, in whatever occurrence."""
+    if not above or path == above:
+        return True
+    return path.startswith((f"{above}.", f"{above}@"))
 
 
 def _anchored(expression: Expression, anchor: Instant | None) -> Expression:

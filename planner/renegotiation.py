@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.agent import Agent, Limits
+from planner.begun import Begun, PastChangedError
 from planner.cluster import DAY_MS
 from planner.commit import Holding
 from planner.holding import details_of, holding_of, merged, split
 from planner.placement import Code, PlacementResult
 from planner.recheck import pieces_of
-from planner.remainder import Begun, PastChangedError, Remainder, remainder_of
+from planner.remainder import Remainder, remainder_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Rows
 from planner.snapshot import PlanSnapshot
@@ -85,8 +86,8 @@ class Renegotiation:
         result = agent.plan([self.remainder.request], self.view, limits)[0]
         if not result.placed:
             return result
-        whole = _joined(self.request, self.begun, self.remainder, result)
-        return _judged(self.request, whole, self.max_period_ms)
+        whole = joined(self.request, self.begun, self.remainder, result)
+        return judged(self.request, whole, self.max_period_ms)
 
 
 def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  # noqa: A002
@@ -117,7 +118,7 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  #
     ):
         return Renegotiation(request, view, {})
     try:
-        begun = _begun(request.graph, before, plan.now)
+        begun = begun_of(request.graph, before, plan.now)
         remainder = remainder_of(request, begun, choices, _context(plan, request), plan.now)
     except PastChangedError as error:
         answer = PlacementResult(Code.PAST_CHANGED, str(error))
@@ -127,12 +128,12 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  #
         return Renegotiation(request, view, {}, answer=answer)
     view = _with_fixed(plan, number, begun)
     if remainder.request is None:
-        answer = _judged(request, _joined(request, begun, remainder, PlacementResult()), period)
+        answer = judged(request, joined(request, begun, remainder, PlacementResult()), period)
         return Renegotiation(request, view, begun, answer=answer)
     return Renegotiation(request, view, begun, remainder, max_period_ms=period)
 
 
-def _judged(request: Request, whole: PlacementResult, max_period_ms: int) -> PlacementResult:
+def judged(request: Request, whole: PlacementResult, max_period_ms: int) -> PlacementResult:
     """Return an allocation that satisfies the request, or why the past does not let it."""
     broken = _violation(request, whole, max_period_ms)
     if broken is None:
@@ -160,7 +161,7 @@ def _with_fixed(plan: Plan, number: int, begun: dict[str, Begun]) -> PlanSnapsho
     return PlanSnapshot(ledger, plan.version)
 
 
-def _begun(graph: WorkGraph, before: Holding, now: int) -> dict[str, Begun]:
+def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, Begun]:
     """Return what is fixed of every atom that has begun, by path.
 
     Raises
@@ -210,7 +211,7 @@ def _same(request: Request, before: Holding, max_period_ms: int) -> PlacementRes
     return result if _violation(request, result, max_period_ms) is None else None
 
 
-def _joined(
+def joined(
     request: Request, begun: dict[str, Begun], remainder: Remainder, result: PlacementResult
 ) -> PlacementResult:
     """Return past and remainder as one allocation of the whole request."""
