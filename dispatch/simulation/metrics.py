@@ -42,13 +42,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetrics:
-    """What one group of applications met; times in s."""
+    """What one group of applications met; times in s. `alone` is the run time in an empty pool."""
 
     completed: int
     rejected: int
     turnaround: Spread
     queuing: Spread
     slowdown: Spread
+    alone: Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +99,5 @@ def _group(outcomes: tuple[Outcome, ...]) -> GroupMetrics:
         Spread.of(np.array([float(one.turnaround) for one in ended])),
         Spread.of(np.array([float(one.queued) for one in ended])),
         Spread.of(np.array([one.slowdown for one in ended])),
+        Spread.of(np.array([float(one.submission.run) for one in ended])),
     )

@@ -16,6 +16,7 @@ from service.pictures.experiments import Panel, Series
 _FIGURES = (
     "all turnaround median_s",
     "all turnaround mean_s",
+    "all alone median_s",
     "Int queuing mean_s",
     "cpu allocation",
     "memory allocation",
@@ -114,11 +115,13 @@ def _trace_panels(rows: Sequence[LotesRow]) -> list[Panel]:
 def zoe_outcome(table: ZoeTable) -> Outcome:
     """Figures of each variant, and each ratio beside the papers' word on it."""
     shown = [name for name in _FIGURES if name in table.rows[0].figures]
+    has_setting = any(row.variant.setting for row in table.rows)
     rows = [
         (
             row.variant.scheduler,
             row.variant.ordering,
             row.variant.preemptive,
+            *([row.variant.setting] if has_setting else []),
             *(
                 value
                 for name in shown
@@ -127,7 +130,7 @@ def zoe_outcome(table: ZoeTable) -> Outcome:
         )
         for row in table.rows
     ]
-    header = ["scheduler", "ordering", "preemptive"]
+    header = ["scheduler", "ordering", "preemptive", *(["workload"] if has_setting else [])]
     for name in shown:
         header += [name.replace("all ", "").replace("_s", " s"), "spread"]
     ratios = [
@@ -141,6 +144,7 @@ def zoe_outcome(table: ZoeTable) -> Outcome:
 def _zoe_panels(table: ZoeTable) -> list[Panel]:
     names = [
         f"{row.variant.scheduler} {row.variant.ordering}{' +p' if row.variant.preemptive else ''}"
+        f"{', ' + row.variant.setting if row.variant.setting else ''}"
         for row in table.rows
     ]
     figures = [row.figures["all turnaround median_s"] for row in table.rows]
@@ -149,7 +153,10 @@ def _zoe_panels(table: ZoeTable) -> list[Panel]:
     )
     ratios = Series(
         "",
-        [f"{name} (claimed: {table.claims[name]})" for name in table.ratios],
+        [
+            f"{name} (claimed: {table.claims[name]})" if table.claims[name] else name
+            for name in table.ratios
+        ],
         [one.mean for one in table.ratios.values()],
         [one.deviation for one in table.ratios.values()],
     )

@@ -19,6 +19,7 @@ from service.cli.running import Run
 from service.cli.trouble import Trouble
 
 if TYPE_CHECKING:
+    from dispatch.simulation.experiments.zoe_runs import Plan, ZoeOptions
     from service.cli.experiment_forms import Outcome
 
 TRACES: Final = "AGENDA_TRACES"
@@ -181,31 +182,38 @@ def _zoe_example(effort: Effort) -> Outcome:
     return example_outcome(effort.whole(zoe_example))
 
 
-def _zoe(function: str) -> Callable[[Effort], Outcome]:
-    """Return the run of one experiment of `zoe_tables`."""
+def _zoe(effort: Effort, name: str) -> Outcome:
+    """Run one experiment of `zoe_tables`, on Google's trace where there is one."""
+    from dataclasses import replace
 
-    def run(effort: Effort) -> Outcome:
-        from dataclasses import replace
+    from dispatch.simulation.experiments.zoe_tables import zoe_options, zoe_plan
 
-        from dispatch.simulation.experiments import zoe_tables
-        from dispatch.simulation.experiments.zoe_runs import ZoeOptions
-        from service.cli.experiment_forms import zoe_outcome
-
-        own = ZoeOptions() if function == "zoe_preemption" else ZoeOptions(zoe_tables.BATCH)
-        workload = replace(own.workload, applications=1_000) if effort.small else own.workload
-        options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
-        return zoe_outcome(effort.whole(lambda: getattr(zoe_tables, function)(options)))
-
-    return run
+    root = Path(os.environ.get(TRACES, ""))
+    folder = root / "google2011"
+    trace = folder if os.environ.get(TRACES) and folder.is_dir() else None
+    own = zoe_options(name, trace)
+    workload = replace(own.workload, applications=1_000) if effort.small else own.workload
+    options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
+    with _reading(folder):
+        return _zoe_by_seed(effort, zoe_plan(name), options)
 
 
 def _zoe_cluster(effort: Effort) -> Outcome:
-    from dispatch.simulation.experiments.zoe_cluster import SEEDS, SERVERS, zoe_cluster
+    from dispatch.simulation.experiments.zoe_cluster import SEEDS, SERVERS, cluster_plan
     from dispatch.simulation.experiments.zoe_runs import ZoeOptions
-    from service.cli.experiment_forms import zoe_outcome
 
     options = ZoeOptions(SERVERS, effort.seeds_or(SEEDS))
-    return zoe_outcome(effort.whole(lambda: zoe_cluster(options)))
+    return _zoe_by_seed(effort, cluster_plan(), options)
+
+
+def _zoe_by_seed(effort: Effort, plan: Plan, options: ZoeOptions) -> Outcome:
+    from functools import partial
+
+    from dispatch.simulation.experiments.zoe_runs import run_seed, table_of
+    from service.cli.experiment_forms import zoe_outcome
+
+    runs = effort.parts([partial(run_seed, plan, options, seed) for seed in options.seeds])
+    return zoe_outcome(table_of(plan, options, runs))
 
 
 def _omega(effort: Effort) -> Outcome:
@@ -233,6 +241,10 @@ def _omega(effort: Effort) -> Outcome:
     return omega_outcome(effort.parts([partial(run_omega, run) for run in runs]))
 
 
+def _zoe_experiment(name: str, about: str) -> Experiment:
+    return Experiment(name, about, lambda effort: _zoe(effort, name))
+
+
 EXPERIMENTS: Final = {
     one.name: one
     for one in (
@@ -242,10 +254,11 @@ EXPERIMENTS: Final = {
         Experiment("lotes-rates", "rates that differ by machine (5.4.3)", _lotes_rates),
         Experiment("lotes-drift", "classes renewed, or of the first hours", _lotes_drift),
         Experiment("zoe-example", "Zoe's worked example, exact (figure 1)", _zoe_example),
-        Experiment("zoe-baseline", "flexible against rigid (4.2)", _zoe("zoe_baseline")),
-        Experiment("zoe-malleable", "flexible against malleable (table 1)", _zoe("zoe_malleable")),
-        Experiment("zoe-sizes", "definitions of size (4.4)", _zoe("zoe_sizes")),
-        Experiment("zoe-preemption", "with and without preemption (4.5)", _zoe("zoe_preemption")),
+        _zoe_experiment("zoe-baseline", "flexible against rigid (4.2)"),
+        _zoe_experiment("zoe-malleable", "flexible against malleable (table 1)"),
+        _zoe_experiment("zoe-sizes", "definitions of size (4.4)"),
+        _zoe_experiment("zoe-preemption", "with and without preemption (4.5)"),
+        _zoe_experiment("zoe-widths", "what the gains depend on"),
         Experiment("zoe-cluster", "the shape of the ten servers (6)", _zoe_cluster),
     )
 }

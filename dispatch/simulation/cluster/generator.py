@@ -3,9 +3,9 @@
 The papers give figures, not parameters. What they state is kept: 80 % batch and 20 % interactive;
 of the batch 80 % elastic; components of a few millicores to 6 cores and of a few MB to some tens
 of GB; run times of some tens of seconds to three weeks; a few core components, tens to thousands
-of elastic ones, hundreds for interactive; arrivals in bursts with pauses between them. Everything
-else is ours: lognormal bodies cut at those ends, and gaps scaled so that the offered load on the
-scarcest resource is what is asked for.
+of elastic ones, hundreds for interactive, cores of rigid ones to a thousand; arrivals in bursts
+with pauses between them. Everything else is ours: lognormal bodies cut at those ends, and gaps
+scaled so that the offered load on the scarcest resource is what is asked for.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class ZoeWorkload:
         The cluster; 100 machines of 32 cores and 128 GiB in the papers.
     widest
         Largest share of the cluster one application may ask for at most.
+    most_rigid
+        Most components of a rigid application, all of them core; figure 2 goes to a thousand.
     trace
         Folder of Google's 2011 trace to sample from, or None for the drawn distributions.
     """
@@ -61,6 +63,7 @@ class ZoeWorkload:
     cores: int = 32
     memory_gib: int = 128
     widest: float = 0.25
+    most_rigid: int = 1_000
     trace: Path | None = None
 
     @property
@@ -95,7 +98,7 @@ def zoe_workload(options: ZoeWorkload, random: np.random.Generator) -> list[Subm
         else _sample_trace(options, interactive, random)
     )
     # A rigid application does with core components what an elastic one does with both.
-    core = np.where(rigid, np.minimum(drawn.core + drawn.elastic, 64), drawn.core)
+    core = np.where(rigid, np.minimum(drawn.core + drawn.elastic, options.most_rigid), drawn.core)
     elastic = np.where(rigid, 0, drawn.elastic)
     cpu, memory = np.ceil(drawn.cpu * _CORES), np.ceil(drawn.memory * _MIB)
     room = options.widest * np.minimum(options.total["cpu"] / cpu, options.total["memory"] / memory)

@@ -12,13 +12,7 @@ import numpy as np
 from dispatch.claims import Claim, Part
 from dispatch.simulation.cluster.generator import BATCH_ELASTIC, BATCH_RIGID, ZoeWorkload
 from dispatch.simulation.cluster.workload import Submission
-from dispatch.simulation.experiments.zoe_runs import (
-    Plan,
-    Variant,
-    ZoeOptions,
-    ZoeTable,
-    run_experiment,
-)
+from dispatch.simulation.experiments.zoe_runs import Plan, Variant
 
 SERVERS = ZoeWorkload(applications=100, interactive=0.0, rigid=0.2, machines=10)
 SEEDS = tuple(range(1, 11))
@@ -26,7 +20,7 @@ MEDIAN_RUN_S, RUN_SPREAD = 180.0, 0.5
 _GIB = 1024
 
 
-def zoe_cluster(options: ZoeOptions | None = None) -> ZoeTable:
+def cluster_plan() -> Plan:
     """Flexible against rigid on the paper's ten servers (journal, section 6, figure 10)."""
     rigid, flexible = Variant("rigid", "fifo"), Variant("flexible", "fifo")
     ratios = {
@@ -40,8 +34,7 @@ def zoe_cluster(options: ZoeOptions | None = None) -> ZoeTable:
     claims = dict(zip(ratios, ("0.63", "0.78"), strict=True))
     ratios["memory allocation, flexible / rigid"] = (flexible, rigid, "memory allocation")
     claims["memory allocation, flexible / rigid"] = "1.2"
-    plan = Plan("zoe-cluster", (rigid, flexible), ratios, claims, draw=draw_templates)
-    return run_experiment(plan, options or ZoeOptions(SERVERS, SEEDS))
+    return Plan("zoe-cluster", (rigid, flexible), ratios, claims, draw=draw_templates)
 
 
 def draw_templates(workload: ZoeWorkload, random: np.random.Generator) -> list[Submission]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,12 +30,30 @@ class ZoeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One line of a table: a scheduler and an ordering."""
+    """One line of a table: a scheduler and an ordering, and what of the workload is its own."""
 
     scheduler: str
     ordering: str
     preemptive: bool = False
     by_priority: bool = False
+    widest: float | None = None
+    most_rigid: int | None = None
+
+    @property
+    def setting(self) -> str:
+        """What is its own of the workload, in words."""
+        if self.widest is None or self.most_rigid is None:
+            return ""
+        return f"widest {self.widest:g}, cores to {self.most_rigid:,}"
+
+    def workload(self, options: ZoeOptions) -> ZoeWorkload:
+        """Return the workload it is run on."""
+        common = options.workload
+        return replace(
+            common,
+            widest=common.widest if self.widest is None else self.widest,
+            most_rigid=common.most_rigid if self.most_rigid is None else self.most_rigid,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,7 @@ class ZoeTable:
                     "scheduler": row.variant.scheduler,
                     "ordering": row.variant.ordering,
                     "preemptive": row.variant.preemptive,
+                    "setting": row.variant.setting,
                     "figures": _figures_json(row.figures),
                 }
                 for row in self.rows
@@ -121,26 +140,37 @@ class Plan:
     draw: Draw = zoe_workload
 
 
+#: Figures of one seed, by variant.
+SeedFigures = dict[Variant, dict[str, float]]
+
+
 def run_experiment(plan: Plan, options: ZoeOptions) -> ZoeTable:
     """Run every variant on the same workload, seed by seed."""
-    found: dict[Variant, list[dict[str, float]]] = {one: [] for one in plan.variants}
-    for seed in options.seeds:
-        drawn = plan.draw(options.workload, np.random.default_rng(seed))
-        submissions = plan.choose(drawn)
-        for variant in plan.variants:
-            metrics = run_variant(submissions, variant, options)
-            found[variant].append(_flat(metrics))
-    rows = tuple(ZoeRow(one, _over_seeds(runs)) for one, runs in found.items())
+    return table_of(plan, options, [run_seed(plan, options, seed) for seed in options.seeds])
+
+
+def run_seed(plan: Plan, options: ZoeOptions, seed: int) -> SeedFigures:
+    """Run every variant once; those that share a workload meet the very same submissions."""
+    drawn: dict[ZoeWorkload, list[Submission]] = {}
+    found: SeedFigures = {}
+    for variant in plan.variants:
+        workload = variant.workload(options)
+        if workload not in drawn:
+            submissions = plan.draw(workload, np.random.default_rng(seed))
+            drawn[workload] = plan.choose(submissions)
+        found[variant] = _flat(run_variant(drawn[workload], variant, options))
+    return found
+
+
+def table_of(plan: Plan, options: ZoeOptions, runs: Sequence[SeedFigures]) -> ZoeTable:
+    """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
+    rows = tuple(ZoeRow(one, _over_seeds([run[one] for run in runs])) for one in plan.variants)
     ratios = {
-        name: _figure(
-            [
-                _ratio(above[key], below[key])
-                for above, below in zip(found[top], found[base], strict=True)
-            ]
-        )
+        name: _figure([_ratio(run[top][key], run[base][key]) for run in runs])
         for name, (top, base, key) in plan.ratios.items()
     }
-    return ZoeTable(plan.name, _params(options), rows, ratios, plan.claims)
+    done = replace(options, seeds=options.seeds[: len(runs)])
+    return ZoeTable(plan.name, _params(done), rows, ratios, plan.claims)
 
 
 def run_variant(
@@ -152,7 +182,7 @@ def run_variant(
         preemptive=variant.preemptive,
         by_priority=True if variant.by_priority else None,
     )
-    total = options.workload.total
+    total = variant.workload(options).total
     scheduler = scheduler_named(variant.scheduler, total, ordering)
     return measure_run(simulate_cluster(submissions, scheduler, options.model), total)
 
@@ -164,6 +194,7 @@ def _flat(metrics: RunMetrics) -> dict[str, float]:
             ("turnaround", group.turnaround),
             ("queuing", group.queuing),
             ("slowdown", group.slowdown),
+            ("alone", group.alone),
         ):
             unit = "" if name == "slowdown" else "_s"
             flat[f"{label} {name} mean{unit}"] = spread.mean
@@ -208,6 +239,7 @@ def _params(options: ZoeOptions) -> dict[str, object]:
         "load": workload.load,
         "interactive": workload.interactive,
         "widest": workload.widest,
+        "most_rigid": workload.most_rigid,
         "source": "drawn" if workload.trace is None else "google-2011",
         "work_model": options.model.value,
         "seeds": list(options.seeds),

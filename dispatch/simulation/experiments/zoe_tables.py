@@ -1,71 +1,88 @@
-"""Zoe's experiments: section 4 of the journal, section 10 of D5.2, and the shape of section 6."""
+"""Zoe's experiments: section 4 of the journal, section 10 of D5.2, and why ratios come out so."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
 from dispatch.simulation.cluster.generator import ZoeWorkload, without_interactive
-from dispatch.simulation.experiments.zoe_runs import (
-    Plan,
-    Variant,
-    ZoeOptions,
-    ZoeTable,
-    run_experiment,
-)
+from dispatch.simulation.experiments.zoe_runs import Plan, Ratios, Variant, ZoeOptions
 
 #: Without interactive applications the load is the batch's own; the papers' lines grow to days, so
 #: theirs was at what the cluster can do.
 BATCH = ZoeWorkload(interactive=0.0, load=1.0)
 
+#: Shares of the cluster that `zoe-widths` allows one application.
+WIDTHS = (0.1, 0.25, 0.5)
+#: Most components of a rigid application there: without, and with, those of figure 2's tail.
+RIGID = (64, 1_000)
+
 _MEDIAN, _MEAN = "all turnaround median_s", "all turnaround mean_s"
 
+#: Orders of the comparisons. What the published simulator calls SJF keeps those in service in order
+#: of size and lets an arrival take elastic components (its PSJF, D5.2's table 10.4a): the last.
+_ORDERS = (("fifo", False), ("sjf", False), ("sjf", True))
 
-def zoe_baseline(options: ZoeOptions | None = None) -> ZoeTable:
+
+def zoe_plan(name: str) -> Plan:
+    """Return what an experiment runs and compares; KeyError for a name that is none."""
+    return _PLANS[name]()
+
+
+def zoe_options(name: str, trace: Path | None = None) -> ZoeOptions:
+    """Return the size of an experiment (the papers' but for `zoe-widths`), drawn or sampled."""
+    workload = ZoeWorkload() if name == "zoe-preemption" else BATCH
+    if name == "zoe-widths":
+        workload = replace(workload, applications=16_000)
+    return ZoeOptions(replace(workload, trace=trace))
+
+
+def _word(order: str, preemptive: bool) -> str:
+    return f"{order}, preemptive" if preemptive else order
+
+
+def _baseline() -> Plan:
     """Flexible against rigid, batch alone, FIFO and SJF (journal, 4.2, figures 3 to 5)."""
-    orders = ("fifo", "sjf")
-    variants = [Variant(name, order) for order in orders for name in ("rigid", "flexible")]
-    ratios = {
-        f"{order} median turnaround, rigid / flexible": (
-            Variant("rigid", order),
-            Variant("flexible", order),
-            _MEDIAN,
-        )
-        for order in orders
-    }
-    ratios |= {
-        f"{order} cpu allocation, flexible / rigid": (
-            Variant("flexible", order),
-            Variant("rigid", order),
+    variants, ratios = [], {}
+    for order, preemptive in _ORDERS:
+        rigid = Variant("rigid", order, preemptive)
+        flexible = Variant("flexible", order, preemptive)
+        variants += [rigid, flexible]
+        word = _word(order, preemptive)
+        ratios[f"{word}: median turnaround, rigid / flexible"] = (rigid, flexible, _MEDIAN)
+        ratios[f"{word}: mean turnaround, rigid / flexible"] = (rigid, flexible, _MEAN)
+        ratios[f"{word}: cpu allocation, flexible / rigid"] = (
+            flexible,
+            rigid,
             "cpu allocation",
         )
-        for order in orders
+    claims = {
+        name: "about 2" if "median" in name else "above 1.2" if "cpu" in name else "not stated"
+        for name in ratios
     }
-    claims = {name: "about 2" if "turnaround" in name else "above 1.2" for name in ratios}
-    plan = Plan("zoe-baseline", variants, ratios, claims, without_interactive)
-    return run_experiment(plan, options or ZoeOptions(BATCH))
+    return Plan("zoe-baseline", variants, ratios, claims, without_interactive)
 
 
-def zoe_malleable(options: ZoeOptions | None = None) -> ZoeTable:
+def _malleable() -> Plan:
     """Flexible against malleable, batch alone, FIFO and SJF (journal, table 1).
 
     `flexible-grow` is what the published simulator ran.
     """
-    names = ("malleable", "flexible", "flexible-grow")
-    orders = ("fifo", "sjf")
-    variants = [Variant(name, order) for order in orders for name in names]
-    ratios = {
-        f"{order} mean turnaround, {name} / malleable": (
-            Variant(name, order),
-            Variant("malleable", order),
-            _MEAN,
-        )
-        for order in orders
-        for name in names[1:]
-    }
-    claims = {name: "0.90" if name.startswith("fifo") else "0.84" for name in ratios}
-    plan = Plan("zoe-malleable", variants, ratios, claims, without_interactive)
-    return run_experiment(plan, options or ZoeOptions(BATCH))
+    variants, ratios, claims = [], {}, {}
+    for order, preemptive in _ORDERS:
+        base = Variant("malleable", order, preemptive)
+        variants.append(base)
+        for name in ("flexible", "flexible-grow"):
+            other = Variant(name, order, preemptive)
+            variants.append(other)
+            key = f"{_word(order, preemptive)}: mean turnaround, {name} / malleable"
+            ratios[key] = (other, base, _MEAN)
+            claims[key] = "0.90" if order == "fifo" else "0.84"
+    return Plan("zoe-malleable", variants, ratios, claims, without_interactive)
 
 
-def zoe_sizes(options: ZoeOptions | None = None) -> ZoeTable:
+def _sizes() -> Plan:
     """Definitions of size, flexible and rigid, batch alone (journal, 4.4; D5.2, table 10.3b)."""
     orders = (
         "sjf",
@@ -82,10 +99,11 @@ def zoe_sizes(options: ZoeOptions | None = None) -> ZoeTable:
         "hrrn-2d-printed",
         "hrrn-3d-printed",
     )
-    variants = [Variant(name, order) for order in orders for name in ("flexible", "rigid")]
-    ratios = {
+    names = ("flexible", "rigid")
+    variants = [Variant(name, order) for order in orders for name in names]
+    ratios: Ratios = {
         f"{name} mean turnaround, {size} / sjf": (Variant(name, size), Variant(name, "sjf"), _MEAN)
-        for name in ("flexible", "rigid")
+        for name in names
         for size in ("sjf-2d", "sjf-3d")
     }
     ratios |= {
@@ -99,43 +117,60 @@ def zoe_sizes(options: ZoeOptions | None = None) -> ZoeTable:
     claims = dict.fromkeys(ratios, "not stated")
     claims["flexible mean turnaround, sjf-2d / sjf"] = "below 1"
     claims["flexible mean turnaround, sjf-3d / sjf"] = "below that of sjf-2d"
-    plan = Plan("zoe-sizes", variants, ratios, claims, without_interactive)
-    return run_experiment(plan, options or ZoeOptions(BATCH))
+    return Plan("zoe-sizes", variants, ratios, claims, without_interactive)
 
 
-def zoe_preemption(options: ZoeOptions | None = None) -> ZoeTable:
+def _preemption() -> Plan:
     """With and without preemption, interactive applications included (journal, 4.5, figure 9).
 
     Without preemption the line is ordered by size alone; with it, interactive applications have
     priority and may take elastic components.
     """
-    orders = ("srpt", "fifo")
-    variants = [
-        variant
-        for order in orders
-        for variant in (
-            Variant("flexible", order),
-            Variant("flexible", order, preemptive=True, by_priority=True),
-        )
-    ]
-    ratios = {}
-    for order in orders:
-        plain, preemptive = (one for one in variants if one.ordering == order)
-        ratios[f"{order} Int queuing p95, without / with"] = (
-            plain,
-            preemptive,
-            "Int queuing p95_s",
-        )
-        ratios[f"{order} Int queuing mean, without / with"] = (
-            plain,
-            preemptive,
-            "Int queuing mean_s",
-        )
-        ratios[f"{order} B-E turnaround median, with / without"] = (
-            preemptive,
-            plain,
-            "B-E turnaround median_s",
-        )
-    claims = {name: "about 100" if "Int" in name else "stable" for name in ratios}
-    plan = Plan("zoe-preemption", variants, ratios, claims)
-    return run_experiment(plan, options or ZoeOptions())
+    variants, ratios, claims = [], {}, {}
+    for order in ("srpt", "fifo"):
+        plain = Variant("flexible", order)
+        with_it = Variant("flexible", order, preemptive=True, by_priority=True)
+        variants += [plain, with_it]
+        for figure in ("p95", "mean", "median"):
+            key = f"{order}: Int queuing {figure}, without / with"
+            ratios[key] = (plain, with_it, f"Int queuing {figure}_s")
+            claims[key] = "about 100"
+        key = f"{order}: B-E turnaround median, with / without"
+        ratios[key] = (with_it, plain, "B-E turnaround median_s")
+        claims[key] = "stable"
+    return Plan("zoe-preemption", variants, ratios, claims)
+
+
+def _widths() -> Plan:
+    """What the gains depend on: how wide applications are, and how many cores rigid ones have.
+
+    FIFO, batch alone. A rigid scheduler empties the cluster for a wide head of the line, and a
+    malleable one for a head with many cores; nothing else sets them apart from the flexible one.
+    """
+    variants: list[Variant] = []
+    ratios: Ratios = {}
+    for rigid in RIGID:
+        for widest in WIDTHS:
+            ones = {
+                name: Variant(name, "fifo", widest=widest, most_rigid=rigid)
+                for name in ("rigid", "malleable", "flexible")
+            }
+            variants += ones.values()
+            setting = ones["rigid"].setting
+            for name in ("rigid", "malleable"):
+                key = f"{setting}: mean turnaround, {name} / flexible"
+                ratios[key] = (ones[name], ones["flexible"], _MEAN)
+            key = f"{setting}: median turnaround, rigid / flexible"
+            ratios[key] = (ones["rigid"], ones["flexible"], _MEDIAN)
+            key = f"{setting}: cpu allocation, flexible / rigid"
+            ratios[key] = (ones["flexible"], ones["rigid"], "cpu allocation")
+    return Plan("zoe-widths", variants, ratios, dict.fromkeys(ratios, ""), without_interactive)
+
+
+_PLANS: dict[str, Callable[[], Plan]] = {
+    "zoe-baseline": _baseline,
+    "zoe-malleable": _malleable,
+    "zoe-sizes": _sizes,
+    "zoe-preemption": _preemption,
+    "zoe-widths": _widths,
+}

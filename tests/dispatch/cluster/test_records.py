@@ -14,9 +14,14 @@ from dispatch.claims import Claim, Part
 from dispatch.simulation.cluster.generator import ZoeWorkload
 from dispatch.simulation.cluster.simulator import Run, simulate_cluster
 from dispatch.simulation.cluster.workload import Submission
-from dispatch.simulation.experiments.zoe_cluster import SERVERS, zoe_cluster
-from dispatch.simulation.experiments.zoe_runs import ZoeOptions
-from dispatch.simulation.experiments.zoe_tables import zoe_baseline, zoe_preemption
+from dispatch.simulation.experiments.zoe_cluster import SERVERS, cluster_plan
+from dispatch.simulation.experiments.zoe_runs import (
+    ZoeOptions,
+    run_experiment,
+    run_seed,
+    table_of,
+)
+from dispatch.simulation.experiments.zoe_tables import zoe_plan
 from dispatch.simulation.metrics import Spread, measure_run
 from dispatch.simulation.records import COLUMNS, records_of, write_jobs
 
@@ -66,10 +71,31 @@ def test_experiments_give_rows_over_seeds_and_plain_json() -> None:
     """Small runs: every variant has its row, every ratio its claim, and JSON holds it all."""
     workload = ZoeWorkload(applications=400, load=1.2)
     options = ZoeOptions(workload, (1, 2))
-    for table in (zoe_baseline(options), zoe_preemption(options)):
-        assert len(table.rows) == 4
+    for name, rows in (("zoe-baseline", 6), ("zoe-preemption", 4)):
+        table = run_experiment(zoe_plan(name), options)
+        assert len(table.rows) == rows
         assert table.ratios.keys() == table.claims.keys()
         text = json.loads(json.dumps(table.to_json()))
         assert text["params"]["seeds"] == [1, 2]
-    cluster = zoe_cluster(ZoeOptions(SERVERS, (1, 2)))
+    cluster = run_experiment(cluster_plan(), ZoeOptions(SERVERS, (1, 2)))
     assert cluster.row("flexible", "fifo").figures["all rejected"].mean == 0
+
+
+def test_what_sets_schedulers_apart_is_how_wide_applications_are() -> None:
+    """zoe-widths: with narrow applications rigid is near flexible; with wide ones it falls back."""
+    options = ZoeOptions(ZoeWorkload(applications=1_000, interactive=0.0, load=2.0), (1,))
+    table = run_experiment(zoe_plan("zoe-widths"), options)
+    for name in ("rigid", "malleable"):
+        key = f"widest {{}}, cores to 1,000: mean turnaround, {name} / flexible"
+        narrow, wide = (table.ratios[key.format(widest)].mean for widest in (0.1, 0.5))
+        assert 1.0 < narrow < 1.05 < wide
+    assert {row.variant.setting for row in table.rows} >= {"widest 0.1, cores to 1,000"}
+
+
+def test_seeds_that_were_not_run_are_not_told() -> None:
+    """A run that is stopped after one of three seeds says that it holds one."""
+    options = ZoeOptions(ZoeWorkload(applications=50), (1, 2, 3))
+    plan = zoe_plan("zoe-preemption")
+    table = table_of(plan, options, [run_seed(plan, options, 1)])
+    assert table.to_json()["params"]["seeds"] == [1]
+    assert all(figure.deviation == 0 for figure in table.ratios.values())
