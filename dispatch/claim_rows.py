@@ -75,6 +75,22 @@ class ClaimRows:
         self._names[row] = None
         self._free.append(row)
 
+    def resize(self, name: str, wanted: Sequence[int]) -> None:
+        """Change the counts of a claim's elastic parts; grants beyond them go at the next pass."""
+        row, rows, pool = self._row_by_name[name], self.rows, self.pool
+        for index, count in enumerate(wanted):
+            more = count - rows.part_count[row, index]
+            rows.part_count[row, index] = count
+            rows.want[row] += more * rows.part[row, index]
+            rows.all_count[row] += more
+            rows.all_area[row] += more * rows.part_area[row, index]
+            if rows.started[row]:
+                pool.wanted[:] += more * rows.part[row, index]
+            over = max(rows.granted[row, index] - count, 0)
+            if over:
+                rows.granted[row, index] -= over
+                pool.given[:] -= over * rows.part[row, index]
+
     def row_of(self, name: str) -> int:
         """Row of a claim; KeyError where there is none."""
         return self._row_by_name[name]

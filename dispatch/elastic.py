@@ -8,7 +8,7 @@ never taken back here. Every event returns what it changed, and only that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dispatch.claim_rows import ClaimRows
 from dispatch.claims import Allocation, Claim, Grant
@@ -89,6 +89,19 @@ class ElasticScheduler:
         row = claims.row_of(name)
         changed = self._kernels.depart(claims.pool, claims.rows, self._rules, row, float(now_s))
         claims.remove(name)
+        return claims.grants(changed)
+
+    def resize(self, name: str, wanted: Sequence[int], now_s: float) -> tuple[Grant, ...]:
+        """Change how many of each of its elastic parts an execution asks for.
+
+        Raises
+        ------
+        KeyError
+            If it is not there.
+        """
+        claims = self._claims
+        claims.resize(name, wanted)
+        changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
         return claims.grants(changed)
 
     def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:

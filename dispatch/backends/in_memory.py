@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Sequence
 
 from dispatch.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
@@ -36,6 +37,8 @@ class InMemoryBackend:
         self._refuse = refuse
         self._rows: dict[Key, AssignmentRow] = {}
         self._coming: list[tuple[int, int, BackendEvent]] = []
+        self._starts: dict[Key, int] = {}
+        self._overtaken: set[int] = set()
         self._sequence = 0
 
     def state(self) -> VirtualAssignment:
@@ -55,14 +58,22 @@ class InMemoryBackend:
                 row = AssignmentRow(*_key(delta), delta.machine, at_ms, covered=False)
                 self._rows[row.key] = row
                 after = 0 if self._delay is None else self._delay(delta)
+                self._starts[row.key] = self._sequence
                 self._tell(EventKind.STARTED, at_ms + after, row)
         return tuple(found)
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
         """See `Backend.events`; a start that was overtaken by a stop is not told."""
-        due = sorted(one for one in self._coming if one[0] <= until_ms)
-        self._coming = [one for one in self._coming if one[0] > until_ms]
-        return tuple(event for _, _, event in due)
+        found: list[BackendEvent] = []
+        while self._coming and self._coming[0][0] <= until_ms:
+            _, sequence, event = heapq.heappop(self._coming)
+            if sequence in self._overtaken:
+                self._overtaken.discard(sequence)
+                continue
+            if event.kind is EventKind.STARTED:
+                self._starts.pop((event.execution, event.component, event.index), None)
+            found.append(event)
+        return tuple(found)
 
     def end(self, key: Key, at_ms: int, *, failed: bool = False) -> None:
         """End a component by itself; KeyError where it is not."""
@@ -96,18 +107,16 @@ class InMemoryBackend:
 
     def _leave(self, row: AssignmentRow, kind: EventKind, at_ms: int, detail: str) -> None:
         del self._rows[row.key]
-        self._coming = [
-            one
-            for one in self._coming
-            if one[0] <= at_ms or (one[2].execution, one[2].component, one[2].index) != row.key
-        ]
+        start = self._starts.pop(row.key, None)
+        if start is not None:
+            self._overtaken.add(start)
         self._tell(kind, at_ms, row, detail)
 
     def _tell(self, kind: EventKind, at_ms: int, row: AssignmentRow, detail: str = "") -> None:
         self._push(BackendEvent(kind, at_ms, row.machine, *row.key, detail))
 
     def _push(self, event: BackendEvent) -> None:
-        self._coming.append((event.at_ms, self._sequence, event))
+        heapq.heappush(self._coming, (event.at_ms, self._sequence, event))
         self._sequence += 1
 
 

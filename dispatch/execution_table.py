@@ -1,0 +1,406 @@
+"""ExecutionTable: every execution, where its components are, and what has become of it.
+
+The one mutable owner of executions. The dispatcher puts components on machines and takes them
+off; a backend's events and the users' commands change the rest. Whoever is affected is listed
+until the next cycle has looked at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dispatch.application import Application, Component
+from dispatch.assignment import AssignmentRow, Key, VirtualAssignment
+from dispatch.backends.interface import BackendEvent, EventKind
+from dispatch.executions import (
+    FINAL_EXECUTION_STATES,
+    ExecutionEvent,
+    ExecutionState,
+    after_component_failure,
+    next_execution_state,
+)
+from dispatch.machines import MachinePool, Vector
+from dispatch.predecessors import is_below
+
+#: First pause before a component that could not be started, or failed, is started again, and
+#: the longest; it doubles in between.
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 60_000
+
+
+@dataclass(slots=True)
+class Piece:
+    """One component on a machine; `up` once it has started."""
+
+    index: int
+    machine: str
+    since_ms: int
+    up: bool = False
+
+
+@dataclass(slots=True)
+class Part:
+    """The components of one kind of one execution.
+
+    Attributes
+    ----------
+    component, amounts
+        What was asked for, and for one of them the amounts in the pool's order.
+    wanted
+        How many are still to run: elastic ones that ended by themselves do not come back.
+    held
+        Those on machines, first started first.
+    covered, granted
+        How many the entitlement covers, and how many more may run (the dispatcher's).
+    """
+
+    component: Component
+    amounts: Vector
+    wanted: int
+    held: list[Piece] = field(default_factory=list)
+    covered: int = 0
+    granted: int = 0
+    failures: int = 0
+    paused_until_ms: int = 0
+
+    def free_index(self) -> int:
+        """Return the lowest number that none of them has."""
+        used = {piece.index for piece in self.held}
+        return next(index for index in range(len(used) + 1) if index not in used)
+
+
+@dataclass(slots=True, eq=False)
+class Execution:
+    """One run of an application.
+
+    Attributes
+    ----------
+    id, application, tenant, submitted_ms
+        As submitted; a requeued execution keeps its submission.
+    number
+        Place in the order in which the table met them.
+    after
+        Paths of the reservation's atoms that go before its own, see `dispatch.predecessors`.
+    parts
+        One a component, in file order.
+    core
+        What its cores take together.
+    must_leave
+        Whether all that it holds is to be stopped: it is over, or begins anew.
+    started_ms
+        Since when its cores have machines; None while it waits.
+    reason
+        Why it is in a final state, or what it waits for.
+    """
+
+    id: str
+    application: Application
+    tenant: str
+    submitted_ms: int
+    number: int
+    after: tuple[str, ...]
+    parts: tuple[Part, ...]
+    core: Vector
+    state: ExecutionState = ExecutionState.QUEUED
+    must_leave: bool = False
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    reason: str = ""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """By submission, the first known first."""
+        return self.submitted_ms, self.number
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will run of it any more."""
+        return self.state in FINAL_EXECUTION_STATES or self.state is ExecutionState.ENDING
+
+    @property
+    def holds(self) -> bool:
+        """Whether any component has a machine."""
+        return any(part.held for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Executions that changed, and components that left or came without the dispatcher's doing."""
+
+    executions: list[Execution]
+    left: list[tuple[Execution, Part, Piece]]
+    came: list[tuple[Execution, Part, Piece]]
+
+
+class ExecutionTable:
+    """Owns executions; `pool` says in which order amounts are listed."""
+
+    def __init__(self, pool: MachinePool) -> None:
+        self.pool = pool
+        self._executions: dict[str, Execution] = {}
+        self._of_reservation: dict[str, list[Execution]] = {}
+        self._on: dict[str, dict[Key, tuple[Execution, Part, Piece]]] = {}
+        self._changed: dict[str, Execution] = {}
+        self._left: list[tuple[Execution, Part, Piece]] = []
+        self._came: list[tuple[Execution, Part, Piece]] = []
+        self._atoms: dict[str, dict[str, int]] = {}
+        self._met = 0
+
+    def submit(
+        self,
+        id_: str,
+        application: Application,
+        submitted_ms: int,
+        *,
+        tenant: str = "",
+        after: tuple[str, ...] = (),
+    ) -> Execution:
+        """Take a new execution in; one that can never run here is rejected, with its reason.
+
+        Raises
+        ------
+        ValueError
+            If the id is taken.
+        """
+        if id_ in self._executions:
+            raise ValueError(f"there is an execution {id_!r} already")
+        parts = tuple(
+            Part(one, self.pool.vector(one.resources), one.count) for one in application.components
+        )
+        core = total_of(parts, len(self.pool.resources))
+        execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts, core)
+        self._met += 1
+        self._executions[id_] = execution
+        execution.reason = self._why_never(execution) or ""
+        if execution.reason:
+            execution.state = ExecutionState.REJECTED
+            execution.ended_ms = submitted_ms
+            return execution
+        if application.reservation is not None:
+            fellows = self._of_reservation.setdefault(application.reservation, [])
+            fellows.append(execution)
+            fellows.sort(key=lambda one: one.order)
+            self._count_atom(execution, 1)
+        self._changed[id_] = execution
+        return execution
+
+    def _why_never(self, execution: Execution) -> str | None:
+        for part in execution.parts:
+            why = self.pool.why_never(part.component)
+            if why is not None and part.component.core:
+                return why
+        whole = self.pool.vector(self.pool.cluster.nominal)
+        for kind, asked, there in zip(self.pool.resources, execution.core, whole, strict=True):
+            if asked > there:
+                return f"its cores ask for more {kind} than all machines have"
+        return None
+
+    def get(self, id_: str) -> Execution | None:
+        """Return an execution, or None."""
+        return self._executions.get(id_)
+
+    def __iter__(self) -> Iterator[Execution]:
+        return iter(self._executions.values())
+
+    def __len__(self) -> int:
+        return len(self._executions)
+
+    def of_reservation(self, reservation: str) -> list[Execution]:
+        """Return the executions that name a reservation and are not over, by submission."""
+        return self._of_reservation.get(reservation, [])
+
+    def have_ended(self, execution: Execution) -> bool:
+        """Return whether the work of all atoms before its own was submitted and has ended."""
+        alive = self._atoms.get(execution.application.reservation or "", {})
+        for prefix in execution.after:
+            counts = [count for atom, count in alive.items() if is_below(atom, prefix)]
+            if not counts or any(counts):
+                return False
+        return True
+
+    def _count_atom(self, execution: Execution, sign: int) -> None:
+        application = execution.application
+        if application.reservation is not None and application.atom is not None:
+            alive = self._atoms.setdefault(application.reservation, {})
+            alive[application.atom] = alive.get(application.atom, 0) + sign
+
+    def finish(self, id_: str, at_ms: int, reason: str = "") -> None:
+        """End an execution whose work is done.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this id.
+        TransitionError
+            If it does not run.
+        """
+        self._move(self._executions[id_], ExecutionEvent.FINISH, at_ms, reason)
+
+    def kill(self, id_: str, at_ms: int, reason: str = "killed") -> None:
+        """End an execution because its owner says so.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this id.
+        TransitionError
+            If it is over.
+        """
+        execution = self._executions[id_]
+        self._move(execution, ExecutionEvent.KILL, at_ms, reason)
+        self.stopped(execution, at_ms)
+
+    def forget(self, id_: str) -> None:
+        """Drop an execution that is over.
+
+        Raises
+        ------
+        ValueError
+            If it is not over, or still holds machines.
+        """
+        execution = self._executions[id_]
+        if execution.state not in FINAL_EXECUTION_STATES or execution.holds:
+            raise ValueError(f"{id_!r} is {execution.state}; only what is over can be forgotten")
+        del self._executions[id_]
+        self._changed.pop(id_, None)
+
+    def take(self, event: BackendEvent) -> None:
+        """Take in what a backend tells; what is about nothing here is left alone."""
+        if event.kind is EventKind.MACHINE_LOST:
+            self.pool.lose(event.machine)
+        elif event.kind is EventKind.MACHINE_BACK:
+            self.pool.bring_back(event.machine)
+        elif event.kind is not EventKind.STOPPED:
+            found = self._on.get(event.machine, {}).get(
+                (event.execution, event.component, event.index)
+            )
+            if found is not None:
+                self._take_component(event, *found)
+
+    def _take_component(
+        self, event: BackendEvent, execution: Execution, part: Part, piece: Piece
+    ) -> None:
+        if event.kind is EventKind.STARTED:
+            piece.up = True
+            part.failures = 0
+            cores = [p for one in execution.parts if one.component.core for p in one.held]
+            if execution.state is ExecutionState.STARTING and all(p.up for p in cores):
+                self._move(execution, ExecutionEvent.CORES_UP, event.at_ms, "")
+            return
+        self.lost(execution, part, piece)
+        if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            self.pause(part, event.at_ms)
+            return
+        core = part.component.core
+        if event.kind is EventKind.EXITED:
+            if core:
+                self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
+            else:
+                part.wanted -= 1
+            return
+        if not self.pool.is_up(piece.machine):
+            if core:  # nobody's fault: it waits with its first submission, whatever `restart` says
+                self.requeue(execution, event.at_ms, f"{piece.machine} was lost")
+            return
+        self.pause(part, event.at_ms)
+        happens = after_component_failure(core=core, restart=execution.application.restart)
+        if happens is not None:
+            reason = event.detail or f"core component {part.component.name!r} failed"
+            self._move(execution, happens, event.at_ms, reason)
+
+    def pause(self, part: Part, at_ms: int) -> None:
+        """Leave a component alone for a while after it could not run."""
+        pause_ms = min(FIRST_PAUSE_MS << min(part.failures, 16), LONGEST_PAUSE_MS)
+        part.failures += 1
+        part.paused_until_ms = at_ms + pause_ms
+
+    def requeue(self, execution: Execution, at_ms: int, reason: str) -> None:
+        """Send an execution that held its cores back into the line."""
+        if execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            self._move(execution, ExecutionEvent.REQUEUE, at_ms, reason)
+
+    def admitted(self, execution: Execution, at_ms: int) -> None:
+        """Note that all its cores have machines."""
+        execution.started_ms = at_ms
+        self._move(execution, ExecutionEvent.ADMIT, at_ms, "")
+
+    def stopped(self, execution: Execution, at_ms: int) -> None:
+        """Note that nothing of an execution that was killed runs any more."""
+        if execution.state is ExecutionState.ENDING and not execution.holds:
+            self._move(execution, ExecutionEvent.STOPPED, at_ms, execution.reason)
+
+    def _move(self, execution: Execution, event: ExecutionEvent, at_ms: int, reason: str) -> None:
+        execution.state = next_execution_state(execution.state, event)
+        execution.reason = reason
+        if execution.state is ExecutionState.QUEUED:
+            execution.started_ms = None
+            execution.must_leave = True
+        if execution.is_over and execution.ended_ms is None:
+            execution.must_leave = True
+            execution.ended_ms = at_ms
+            self._count_atom(execution, -1)
+            fellows = self._of_reservation.get(execution.application.reservation or "", [])
+            if execution in fellows:
+                fellows.remove(execution)
+        self._changed[execution.id] = execution
+
+    def put_on(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Put a component on a machine."""
+        part.held.append(piece)
+        key = (execution.id, part.component.name, piece.index)
+        self._on.setdefault(piece.machine, {})[key] = (execution, part, piece)
+
+    def take_off(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Take a component off its machine."""
+        part.held.remove(piece)
+        del self._on[piece.machine][execution.id, part.component.name, piece.index]
+
+    def lost(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Take a component off its machine that has left it without the dispatcher's doing."""
+        self.take_off(execution, part, piece)
+        self._left.append((execution, part, piece))
+        self._changed[execution.id] = execution
+
+    def found(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Put a component on its machine that a backend has there without the table's knowing."""
+        self.put_on(execution, part, piece)
+        if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            execution.must_leave = True
+        self._came.append((execution, part, piece))
+        self._changed[execution.id] = execution
+
+    def on_machine(self, machine: str) -> Iterable[tuple[Execution, Part, Piece]]:
+        """Return what is on a machine."""
+        return self._on.get(machine, {}).values()
+
+    def take_changes(self) -> Changes:
+        """Return what changed without the dispatcher's doing since the last call."""
+        changes = Changes(list(self._changed.values()), self._left, self._came)
+        self._changed, self._left, self._came = {}, [], []
+        return changes
+
+    def assignment(self) -> VirtualAssignment:
+        """Return what is where now, frozen; the first to have started lose cover first."""
+        return VirtualAssignment.of(
+            AssignmentRow(
+                execution.id,
+                part.component.name,
+                piece.index,
+                piece.machine,
+                piece.since_ms,
+                covered=place >= len(part.held) - part.covered,
+            )
+            for execution in self._executions.values()
+            for part in execution.parts
+            for place, piece in enumerate(part.held)
+        )
+
+
+def total_of(parts: Iterable[Part], kinds: int) -> Vector:
+    """Return what all core components of `parts` take together."""
+    whole = [0] * kinds
+    for part in parts:
+        if part.component.core:
+            for kind, amount in enumerate(part.amounts):
+                whole[kind] += amount * part.component.count
+    return tuple(whole)

@@ -1,0 +1,182 @@
+"""PlanFollower: the Plan at an instant, as the dispatcher reads it (Rayon, section 5.2).
+
+What it says is a function of the Plan, the instant and the dispatch table alone; what it keeps
+between calls only saves work, so that a tick that was missed or a restart does no harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.directive import AtomShare, Directive, Entitlement, Standings
+from lp.lotes.dispatch_table import DispatchTable
+from planner.plan import Plan
+from planner.records import Holding
+from rdl.resources import Resources
+
+#: How long before an entitlement grows stops begin (dispatch.md, step 5).
+STOP_GRACE_MS = 5_000
+
+
+class TableSource(Protocol):
+    """Where the dispatch table comes from."""
+
+    def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
+        """Return the table for an instant and its version, 0 where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """The rows of one reservation, one entry a row, and how to know that they are still its own."""
+
+    key: tuple[int, int, int]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    bundles: NDArray[np.int64]
+    atom: NDArray[np.int64]
+    atoms: tuple[tuple[str, Resources, str | None], ...]
+
+
+class PlanFollower:
+    """Says at every tick, and at once after a commit, who is entitled to what.
+
+    Parameters
+    ----------
+    plan
+        The Plan that is followed; it is only read.
+    tables
+        Where the dispatch table comes from; none without.
+    stop_grace_ms
+        How far ahead `Directive.soon` looks.
+    """
+
+    def __init__(
+        self, plan: Plan, tables: TableSource | None = None, stop_grace_ms: int = STOP_GRACE_MS
+    ) -> None:
+        self.plan = plan
+        self._tables = tables
+        self._grace_ms = stop_grace_ms
+        self._followed: dict[int, _Followed] = {}
+        self._present: dict[int, tuple[int, int, Entitlement | None]] = {}
+        self._version = -1
+        self._at_step: dict[int, tuple[Entitlement, ...]] = {}
+        self._finish = np.zeros(0, dtype=np.int32)
+
+    def follow(self, now_ms: int) -> Directive:
+        """Return what the Plan says about `now_ms`, in ms from the origin."""
+        plan, step_ms = self.plan, self.plan.grid.step_ms
+        if plan.version != self._version:
+            self._version, self._at_step = plan.version, {}
+            self._finish = plan.table.meta["finish"].copy()
+            self._finish.flags.writeable = False
+        step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
+        here, soon = self._entitled(step), self._entitled(soon_step)
+        self._at_step = {step: here, soon_step: soon}
+        active = frozenset(one.reservation for one in here)
+        table, table_version = (None, 0)
+        if self._tables is not None:
+            table, table_version = self._tables.table_at(plan, now_ms)
+        return Directive(
+            plan_version=plan.version,
+            at_ms=now_ms,
+            entitlements=here,
+            soon=soon,
+            standings=Standings(plan.table.number_of, self._finish, step, active),
+            away=self._away(now_ms),
+            away_soon=self._away(now_ms + self._grace_ms),
+            dispatch_table=table,
+            table_version=table_version,
+        )
+
+    def _away(self, at_ms: int) -> frozenset[str]:
+        return frozenset(
+            f"{outage.machines}-{index}"
+            for outage in self.plan.cluster.outages
+            if outage.start_ms <= at_ms < outage.end_ms
+            for index in outage.indices
+        )
+
+    def _entitled(self, step: int) -> tuple[Entitlement, ...]:
+        """Return who is entitled at a step, in order of acceptance."""
+        known = self._at_step.get(step)
+        if known is not None:
+            return known
+        meta = self.plan.table.meta
+        held = np.flatnonzero((meta["begin"] <= step) & (step < meta["finish"]))
+        found = tuple(
+            one for number in held.tolist() if (one := self._entitlement(number, step)) is not None
+        )
+        if len(self._followed) > 2 * len(held) + 64:
+            present = set(held.tolist())
+            self._followed = {n: one for n, one in self._followed.items() if n in present}
+            self._present = {n: one for n, one in self._present.items() if n in present}
+        return found
+
+    def _entitlement(self, number: int, step: int) -> Entitlement | None:
+        """Return the same object as before while nothing changes for this reservation."""
+        followed = self._follow_rows(number)
+        first, until, entitlement = self._present.get(number, (0, 0, None))
+        if first <= step < until:
+            return entitlement
+        begun, over = followed.start <= step, followed.end <= step
+        marks = np.concatenate([followed.start, followed.end])
+        later = marks[marks > step]
+        earlier = marks[marks <= step]
+        entitlement = self._shares(number, followed, begun & ~over)
+        self._present[number] = (
+            int(earlier.max()) if earlier.size else step,
+            int(later.min()) if later.size else step + 1,
+            entitlement,
+        )
+        return entitlement
+
+    def _shares(
+        self, number: int, followed: _Followed, here: NDArray[np.bool_]
+    ) -> Entitlement | None:
+        bundles: dict[int, int] = {}
+        for row in np.flatnonzero(here).tolist():
+            atom = int(followed.atom[row])
+            bundles[atom] = bundles.get(atom, 0) + int(followed.bundles[row])
+        shares = tuple(
+            AtomShare(path, count, bundle, label)
+            for atom, count in bundles.items()
+            if count
+            for path, bundle, label in (followed.atoms[atom],)
+        )
+        if not shares:
+            return None
+        table = self.plan.table
+        return Entitlement(table.id_of(number), table.scope(number)[0], number, shares)
+
+    def _follow_rows(self, number: int) -> _Followed:
+        """Return the rows of a reservation, read again only where they have changed."""
+        table = self.plan.table
+        meta = table.meta[number]
+        key = (int(meta["revision"]), int(meta["atom"]), int(meta["finish"]))
+        known = self._followed.get(number)
+        if known is not None and known.key == key:
+            return known
+        followed = _rows_of(key, table.holding(number))
+        self._followed[number] = followed
+        self._present.pop(number, None)
+        return followed
+
+
+def _rows_of(key: tuple[int, int, int], holding: Holding) -> _Followed:
+    atoms: list[tuple[str, Resources, str | None]] = []
+    rows: list[NDArray[np.int64]] = []
+    owner: list[NDArray[np.int64]] = []
+    for atom in holding.atoms:
+        for path, held in atom.occurrences():
+            if len(held):
+                rows.append(held)
+                owner.append(np.full(len(held), len(atoms), dtype=np.int64))
+                atoms.append((path, atom.bundle, atom.label))
+    whole = np.concatenate(rows) if rows else np.zeros((0, 3), dtype=np.int64)
+    which = np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64)
+    return _Followed(key, whole[:, 0], whole[:, 1], whole[:, 2], which, tuple(atoms))

@@ -1,0 +1,195 @@
+"""The line of those that no entitlement covers, and what the room leaves them (step 3 of a cycle).
+
+One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
+and work of later reservations. Elastic components follow the same order: those of best effort are
+granted by the pool itself, those of the other two are extras, granted from what it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import inf
+
+from dispatch.claims import Claim, Grant
+from dispatch.claims import Part as ClaimPart
+from dispatch.elastic import ElasticScheduler
+from dispatch.execution_table import Execution, Part
+from dispatch.machines import Vector
+from dispatch.ordering import ORDERINGS, Ordering
+
+#: Priorities of applications stay inside this.
+_TIER = 4_000_000
+
+
+class Tier(IntEnum):
+    """Who is served first of those without cover."""
+
+    BEST_EFFORT = 0
+    ABOVE = 1  # of a reservation that is entitled to something now, but not to this
+    LATER = 2  # of a reservation whose time has not come
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """Who is served at all, and in which order.
+
+    Attributes
+    ----------
+    ordering
+        Of those in one tier.
+    best_effort, best_effort_elastic, above, later
+        Whether cores of best effort are served; its elastic components; production above its
+        entitlement; and work of later reservations.
+    """
+
+    ordering: Ordering = ORDERINGS["fifo"]
+    best_effort: bool = True
+    best_effort_elastic: bool = True
+    above: bool = True
+    later: bool = True
+
+    def serves(self, tier: Tier) -> bool:
+        """Return whether a tier is served."""
+        return (self.best_effort, self.above, self.later)[tier]
+
+
+class Line:
+    """Owns the pool; says how many components of each part may run without cover."""
+
+    def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
+        ordering = replace(options.ordering, by_priority=True)
+        self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering)
+        self._options = options
+        self._by_name: dict[str, tuple[Execution, Tier]] = {}
+        self._asked: dict[str, list[int]] = {}
+        self._serving: dict[str, Execution] = {}
+        self._total: Vector = (0,) * len(kinds)
+
+    def tier_of(self, execution: Execution) -> Tier | None:
+        """Return in which tier an execution stands here, or None."""
+        found = self._by_name.get(execution.id)
+        return None if found is None else found[1]
+
+    def is_served(self, execution: Execution) -> bool:
+        """Return whether its cores may run."""
+        return execution.id in self._serving
+
+    @property
+    def total(self) -> Vector:
+        """What there is, as last said."""
+        return self._total
+
+    def members(self) -> Iterable[Execution]:
+        """Return all that stand here, served or not."""
+        return [execution for execution, _ in self._by_name.values()]
+
+    def serving(self) -> Iterable[Execution]:
+        """Return those whose cores may run."""
+        return self._serving.values()
+
+    def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
+        """Take an execution in; return whose grants change. One that runs keeps its cores."""
+        self._by_name[execution.id] = (execution, tier)
+        self._asked[execution.id] = [part.wanted for part in _elastic(execution)]
+        claim = self._claim(execution, tier)
+        enter = self._pool.adopt if execution.started_ms is not None else self._pool.arrive
+        return self._take(enter(claim, now_ms / 1000))
+
+    def leave(self, execution: Execution, now_ms: int) -> list[Execution]:
+        """Take an execution out; return whose grants change."""
+        del self._by_name[execution.id]
+        self._serving.pop(execution.id, None)
+        self._asked.pop(execution.id, None)
+        for part in execution.parts:
+            part.granted = 0
+        return self._take(self._pool.depart(execution.id, now_ms / 1000))
+
+    def resize(self, execution: Execution, now_ms: int) -> list[Execution]:
+        """Follow how many elastic components an execution still wants."""
+        if self._by_name[execution.id][1] is not Tier.BEST_EFFORT:
+            return []
+        if not self._options.best_effort_elastic:
+            return []
+        wanted = [part.wanted for part in _elastic(execution)]
+        if wanted == self._asked.get(execution.id):
+            return []
+        self._asked[execution.id] = wanted
+        for part in _elastic(execution):
+            part.granted = min(part.granted, part.wanted)
+        return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
+
+    def set_total(self, total: Vector, now_ms: int) -> list[Execution]:
+        """Say what there is; return whose grants change."""
+        if total == self._total:
+            return []
+        self._total = total
+        amounts = dict(zip(self._pool.resources, total, strict=True))
+        return self._take(self._pool.set_total(amounts, now_ms / 1000))
+
+    def free(self) -> list[int]:
+        """Return what nobody in service holds, extras apart; negative where cores exceed it."""
+        return list(self._pool.free().values())
+
+    def _claim(self, execution: Execution, tier: Tier) -> Claim:
+        application = execution.application
+        core = tuple(ClaimPart(p.component.count, p.amounts) for p in _core(execution))
+        elastic: tuple[ClaimPart, ...] = ()
+        if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
+            elastic = tuple(ClaimPart(p.wanted, p.amounts) for p in _elastic(execution))
+        priority = application.priority if self._options.ordering.by_priority else 0
+        return Claim(
+            execution.id,
+            core,
+            elastic,
+            execution.submitted_ms / 1000,
+            inf if application.size_ms is None else application.size_ms / 1000,
+            priority - tier * _TIER,
+            execution.tenant,
+        )
+
+    def _take(self, grants: Iterable[Grant]) -> list[Execution]:
+        changed: list[Execution] = []
+        for grant in grants:
+            execution, _ = self._by_name[grant.name]
+            self._serving[grant.name] = execution
+            if grant.granted:
+                for part, count in zip(_elastic(execution), grant.granted, strict=True):
+                    part.granted = count
+            for part in _core(execution):
+                part.granted = part.component.count
+            changed.append(execution)
+        return changed
+
+
+def grant_extras(
+    executions: Iterable[tuple[Execution, bool]], free: list[int], changed: set[Execution]
+) -> None:
+    """Grant elastic components above cover from `free`, in order, skipping what does not fit.
+
+    Each execution comes with whether it is served at all. `free` is lowered by what is granted;
+    whose grants change is added to `changed`.
+    """
+    for execution, served in executions:
+        for part in execution.parts:
+            if part.component.core:
+                continue
+            more = part.wanted - part.covered if served else 0
+            for amount, there in zip(part.amounts, free, strict=True):
+                if amount:
+                    more = min(more, there // amount)
+            more = max(more, 0)
+            if more != part.granted:
+                part.granted = more
+                changed.add(execution)
+            for kind, amount in enumerate(part.amounts):
+                free[kind] -= more * amount
+
+
+def _core(execution: Execution) -> list[Part]:
+    return [part for part in execution.parts if part.component.core]
+
+
+def _elastic(execution: Execution) -> list[Part]:
+    return [part for part in execution.parts if not part.component.core]

@@ -1,0 +1,93 @@
+"""One tick: events in, a cycle, deltas out, and what a backend could not do put right.
+
+The same few lines drive the service, the simulations and the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dispatch.assignment import Op, VirtualAssignment
+from dispatch.backends.interface import Backend, NotDone
+from dispatch.directive import Directive
+from dispatch.dispatcher import Cycle, Dispatcher
+from dispatch.execution_table import Execution, ExecutionTable, Part, Piece
+
+
+class DispatchLoop:
+    """Executions, machines, a dispatcher and a backend, moved from instant to instant.
+
+    Attributes
+    ----------
+    table, dispatcher, backend
+        As given; the machines are the table's pool.
+    """
+
+    def __init__(self, table: ExecutionTable, dispatcher: Dispatcher, backend: Backend) -> None:
+        self.table = table
+        self.dispatcher = dispatcher
+        self.backend = backend
+
+    def tick(self, directive: Directive) -> Cycle:
+        """Bring the machines in line with the Plan at the directive's instant.
+
+        The instant may be later than planned, the same twice, or (a clock that was set back)
+        earlier than the last: what is done depends on the directive and the executions alone.
+        """
+        now_ms = directive.at_ms
+        self.take_events(now_ms)
+        cycle = self.dispatcher.run_cycle(directive, self.table, self.table.pool)
+        not_done = self.backend.apply(cycle.deltas, now_ms)
+        if not_done:
+            self._pause(not_done, now_ms)
+            reconcile(self.table, self.backend.state(), now_ms)
+        self.take_events(now_ms)
+        return cycle
+
+    def take_events(self, until_ms: int) -> None:
+        """Take in what the backend has to tell."""
+        for event in self.backend.events(until_ms):
+            self.table.take(event)
+
+    def _pause(self, not_done: Iterable[NotDone], now_ms: int) -> None:
+        """Leave components alone for a while that could not be started."""
+        for one in not_done:
+            execution = self.table.get(one.delta.execution)
+            if execution is None or one.delta.op in (Op.STOP, Op.SHRINK):
+                continue
+            execution.reason = one.reason
+            for part in execution.parts:
+                if part.component.name == one.delta.component:
+                    self.table.pause(part, now_ms)
+
+
+def reconcile(table: ExecutionTable, state: VirtualAssignment, now_ms: int) -> None:
+    """Make the table say what a backend says: after a failed delta, or at a start.
+
+    Components that the backend does not have are off; those it has and the table has not are
+    taken in, so that the next cycle keeps or stops them. An execution that is left without a core
+    goes back into the line.
+    """
+    there = state.by_key()
+    for execution in table:
+        for part in execution.parts:
+            for piece in list(part.held):
+                row = there.pop((execution.id, part.component.name, piece.index), None)
+                if row is None or row.machine != piece.machine:
+                    _lose(table, execution, part, piece, now_ms)
+                if row is not None and row.machine != piece.machine:
+                    there[row.key] = row
+    for row in there.values():
+        found = table.get(row.execution)
+        parts = () if found is None else found.parts
+        for part in parts:
+            if found is not None and part.component.name == row.component:
+                table.found(found, part, Piece(row.index, row.machine, row.since_ms, up=True))
+
+
+def _lose(
+    table: ExecutionTable, execution: Execution, part: Part, piece: Piece, now_ms: int
+) -> None:
+    table.lost(execution, part, piece)
+    if part.component.core:
+        table.requeue(execution, now_ms, f"{part.component.name!r} could not run")
