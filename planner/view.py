@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.placement import PlacementResult
 from planner.policy_view import AverageLimits
+from planner.request import Request
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -88,4 +91,8 @@ class PlanView(Protocol):
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         """Return what `bundle` takes; the same arguments give the same (cached) object."""
+        ...
+
+    def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
+        """Return a view of its own in which `placed` holds its allocations besides."""
         ...

@@ -1,7 +1,9 @@
 """`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
 
 Two solves: first for accepted value, then, with that value kept, for the least preemption. Both
-start from the best plan in hand; what the solver has when its time ends is the answer.
+start from the best plan in hand; what the solver has when its time ends is the answer. Large
+models are solved in a process of their own, so that a solver that overruns its limit or crashes
+takes nothing along.
 """
 
 from __future__ import annotations
@@ -11,17 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lp.limits import Monitor, SolveLimits, WarmStart
-from lp.result import FloatArray, Solution
+from lp.result import Solution, SolveStatus, StopReason
 from lp.solver import solve
-from planner.agent import Agent, Limits
+from planner.agent import Limits
 from planner.agents import agent_named
+from planner.agents.filling import filled
 from planner.formulations import rayon
+from planner.formulations.columns import lay_out
 from planner.formulations.rayon_codec import decode, encode
-from planner.placement import PlacementResult
+from planner.formulations.size import ModelSize, predicted_size
+from planner.placement import Code, PlacementResult
 from planner.request import Request
+from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
 from planner.value import score_of
 from planner.view import PlanView
-from rdl.work_graph import END, START
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +39,24 @@ class _Stage:
 
 _STAGES = (_Stage(keeps_value=False, share=0.7), _Stage(keeps_value=True, share=1.0))
 
-#: Largest number of variables that is built; above it memory, not time, is what ends a run.
-MAX_VARIABLES = 5_000_000
+#: Bytes that a model may take; above it memory, not time, is what ends a run.
+MOST_MEMORY = 4 << 30
+
+#: Coefficients from which a model is solved in a process of its own: smaller ones are done before
+#: a process has started.
+WATCHED_FROM = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class SolverReport:
-    """What a solver agent knows besides its plan.
+@dataclass(slots=True)
+class _Best:
+    """The best plan so far: (value, minus preemption), where it came from, and what is proven."""
 
-    Attributes
-    ----------
-    status
-        ``optimal``, ``feasible`` or ``no_answer`` (the greedy plan stands).
-    value, bound
-        Accepted value, and the most that any plan can accept.
-    source
-        Where the plan came from: the solver or the greedy agent it started from.
-    """
-
-    status: str
-    value: float
-    bound: float
+    results: list[PlacementResult]
+    score: tuple[float, int]
     source: str
-
-    @property
-    def gap(self) -> float:
-        """(bound - value) / bound; 0 when nothing more can be accepted."""
-        return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+    bound: float
+    outcome: SolverOutcome = SolverOutcome.NO_ANSWER
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +68,13 @@ class MilpAgent:
     solver
         Name for `lp.solver.solve`.
     start
-        Greedy agents whose better plan the solver starts from.
+        Greedy agents whose better plan the solver starts from; without any it starts from nothing.
     default_time_s
         Limit where a caller gives neither time nor work: a proof can take for ever.
+    most_memory
+        Bytes; a model that is predicted to take more is not built.
+    watched_from
+        Coefficients from which a model is solved in a process of its own.
     clock
         Monotonic seconds.
     """
@@ -83,6 +83,8 @@ class MilpAgent:
     solver: str = "highs"
     start: tuple[str, ...] = ("gree", "gree-l")
     default_time_s: float = 60.0
+    most_memory: int = MOST_MEMORY
+    watched_from: int = WATCHED_FROM
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def plan(
@@ -94,82 +96,141 @@ class MilpAgent:
     def solve(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
     ) -> tuple[list[PlacementResult], SolverReport]:
-        """Return the plan and its report.
-
-        Raises
-        ------
-        ValueError
-            If the model would have more than `MAX_VARIABLES` variables.
-        """
+        """Return the plan and its report; every ending leaves the best plan so far."""
         until = self._until(limits)
-        best, source = self._greedy(requests, view, limits)
-        score = score_of(requests, best, view.nominal)
+        best = self._greedy(requests, view, limits)
         asked = [index for index, request in enumerate(requests) if not request.graph.void]
-        _check_size([requests[index] for index in asked])
-        first: Solution | None = None
-        for stage in _STAGES:
-            kept = score[0] if stage.keeps_value else None
-            built = rayon.build([requests[index] for index in asked], view, value_kept=kept)
-            start = encode([best[index] for index in asked], built)
-            answer = self._solve(built, start, self._share(until, stage.share), limits)
-            first = first or answer
-            if answer.status.has_values:
-                found = list(best)
-                for index, result in zip(asked, decode(answer.values, built), strict=True):
-                    found[index] = result
-                found_score = score_of(requests, found, view.nominal)
-                if found_score > score:
-                    best, score, source = found, found_score, self.solver
-        assert first is not None
-        return best, SolverReport(first.status.value, score[0], first.bound, source)
+        size = predicted_size(lay_out([requests[index] for index in asked], view), view)
+        if size.memory > self.most_memory:
+            best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._too_large(size)
+        else:
+            for stage in _STAGES if asked else ():
+                self._stage(stage, requests, view, limits, _Run(asked, size, until, best))
+        results = filled(requests, best.results, view)
+        value = score_of(requests, results, view.nominal)[0]
+        _judge(best, value, all_asked(requests, view.nominal))
+        return results, SolverReport(
+            best.outcome.value, value, max(best.bound, value), best.source, best.detail
+        )
 
     def _until(self, limits: Limits) -> float | None:
         if limits.work is not None:
             return None
         return self.clock() + (self.default_time_s if limits.time_s is None else limits.time_s)
 
-    def _share(self, until: float | None, share: float) -> float | None:
-        return None if until is None else max(0.0, until - self.clock()) * share
-
-    def _greedy(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> tuple[list[PlacementResult], str]:
-        agents: list[Agent] = [agent_named(name) for name in self.start]
+    def _greedy(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> _Best:
+        bound = all_asked(requests, view.nominal)
+        if not self.start:
+            return _Best([_left_out() for _ in requests], (0.0, 0), "nothing", bound)
+        agents = [agent_named(name) for name in self.start]
         plans = [agent.plan(requests, view, Limits(seed=limits.seed)) for agent in agents]
         scores = [score_of(requests, plan, view.nominal) for plan in plans]
         best = scores.index(max(scores))
-        return plans[best], self.start[best]
+        return _Best(plans[best], scores[best], self.start[best], bound)
 
-    def _solve(
+    def _stage(
         self,
-        built: rayon.RayonModel,
-        start: FloatArray,
-        time_s: float | None,
+        stage: _Stage,
+        requests: Sequence[Request],
+        view: PlanView,
         limits: Limits,
-    ) -> Solution:
-        bounded = SolveLimits(
-            time_s=float("inf") if time_s is None or limits.work is not None else time_s,
+        run: _Run,
+    ) -> None:
+        """Solve once and keep what is better."""
+        best = run.best
+        if not stage.keeps_value and is_proven(best.score[0], best.bound, 0.0):
+            return  # everything is accepted: nothing to prove
+        left_s = None if run.until is None else max(0.0, run.until - self.clock())
+        if (limits.stop is not None and limits.stop()) or left_s == 0.0:
+            if not stage.keeps_value:
+                stopped = left_s != 0.0
+                best.outcome = SolverOutcome.STOPPED if stopped else SolverOutcome.NO_ANSWER
+                best.detail = "stopped" if stopped else "the time was over"
+                best.detail += " before the solver began: the greedy plan stands"
+            return
+        kept = best.score[0] if stage.keeps_value else None
+        built = rayon.build([requests[index] for index in run.asked], view, value_kept=kept)
+        start = WarmStart(values=encode([best.results[index] for index in run.asked], built))
+        bounded = self._limits(run.size, left_s, stage.share, limits)
+        monitor = Monitor(should_stop=limits.stop)
+        answer = solve(built.model, bounded, solver=self.solver, start=start, monitor=monitor)
+        if not stage.keeps_value:
+            best.bound = min(best.bound, answer.bound / built.scale)
+            best.outcome, best.detail = _outcome(answer)
+        self._keep(answer, built, requests, view, run)
+
+    def _keep(
+        self,
+        answer: Solution,
+        built: rayon.RayonModel,
+        requests: Sequence[Request],
+        view: PlanView,
+        run: _Run,
+    ) -> None:
+        if not answer.status.has_values:
+            return
+        found = list(run.best.results)
+        for index, result in zip(run.asked, decode(answer.values, built), strict=True):
+            found[index] = result
+        score = score_of(requests, found, view.nominal)
+        if score > run.best.score:
+            run.best.results, run.best.score, run.best.source = found, score, self.solver
+
+    def _limits(
+        self, size: ModelSize, left_s: float | None, share: float, limits: Limits
+    ) -> SolveLimits:
+        return SolveLimits(
+            time_s=float("inf") if left_s is None else left_s * share,
             nodes=limits.work,
             seed=limits.seed,
             deterministic=limits.work is not None,
+            watchdog=left_s is not None and size.entries >= self.watched_from,
         )
-        monitor = Monitor(should_stop=limits.stop)
-        return solve(
-            built.model, bounded, solver=self.solver, start=WarmStart(values=start), monitor=monitor
+
+    def _too_large(self, size: ModelSize) -> str:
+        gib = 2.0**30
+        return (
+            f"the model would take about {size.memory / gib:.1f} GiB ({size.columns:,} variables, "
+            f"{size.rows:,} rows, {size.entries:,} coefficients), more than the "
+            f"{self.most_memory / gib:.1f} GiB it may: the greedy plan stands; plan fewer "
+            "requests, shorter windows or longer steps"
         )
 
 
-def _check_size(requests: Sequence[Request]) -> None:
-    count = sum(
-        int(graph.vertices[atom, END] - graph.vertices[atom, START]) + 1
-        for graph in (request.graph for request in requests)
-        for atom in graph.atoms
-    )
-    if count > MAX_VARIABLES:
-        raise ValueError(
-            f"the model would have {count} variables x_jt, more than {MAX_VARIABLES}: "
-            "plan fewer requests, shorter windows or longer steps, or use a greedy agent"
-        )
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the stages share: requests that ask for something, size, deadline, best plan."""
+
+    asked: list[int]
+    size: ModelSize
+    until: float | None
+    best: _Best
+
+
+def _judge(best: _Best, value: float, asked: float) -> None:
+    """Set the outcome by value and bound; a bound below a plan in hand proves nothing."""
+    if is_proven(value, best.bound, asked):
+        best.outcome, best.detail = SolverOutcome.OPTIMAL, ""
+    if value > best.bound and not is_proven(best.bound, value, asked):
+        best.outcome, best.bound = SolverOutcome.FAILED, asked
+        best.detail = "the solver's bound lies below the value of a plan in hand: it proves nothing"
+
+
+def _left_out() -> PlacementResult:
+    return PlacementResult(Code.CAPACITY, "nothing was tried")
+
+
+def _outcome(answer: Solution) -> tuple[SolverOutcome, str]:
+    """Return how a solve ended, and a sentence on it where it proved nothing."""
+    if answer.status is SolveStatus.OPTIMAL:
+        return SolverOutcome.OPTIMAL, ""
+    if answer.stop is StopReason.CRASHED:
+        return SolverOutcome.FAILED, f"the solver broke ({answer.message}): the best so far stands"
+    if answer.stop is StopReason.STOPPED:
+        return SolverOutcome.STOPPED, "stopped: the best so far stands"
+    if answer.status.has_values:
+        return SolverOutcome.FEASIBLE, "the limit came before the proof"
+    return SolverOutcome.NO_ANSWER, "the limit came before the solver's first plan"
 
 
 #: The agent that users name.

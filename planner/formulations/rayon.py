@@ -16,10 +16,12 @@ from typing import TypeVar
 import numpy as np
 
 from lp.model import Entries, LinearModel, Sense
+from planner.formulations.averages import RunningTotal, averages_19, running_totals, totals_18
 from planner.formulations.columns import AtomColumns, Columns, VertexColumns, lay_out
 from planner.formulations.rayon_order import order_12_15, order_16
 from planner.formulations.rows import Floats, Ints, Rows
 from planner.request import Request
+from planner.solver_report import all_asked
 from planner.value import options_of, value_asked
 from planner.view import PlanView
 from rdl.work_graph import ANY, ATOM, KIND, WorkGraph
@@ -32,6 +34,13 @@ class RayonModel:
     model: LinearModel
     columns: Columns
     view: PlanView
+    totals: list[RunningTotal]
+    scale: float
+
+
+#: Value of everything asked, as the solver sees it. Tiny coefficients pass for zero: unscaled,
+#: HiGHS 1.14's presolve has proven a plan optimal at 0.003 beside one of 0.0075.
+TOTAL_VALUE = 1000.0
 
 
 def build(
@@ -52,12 +61,13 @@ def build(
     Returns
     -------
     RayonModel
-        With blocks ``x busy change rise overflow started unfinished worth``; the objective is the
-        accepted value, or minus the preemption.
+        With blocks ``x busy change rise overflow started unfinished total worth``; its objective is
+        `scale` times the accepted value, or minus the preemption.
     """
     model = LinearModel("rayon", Sense.MAXIMISE)
     columns = lay_out(requests, view)
     _add_variables(model, columns, view, falls=value_kept is not None)
+    totals = running_totals(model, columns, view)
     capacity_1(model, columns, view)
     demand_3_10_11(model, columns)
     gangs_6(model, columns)
@@ -66,8 +76,12 @@ def build(
     choices_10_11(model, columns)
     order_12_15(model, columns)
     order_16(model, columns)
-    worth(model, columns, view, value_kept)
-    return RayonModel(model, columns, view)
+    totals_18(model, totals)
+    averages_19(model, totals, view)
+    asked = all_asked(requests, view.nominal)
+    scale = TOTAL_VALUE / asked if asked > 0 else 1.0
+    worth(model, columns, view, scale, value_kept)
+    return RayonModel(model, columns, view, totals, 1.0 if value_kept is not None else scale)
 
 
 def _add_variables(model: LinearModel, columns: Columns, view: PlanView, *, falls: bool) -> None:
@@ -106,7 +120,7 @@ def _add_variables(model: LinearModel, columns: Columns, view: PlanView, *, fall
 
 
 #: Share of the value kept that rounding of the solver may lose.
-VALUE_TOLERANCE = 1e-7
+VALUE_LOST = 1e-7
 
 Owner = TypeVar("Owner", AtomColumns, VertexColumns)
 
@@ -249,7 +263,9 @@ def choices_10_11(model: LinearModel, columns: Columns) -> None:
     rows.add_to(model, "any and all (10, 11)")
 
 
-def worth(model: LinearModel, columns: Columns, view: PlanView, value_kept: float | None) -> None:
+def worth(
+    model: LinearModel, columns: Columns, view: PlanView, scale: float, value_kept: float | None
+) -> None:
     """Objective: accepted value, with the product of `prefer` of the options taken.
 
     The product over several `any` is a chain: what is left of the worth after the i-th `any` is
@@ -263,10 +279,10 @@ def worth(model: LinearModel, columns: Columns, view: PlanView, value_kept: floa
     for chosen, (_, request) in zip(links, _pairs(columns), strict=True):
         for _, children in chosen:
             cost += [0.0] * (2 + len(children))
-        cost.append(value_asked(request, view.nominal))
+        cost.append(scale * value_asked(request, view.nominal))
     model.add_block("worth", len(cost), cost=0.0 if value_kept is not None else cost, upper=1.0)
     if value_kept is not None:
-        row = rows.open(1, lower=value_kept - VALUE_TOLERANCE * abs(value_kept))
+        row = rows.open(1, lower=scale * value_kept * (1.0 - VALUE_LOST))
         rows.put_each(row, first + np.arange(len(cost)), np.array(cost))
     for chosen, (own, request) in zip(links, _pairs(columns), strict=True):
         row = rows.open(1, upper=1.0)

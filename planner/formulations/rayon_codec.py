@@ -76,6 +76,8 @@ def encode(results: Sequence[PlacementResult], built: RayonModel) -> Floats:
     for atom in built.columns.atoms:
         if atom.vertex in held[atom.request]:
             _encode_atom(values, atom, held[atom.request][atom.vertex])
+    for total in built.totals:
+        values[total.first : total.first + total.steps] = total.values(values)
     at = model.blocks["worth"].start
     for index, request in enumerate(built.columns.requests):
         own = built.columns.vertices[index]

@@ -13,15 +13,27 @@ from rdl.resources import Resources
 from tests.rdl.brute_force import Allocation, satisfying
 
 
-def best_value(requests: Sequence[Request], capacity: Resources, horizon: int) -> float:
+def best_value(
+    requests: Sequence[Request],
+    capacity: Resources,
+    horizon: int,
+    average: tuple[float, int] | None = None,
+) -> float:
     """Return the most value that fits in a constant `capacity`, whatever is refused.
 
     Requests stand on a grid of 1 ms steps, submitted at 0; weights and preferences count.
+    `average` is a share of capacity that no window of so many steps may exceed on average.
     """
     options = [_options(request, capacity, horizon) for request in requests]
     names = sorted(capacity)
     free = np.array([[capacity[name]] * horizon for name in names], dtype=np.int64)
-    return _search(options, 0, free)
+    left = np.zeros((len(names), 0), dtype=np.int64)
+    window = 1
+    if average is not None:
+        window = average[1]
+        most = [int(average[0] * capacity[name] * window) for name in names]
+        left = np.repeat(np.array(most, dtype=np.int64)[:, None], horizon + window - 1, axis=1)
+    return _search(options, 0, (free, left, window))
 
 
 def _options(request: Request, capacity: Resources, horizon: int) -> list[tuple[float, np.ndarray]]:
@@ -65,15 +77,23 @@ def _worth(expression: Expression, allocation: Allocation) -> float:
     return worth
 
 
-def _search(options: list[list[tuple[float, np.ndarray]]], index: int, free: np.ndarray) -> float:
+def _search(
+    options: list[list[tuple[float, np.ndarray]]],
+    index: int,
+    room: tuple[np.ndarray, np.ndarray, int],
+) -> float:
     if index == len(options):
         return 0.0
-    best = _search(options, index + 1, free)
+    best = _search(options, index + 1, room)
     rest = sum(max((value for value, _ in later), default=0.0) for later in options[index + 1 :])
+    free, left, window = room
     for value, used in options[index]:
         if value + rest <= best:
             break
-        left = free - used
-        if (left >= 0).all():
-            best = max(best, value + _search(options, index + 1, left))
+        free_after, left_after = free - used, left
+        if left.shape[1]:
+            left_after = left - np.array([np.convolve(row, np.ones(window, int)) for row in used])
+        if (free_after >= 0).all() and (left_after >= 0).all():
+            after = (free_after, left_after, window)
+            best = max(best, value + _search(options, index + 1, after))
     return best

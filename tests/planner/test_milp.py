@@ -8,6 +8,7 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.milp import MILP
+from planner.commit import Admit
 from planner.formulations import rayon
 from planner.formulations.rayon_codec import decode, encode
 from planner.plan import Plan
@@ -91,7 +92,7 @@ def assert_satisfied(request: Request, result: object) -> None:
     assert check(graph.expression, graph.grid, 0, allocation, choices) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(150))
 def test_the_model_finds_and_proves_the_best_plan(seed: int) -> None:
     """On random tiny sets over all operators the value equals that of full enumeration."""
     requests = requests_of(seed)
@@ -104,6 +105,34 @@ def test_the_model_finds_and_proves_the_best_plan(seed: int) -> None:
     for request, result in zip(requests, results, strict=True):
         if result.placed:
             assert_satisfied(request, result)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(200, 1000))
+def test_the_model_is_exact_at_length(seed: int) -> None:
+    """The same over hundreds of sets more, each by itself and under a window average."""
+    test_the_model_finds_and_proves_the_best_plan(seed)
+    test_window_averages_are_exact(seed)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_window_averages_are_exact(seed: int) -> None:
+    """Under an average over every window the value is still that of full enumeration.
+
+    Rows that were too tight would lose value; too loose, the Plan would refuse the commit.
+    """
+    share, window = [(0.5, 3), (0.3, 4), (0.6, 2), (0.25, 8)][seed % 4]
+    ruled = GRID.policy("capacity_over_time", average=share, window=f"0.00{window}s").build()
+    requests = requests_of(seed)
+    plan = Plan(ruled, ruled.grid())
+
+    results, report = MILP.solve(requests, plan.snapshot(), Limits())
+
+    best = best_value(requests, CAPACITY, HORIZON, (share, window))
+    assert report.value == pytest.approx(best)
+    assert report.status == "optimal"
+    changes = [Admit(r, a, "milp") for r, a in zip(requests, results, strict=True) if a.placed]
+    assert not plan.prepare(changes, plan.version).conflicts
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -37,9 +37,6 @@ from rdl.expressions import (
 from rdl.formatter import format_expression
 from rdl.resources import Resources
 from tests.contract.scenarios import BY_VALUE
-
-#: Agents whose model knows no window averages (a known fault, see the contract's scenarios).
-NO_AVERAGES = frozenset({"milp"})
 
 #: Work and not time, so that runs repeat.
 LIMITS = Limits(work=2000, seed=1)
@@ -262,8 +259,6 @@ def test_later_requests_take_nothing_from_earlier_ones(
     extra: tuple[WorkloadLine, ...],
 ) -> None:
     """A batch that is planned after another leaves the other's reservations as they are."""
-    if agent in NO_AVERAGES:
-        assume(not any(getattr(policy, "average", None) for policy in cluster.policies))
     workload = compile_workload(lines, cluster)
     first = plan_from_nothing(cluster, workload, agent_named(agent), LIMITS)
     later: Plan = first.plan

@@ -1,0 +1,77 @@
+"""What an agent that solves says of its answer, in one vocabulary for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.request import Request
+from planner.value import value_asked
+from rdl.resources import Resources
+
+#: Part of a value that rounding may lose before two values count as different.
+VALUE_TOLERANCE = 1e-6
+
+#: The same as a part of all that is asked, for values near 0.
+ASKED_TOLERANCE = 1e-9
+
+
+class SolverOutcome(StrEnum):
+    """How a solve ended. Whatever it is, the plan is valid and at least as good as its start."""
+
+    OPTIMAL = "optimal"
+    """No plan accepts more value: proven."""
+
+    FEASIBLE = "feasible"
+    """A limit came before the proof; the bound says how much may be missing."""
+
+    NO_ANSWER = "no_answer"
+    """A limit came before the solver had anything: the plan is the greedy one."""
+
+    STOPPED = "stopped"
+    """The caller stopped it; the best so far."""
+
+    FAILED = "failed"
+    """The solver broke or its process died; the best so far."""
+
+    TOO_LARGE = "too_large"
+    """The model was not built, because it would not fit into memory: the greedy plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolverReport:
+    """What a solver agent knows besides its plan.
+
+    Attributes
+    ----------
+    status
+        A word of `SolverOutcome`.
+    value, bound
+        Accepted value, and the most that any plan can accept.
+    source
+        Where the plan came from: a solver, a search, or the greedy agent it started from.
+    detail
+        One sentence for a person where the status is not ``optimal``, else empty.
+    """
+
+    status: str
+    value: float
+    bound: float
+    source: str
+    detail: str = ""
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound; 0 when nothing more can be accepted."""
+        return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+
+
+def all_asked(requests: Sequence[Request], nominal: Resources) -> float:
+    """Return the value of everything that some plan could satisfy: a bound that costs nothing."""
+    return sum(value_asked(request, nominal) for request in requests)
+
+
+def is_proven(value: float, bound: float, asked: float) -> bool:
+    """Return whether a value reaches a bound, up to rounding; `asked` is the value of all."""
+    return bound - value <= VALUE_TOLERANCE * abs(bound) + ASKED_TOLERANCE * asked
