@@ -32,6 +32,9 @@ class Begun:
         Bundle-steps of the new work that are not held yet; reachable by themselves, or 0.
     first, end
         First step held, and first step past `rows`.
+    beside
+        Bundles that may be held beside `rows` at any step: what is left is placed anywhere in the
+        window with at most so many. 0: what is left comes after `end`.
     """
 
     bundle: Resources
@@ -40,6 +43,7 @@ class Begun:
     left: int
     first: int
     end: int
+    beside: int = 0
 
     @classmethod
     def whole(cls, atom: AtomAllocation, rows: Rows) -> Begun:

@@ -163,6 +163,14 @@ def merged(rows: Rows) -> Rows:
     return np.array(out, dtype=np.int64).reshape(-1, 3)
 
 
+def stacked(rows: Rows) -> Rows:
+    """Return the sum of rows in any order, overlapping or not: sorted, disjoint and merged."""
+    marks = np.unique(rows[:, :2])
+    heights = height_changes(rows, rows[:0])
+    parts = np.stack([marks[:-1], marks[1:], heights[:-1]], axis=1)
+    return merged(parts[parts[:, 2] > 0])
+
+
 def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
     """Return the work held, in bundle-steps over all occurrences."""
     total = 0

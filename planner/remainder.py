@@ -179,6 +179,9 @@ class _Cutter:
         rest = replace(
             atom, lease_ms=self.grid.ms(lease), work_ms=self.grid.ms(one.left), span=None
         )
+        if one.beside:
+            self.paths.append((new, old))
+            return replace(rest, maximum=one.beside)
         self.paths.append((_child(new, 0), old))
         return self._after(rest, one.end)
 

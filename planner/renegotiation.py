@@ -20,7 +20,7 @@ from planner.agent import Agent, Limits
 from planner.begun import Begun, PastChangedError
 from planner.cluster import DAY_MS
 from planner.commit import Holding
-from planner.holding import details_of, holding_of, merged, split
+from planner.holding import details_of, holding_of, split, stacked
 from planner.placement import Code, PlacementResult
 from planner.recheck import pieces_of
 from planner.remainder import Remainder, remainder_of
@@ -222,7 +222,7 @@ def joined(
         rows.setdefault(remainder.old_path(paths[vertex]), []).append(placed)
     numbered = {path: index for index, path in enumerate(graph.paths)}
     vertices = sorted(numbered[path] for path in rows)
-    pieces = [merged(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
+    pieces = [stacked(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
     return _result(graph, vertices, pieces)
 
 

@@ -43,6 +43,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], frozenset[State]]] = {
     (State.ACTIVE, Event.CANCEL): frozenset({State.CANCELLED}),
     (State.ACTIVE, Event.DEGRADE): frozenset({State.DEGRADED}),
     (State.ACTIVE, Event.RENEGOTIATE): frozenset({State.ACTIVE, State.ACCEPTED}),
+    (State.DEGRADED, Event.DEGRADE): frozenset({State.DEGRADED}),  # and it loses more
     (State.DEGRADED, Event.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Event.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Event.CANCEL): frozenset({State.CANCELLED}),

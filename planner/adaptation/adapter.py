@@ -1,0 +1,280 @@
+"""The adapter: what a change of capacity makes of the promises of a Plan (Rayon 5.2).
+
+A loss drops the least value and then moves the least work: greedy first, a solver within its limit
+after it. Started work stays while machines for it exist; only the remainder moves. What finds no
+place is `degraded`, with a reason and offers, keeps its past and the leases in force, and comes
+back by itself when there is room again; it is `failed` once its window can hold it no more.
+Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` re-checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from planner.adaptation.layout import Layout, shortage_of, work_moved
+from planner.adaptation.promise import Move, Promise, move_of, promise_of
+from planner.adaptation.recurring import holds_more, salvage, ways_back
+from planner.adaptation.repair import Cost, Repair
+from planner.agent import Agent, Limits
+from planner.agents import DEFAULT_AGENT, agent_named
+from planner.commit import Change, Degrade, Fail, Update
+from planner.explain import time_text
+from planner.offer_search import OfferSearch
+from planner.placement import Code
+from planner.plan import Plan
+from planner.states import STATE_NUMBERS, State
+from rdl.resources import format_amount
+
+#: Causes of updates, as histories tell them.
+MOVED: Final = "moved"
+RESTORED: Final = "restored"
+
+#: Offers of one degraded reservation, and the most reservations that get any.
+_OFFERS: Final = 3
+_MOST_HELPED: Final = 20
+
+#: Refusals of the remainder that more room would not change.
+_FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CHANGED})
+
+
+class Fate(StrEnum):
+    """What becomes of a reservation when capacity changes."""
+
+    MOVED = "moved"
+    DEGRADED = "degraded"
+    RESTORED = "restored"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """One reservation that a change of capacity does something to.
+
+    Attributes
+    ----------
+    value
+        What keeping it is worth (weight x size x preferences).
+    moved
+        Work that now stands elsewhere, in steps of the whole cluster.
+    reason
+        One sentence for its owner, empty where it is only moved.
+    """
+
+    id: str
+    tenant: str
+    fate: Fate
+    value: float
+    moved: float = 0.0
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {"id": self.id, "tenant": self.tenant, "fate": self.fate.value}
+        numbers = {"value": round(self.value, 6), "moved": round(self.moved, 6)}
+        return entry | numbers | {"reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """What is to be done.
+
+    Attributes
+    ----------
+    changes
+        For one joint commit on `based_on`; empty when nothing need be done.
+    affected
+        Those it touches, dropped ones first, in order of value.
+    cost
+        Value dropped and work moved.
+    short
+        What machines are still short of, where even the leases in force of nobody could be moved;
+        empty otherwise.
+    """
+
+    changes: tuple[Change, ...] = ()
+    affected: tuple[Affected, ...] = ()
+    cost: Cost = field(default_factory=lambda: Cost(0.0, 0.0))
+    based_on: int = 0
+    short: str = ""
+
+    def of(self, fate: Fate) -> tuple[Affected, ...]:
+        """Return those who meet a fate."""
+        return tuple(one for one in self.affected if one.fate is fate)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an adaptation places with.
+
+    Attributes
+    ----------
+    agent
+        Places what was lifted, one promise at a time.
+    solver
+        Name of an agent that places a few promises together in what is left of the time, or None.
+    """
+
+    agent: Agent = field(default_factory=lambda: agent_named("portfolio"))
+    solver: str | None = None
+
+
+def needs_adaptation(plan: Plan) -> bool:
+    """Return whether machines are short somewhere, or something degraded waits."""
+    degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
+    return bool(degraded.any()) or bool(shortage_of(plan.ledger).counts)
+
+
+def adapt(
+    plan: Plan,
+    limits: Limits | None = None,
+    tools: Tools | None = None,
+    layout: Layout | None = None,
+) -> Adaptation:
+    """Return what becomes of the promises of a Plan on the machines that it has.
+
+    Parameters
+    ----------
+    limits
+        `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
+    layout
+        The Plan on other machines (`Layout.of(plan, cluster)`), for asking what would be; by
+        default on its own.
+    """
+    used, tools = limits or Limits(), tools or Tools()
+    base = Layout.of(plan) if layout is None else layout
+    repair = Repair(plan, base, tools.agent)
+    done = base if not repair.hit else repair.run(used)
+    if repair.hit and done.lifted and tools.solver is not None:
+        done = repair.solved(done, tools.solver, used)
+    waiting = [one for one in _degraded(plan) if one.number not in done.moved]
+    return _Answer(plan, repair, done, tools).adaptation(waiting)
+
+
+def _degraded(plan: Plan) -> Iterator[Promise]:
+    """Yield what is degraded, most valuable first."""
+    numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
+    promises = [promise_of(plan, number) for number in numbers.tolist()]
+    yield from sorted(promises, key=lambda one: (-one.value, one.number))
+
+
+class _Answer:
+    """From a repaired layout to changes and what is told of them."""
+
+    def __init__(self, plan: Plan, repair: Repair, layout: Layout, tools: Tools) -> None:
+        self.plan, self.repair, self.layout, self.tools = plan, repair, layout, tools
+        self.changes: list[Change] = []
+        self.affected: list[Affected] = []
+
+    def adaptation(self, waiting: Sequence[Promise]) -> Adaptation:
+        """Return the whole answer; `waiting` are degraded and may come back."""
+        cost = self.repair.cost(self.layout)
+        lost = [(one, salvage(self.layout, one)) for one in self._dropped()]
+        cut = {promise.number for promise, _ in lost}
+        for promise in waiting:
+            if promise.number not in cut:
+                self._restore(promise)
+        self._note_moves()
+        search = self._search()
+        for helped, (promise, kept) in enumerate(lost):
+            reason = self._reason(promise)
+            offers = self._offers(search, promise) if helped < _MOST_HELPED else ()
+            change = Degrade(promise.id, promise.revision, kept, reason, offers)
+            self._note(change, promise, Fate.DEGRADED, 0.0, reason)
+        order = (Fate.DEGRADED, Fate.FAILED, Fate.MOVED, Fate.RESTORED)
+        self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
+        short = self._short() if self.repair.hit else ""
+        return Adaptation(tuple(self.changes), tuple(self.affected), cost, self.plan.version, short)
+
+    def _dropped(self) -> list[Promise]:
+        """Return what found no place and holds something it must lose, most valuable first."""
+        found = [
+            one
+            for one in self.layout.lifted.values()
+            if one.state is not State.DEGRADED or one.before.finish > self.plan.now
+        ]
+        return sorted(found, key=lambda one: (-one.value, one.number))
+
+    def _note_moves(self) -> None:
+        """Note what found a place, those that were degraded before included."""
+        for promise, result, holding in self.layout.moved.values():
+            assert promise.request is not None
+            back = promise.state is State.DEGRADED
+            change = Update(
+                promise.id,
+                promise.revision,
+                promise.request,
+                result,
+                self.tools.agent.name,
+                RESTORED if back else MOVED,
+            )
+            moved = work_moved(promise.before, holding, self.plan.now, self.repair.nominal)
+            self._note(change, promise, Fate.RESTORED if back else Fate.MOVED, moved)
+
+    def _restore(self, promise: Promise) -> None:
+        """Bring a degraded promise back, or give it up, or let it wait."""
+        refused = move_of(self.plan, promise)
+        for move in ways_back(self.plan, promise):
+            if self.layout.place(move, self.tools.agent):
+                return
+        if isinstance(refused, Move) or promise.request is None:
+            return
+        if refused.code in _FINAL and not holds_more(self.plan, promise):
+            change = Fail(promise.id, promise.revision, refused.detail)
+            self._note(change, promise, Fate.FAILED, 0.0, refused.detail)
+
+    def _note(
+        self, change: Change, promise: Promise, fate: Fate, moved: float, reason: str = ""
+    ) -> None:
+        self.changes.append(change)
+        self.affected.append(
+            Affected(promise.id, promise.tenant, fate, promise.value, moved, reason)
+        )
+
+    def _reason(self, promise: Promise) -> str:
+        """Return what a promise lost its place to."""
+        if promise.why:
+            return promise.why
+        ledger = self.repair.base.ledger
+        for piece in self.repair.base.pieces(promise, promise.before):
+            for row in piece.demand.rows:
+                named = ledger.book.rows[row]
+                for start, end, _ in piece.rows.tolist():
+                    part = ledger.free[row, max(0, start - ledger.first) : end - ledger.first]
+                    if named.policy is None and len(part) and int(part.min()) < 0:
+                        at = max(start, ledger.first) + int((part < 0).argmax())
+                        missing = format_amount(named.resource, -int(part.min()))
+                        label = f" with {named.label}" if named.label else ""
+                        return (
+                            f"machines{label} were lost: from {_when(at, self.plan)} on, up to "
+                            f"{missing} too little is left, and no other place is free"
+                        )
+        return "machines were lost: those that are left do not hold its bundles in its window"
+
+    def _search(self) -> OfferSearch:
+        view = self.layout.view()
+        view.version = self.plan.version + 1
+        return OfferSearch(view, self.layout.ledger.book.cluster)
+
+    def _offers(self, search: OfferSearch, promise: Promise) -> tuple[dict[str, Any], ...]:
+        """Return what its owner could renegotiate to; nothing of what has begun is offered."""
+        if promise.request is None or promise.started:
+            return ()
+        agent = agent_named(DEFAULT_AGENT)
+        return search.offers(promise.request, promise.request.graph.expression, agent, _OFFERS)
+
+    def _short(self) -> str:
+        """Return what machines are short of after all of it."""
+        ledger = self.layout.ledger
+        for row, _ in shortage_of(ledger).counts.items():
+            named, free = ledger.book.rows[row], ledger.free[row]
+            at = int((free < 0).argmax()) + ledger.first
+            amount = format_amount(named.resource, -int(free.min()))
+            return f"{amount} too little from {_when(at, self.plan)} on"
+        return ""
+
+
+def _when(step: int, plan: Plan) -> str:
+    return time_text(step, plan.grid).removeprefix("at ")

@@ -1,0 +1,104 @@
+"""Recurring promises are repaired one occurrence at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from planner.adaptation.layout import Layout
+from planner.adaptation.promise import Move, Promise, move_of, occurrence_of
+from planner.begun import Begun
+from planner.holding import within
+from planner.placement import shifts_of
+from planner.plan import Plan
+from planner.records import Holding
+from planner.remainder import Remainder
+from planner.reservation import AtomAllocation, Rows
+from rdl.work_graph import BUNDLE, LABEL, occurrence_path
+
+
+def salvage(layout: Layout, promise: Promise) -> Holding:
+    """Return what a promise that found no place still holds: of a recurrence, what fits of it.
+
+    Occurrences are promises of their own, so that one lost night does not cost the others. Each
+    atom is taken back as it was; the occurrence holds all of its atoms or none.
+    """
+    if not within(layout.held(promise), promise.before):
+        layout.strip(promise)  # to end its leases it would need more than it had
+    held = layout.held(promise)
+    groups: dict[str, list[AtomAllocation]] = {}
+    known = {atom.path for atom in held.atoms}
+    for atom, path, rows in promise.occurrences():
+        if "@" in path and path not in known:
+            one = AtomAllocation(path, atom.bundle, atom.label, rows)
+            groups.setdefault(occurrence_of(path), []).append(one)
+    for atoms in groups.values():
+        more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
+        if layout.fits_beside(promise, atoms):
+            layout.hold(promise, atoms)
+            held = more
+    return _spanning(held, promise)
+
+
+def _spanning(held: Holding, promise: Promise) -> Holding:
+    """Return a holding that says when it begins and is over."""
+    finish = max((int(atom.rows[-1, 1]) for atom in held.atoms), default=held.finish)
+    return Holding(held.atoms, min(promise.before.begin, finish), finish)
+
+
+def holds_more(plan: Plan, promise: Promise) -> bool:
+    """Return whether a recurrence still has occurrences to come, whatever it has lost."""
+    return any(
+        "@" in path and int(rows[-1, 1]) > plan.now for _, path, rows in promise.occurrences()
+    )
+
+
+def ways_back(plan: Plan, promise: Promise) -> Iterator[Move]:
+    """Yield the moves that make a degraded promise whole, that which disturbs least first."""
+    whole = refilled(plan, promise)
+    if whole is not None:
+        yield whole
+    keep = {
+        path: Begun.whole(atom, rows)
+        for atom, path, rows in promise.occurrences()
+        if "@" in path and int(rows[0, 0]) >= plan.now
+    }
+    for kept in (keep, {}) if keep else ({},):
+        move = move_of(plan, promise, kept)
+        if isinstance(move, Move):
+            yield move
+
+
+def refilled(plan: Plan, promise: Promise) -> Move | None:
+    """Return a recurrence with one offset made whole again, or None where that is no way.
+
+    The offset is that of any occurrence it still holds; none that it lacks may have begun.
+    """
+    request = promise.request
+    held = {path: rows for _, path, rows in promise.occurrences()}
+    if request is None or not held:
+        return None
+    graph = request.graph
+    fixed: dict[str, Begun] = {}
+    for vertex in graph.atoms.tolist():
+        shifts = shifts_of(graph, vertex).tolist()
+        paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
+        base = next(
+            (_moved(held[p], -s) for p, s in zip(paths, shifts, strict=True) if p in held), None
+        )
+        if base is None or len(shifts) < 2:
+            return None
+        for path, shift in zip(paths, shifts, strict=True):
+            if path not in held and int(base[0, 0]) + shift < plan.now:
+                return None
+        row = graph.vertices[vertex]
+        label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
+        atom = AtomAllocation(graph.paths[vertex], graph.bundles[row[BUNDLE]], label, base)
+        fixed[graph.paths[vertex]] = Begun.whole(atom, base)
+    return Move(promise, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
+
+
+def _moved(rows: Rows, shift: int) -> Rows:
+    moved: Rows = rows + np.array([shift, shift, 0])
+    return moved

@@ -1,0 +1,313 @@
+"""Repair of a Plan that machines no longer suffice for: drop least value, then move least work.
+
+Some order of the promises that are hit says which are lifted until the rest fits; what need not
+have been lifted is put back; the others are placed again, most valuable first, each by the move
+that disturbs least. Several orders are tried, and the best result is improved by lifting promises
+around one that found no place. YARN's rule is one of the orders, so that a repair never keeps less
+than it where nothing has started (work that has started is pinned here, and is not there).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.adaptation.layout import Layout, Shortage, shortage_of, unfit, work_moved
+from planner.adaptation.moves import Moves
+from planner.adaptation.promise import Move, Promise, promise_of
+from planner.agent import Agent, Limits
+from planner.agents import agent_named
+from planner.plan import Plan
+from planner.recheck import pieces_of
+from planner.records import Holding
+from planner.request import Request
+from planner.states import LIVE, STATE_NUMBERS, State
+from planner.value import size_of
+
+#: Rounds of improvement where neither time nor work is limited.
+_ROUNDS = 200
+
+#: Most promises lifted around one that found no place.
+_MOST_LIFTED = 4
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """What a layout does to promises; less is better, the first counts first.
+
+    Attributes
+    ----------
+    dropped
+        Value of promises that hold less than they were promised.
+    moved
+        Work that stands elsewhere, in steps of the whole cluster (`work_moved`).
+    """
+
+    dropped: float
+    moved: float
+
+
+class Repair:
+    """One repair of one Plan.
+
+    Parameters
+    ----------
+    plan
+        Its reservations are read, nothing is written.
+    layout
+        What is held on the machines there are; over-committed.
+    agent
+        Places what was lifted, one promise at a time.
+    """
+
+    def __init__(self, plan: Plan, layout: Layout, agent: Agent | None = None) -> None:
+        self.plan = plan
+        self.base = layout
+        self.agent = agent_named("portfolio") if agent is None else agent
+        self.shortage = shortage_of(layout.ledger)
+        self.moves = Moves(plan, self.shortage)
+        self.nominal = layout.ledger.book.cluster.nominal
+        self._standing = standing(plan)
+        self._promises: dict[int, Promise] = {}
+        self.hit = self._hit()
+
+    def promise(self, number: int) -> Promise:
+        """Return a promise; its request is compiled once."""
+        known = self._promises.get(number)
+        if known is None:
+            known = self._promises[number] = promise_of(self.plan, number)
+        return known
+
+    def _hit(self) -> list[Promise]:
+        """Return the promises that take where it is short, or more than machines can hold."""
+        found = []
+        table, ledger = self.plan.table, self.base.ledger
+        for number in self._standing.tolist():
+            pieces = pieces_of(table.holding(number), ledger, *table.scope(number))
+            if self.shortage.hits(pieces) or unfit(ledger, pieces):
+                found.append(self.promise(number))
+        return found
+
+    def cost(self, layout: Layout) -> Cost:
+        """Return what a layout does to promises."""
+        dropped = sum(self._lost(one) for one in layout.lifted.values())
+        moved = sum(
+            work_moved(one.before, holding, self.plan.now, self.nominal)
+            for one, _, holding in layout.moved.values()
+        )
+        return Cost(round(dropped, 6), round(moved, 6))
+
+    @staticmethod
+    def _lost(promise: Promise) -> float:
+        """Return what dropping a promise costs: nothing where it is not kept anyway."""
+        return 0.0 if promise.state is State.DEGRADED else promise.value
+
+    def run(self, limits: Limits | None = None) -> Layout:
+        """Return the best layout found: nothing is over-committed that could be helped."""
+        best: tuple[Cost, Layout] | None = None
+        clock = _Clock(limits or Limits())
+        for order in self._orders():
+            layout = self.greedily(order)
+            cost = self.cost(layout)
+            if best is None or cost < best[0]:
+                best = cost, layout
+            if clock.over():
+                break
+        assert best is not None
+        return self._improved(*best, clock)
+
+    def _orders(self) -> list[list[Promise]]:
+        """Return the orders in which promises are lifted."""
+        newest = sorted(self.hit, key=lambda one: -one.number)
+        steps = {one.number: _share_steps(one, self) for one in self.hit}
+        least = sorted(self.hit, key=lambda one: (one.value, -one.number))
+        idle = sorted(newest, key=lambda one: (one.started, one.value / max(1, steps[one.number])))
+        large = sorted(newest, key=lambda one: (one.started, -steps[one.number]))
+        return [yarn_order(self.base, self.hit), newest, least, idle, large]
+
+    def greedily(self, order: Sequence[Promise]) -> Layout:
+        """Lift in `order` until the rest fits, put back what can be, place the others again."""
+        layout = self.base.copy()
+        lifted: list[Promise] = []
+        for promise in order:
+            pieces = layout.pieces(promise, promise.before)
+            if shortage_of(layout.ledger).hits(pieces) or unfit(layout.ledger, pieces):
+                layout.lift(promise)
+                lifted.append(promise)
+        self._strip(layout)
+        for promise in reversed(lifted):
+            layout.put_back(promise)
+        self.place_lifted(layout)
+        return layout
+
+    def _strip(self, layout: Layout) -> None:
+        """Break leases in force where even they do not fit: least value first."""
+        for promise in sorted(layout.lifted.values(), key=lambda one: (one.value, -one.number)):
+            short = shortage_of(layout.ledger)
+            if not short.counts:
+                return
+            if short.hits(layout.pieces(promise, layout.anchor(promise))):
+                layout.strip(promise)
+
+    def place_lifted(self, layout: Layout) -> None:
+        """Place what is lifted, most valuable first, each as little disturbed as may be."""
+        for promise in sorted(layout.lifted.values(), key=lambda one: (-one.value, one.number)):
+            if layout.put_back(promise):
+                continue
+            any(layout.place(move, self.agent) for move in self.moves.of(layout, promise))
+
+    def _improved(self, cost: Cost, layout: Layout, clock: _Clock) -> Layout:
+        """Lift a few promises around one that found no place, as long as that helps."""
+        if not layout.lifted or cost.dropped <= 0:
+            return layout
+        draw = np.random.default_rng(clock.limits.seed)
+        while not clock.over():
+            if not layout.lifted:
+                break
+            clock.rounds += 1
+            other = layout.copy()
+            wanted = list(layout.lifted.values())
+            promise = wanted[int(draw.integers(len(wanted)))]
+            for one in self._neighbours(other, promise, draw):
+                other.lift(one)
+            if not any(other.place(move, self.agent) for move in self.moves.of(other, promise)):
+                continue
+            self.place_lifted(other)
+            found = self.cost(other)
+            if found < cost:
+                cost, layout = found, other
+        return layout
+
+    def solved(self, layout: Layout, solver: str, limits: Limits) -> Layout:
+        """Let a solver place what found no place together with a few around it; the better one."""
+        draw = np.random.default_rng(limits.seed)
+        other = layout.copy()
+        for promise in list(layout.lifted.values())[:_MOST_LIFTED]:
+            for one in self._neighbours(other, promise, draw):
+                other.lift(one)
+        moves = [m for one in other.lifted.values() for m in self.moves.plain(other, one)[-1:]]
+        wanted = [(move, self._weighted(move)) for move in moves if move.remainder.request]
+        if not wanted:
+            return layout
+        results = agent_named(solver).plan([rest for _, rest in wanted], other.view(), limits)
+        for (move, _), result in zip(wanted, results, strict=True):
+            whole = move.whole(result)
+            if whole.placed:
+                other.take(move.promise, whole)
+        self.place_lifted(other)
+        return min((layout, other), key=self.cost)
+
+    def _weighted(self, move: Move) -> Request:
+        """Return what is left of a promise, worth what the whole of it is."""
+        rest = move.remainder.request
+        assert rest is not None
+        size = size_of(rest.graph, self.nominal)
+        return replace(rest, weight=move.promise.value / size if size else 0.0)
+
+    def _neighbours(
+        self, layout: Layout, promise: Promise, draw: np.random.Generator
+    ) -> list[Promise]:
+        """Return a few promises that hold something where `promise` might."""
+        low, high = window_of(promise, self.plan)
+        meta = self.plan.table.meta[self._standing]
+        near = self._standing[(meta["finish"] > low) & (meta["begin"] < high)].tolist()
+        near = [number for number in near if number not in layout.lifted]
+        if not near:
+            return []
+        count = int(draw.integers(1, min(_MOST_LIFTED, len(near)) + 1))
+        chosen = draw.choice(len(near), size=count, replace=False).tolist()
+        return [self.promise(near[i]) for i in chosen]
+
+
+class _Clock:
+    """When an improvement is over."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.rounds = 0
+        self._until = None if limits.time_s is None else time.monotonic() + limits.time_s
+
+    def over(self) -> bool:
+        """Return whether to stop with the best so far."""
+        limits = self.limits
+        if limits.stop is not None and limits.stop():
+            return True
+        if self._until is not None and time.monotonic() >= self._until:
+            return True
+        most = limits.work
+        if most is None:
+            most = None if self._until is not None else _ROUNDS
+        return most is not None and self.rounds >= most
+
+
+def standing(plan: Plan) -> NDArray[np.int64]:
+    """Return the numbers of those that hold something from now on, in order of admission."""
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    return np.flatnonzero(live & (meta["finish"] > plan.now) & (meta["atoms"] > 0))
+
+
+def window_of(promise: Promise, plan: Plan) -> tuple[int, int]:
+    """Return the steps in which a promise may hold something."""
+    from rdl.work_graph import END, START
+
+    if promise.request is None or not len(promise.request.graph.vertices):
+        return plan.now, plan.grid.horizon
+    root = promise.request.graph.vertices[-1]
+    return max(plan.now, int(root[START])), int(root[END])
+
+
+def _share_steps(promise: Promise, repair: Repair) -> float:
+    nothing = Holding((), 0, 0)
+    return work_moved(nothing, promise.before, repair.plan.now, repair.nominal)
+
+
+def yarn_order(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
+    """Return those that YARN's rule would drop first, newest first, then the others."""
+    dropped = yarn_rule(layout, hit)
+    first = {one.number for one in dropped}
+    return dropped + [one for one in reversed(hit) if one.number not in first]
+
+
+def yarn_rule(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
+    """Return what YARN's SimpleCapacityReplanner drops: at each step in turn, newest first.
+
+    Parameters
+    ----------
+    hit
+        Promises in order of admission.
+    """
+    trial = layout.copy()
+    dropped: list[Promise] = []
+    while True:
+        short = shortage_of(trial.ledger)
+        if not short.counts:
+            return dropped
+        step = min(int(np.argmax(np.diff(count) > 0)) for count in short.counts.values())
+        at = np.array([[step + short.first, step + short.first + 1, 1]], dtype=np.int64)
+        victim = next((one for one in reversed(hit) if _takes_at(trial, one, short, at)), None)
+        if victim is None:
+            return dropped
+        _drop(trial, victim)
+        dropped.append(victim)
+
+
+def _takes_at(layout: Layout, promise: Promise, short: Shortage, at: NDArray[np.int64]) -> bool:
+    if promise.number in layout.stripped:
+        return False
+    step = int(at[0, 0])
+    for piece in layout.pieces(promise, layout.held(promise)):
+        rows = piece.rows
+        here = bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())
+        if here and any(row in short.counts for row in piece.demand.rows):
+            return True
+    return False
+
+
+def _drop(layout: Layout, promise: Promise) -> None:
+    layout.lift(promise)
+    layout.strip(promise)
