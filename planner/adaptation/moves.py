@@ -98,7 +98,9 @@ def _cut_down(
     if not left:
         return Begun.whole(atom, rows)
     beside = h - int(kept.max())
-    if not kept.any() or beside < g or not is_reachable(g, beside, multiple, lease, left):
+    if beside < g:
+        beside = 0  # the rest comes after what is kept
+    if not kept.any() or not is_reachable(g, beside or h, multiple, lease, left):
         return None
     steps = np.arange(first, end)
     parts = stacked(np.stack([steps, steps + 1, kept], axis=1)[kept > 0])

@@ -1,0 +1,225 @@
+"""The adapter on Plans small enough to follow by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.adaptation.adapter import Fate, Tools, adapt, needs_adaptation
+from planner.adaptation.layout import Layout
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.cluster import Outage
+from planner.commit import Advance, Reconfigure, Update
+from planner.plan import Plan
+from planner.renegotiation import renegotiation_of
+from planner.states import State
+from tests.builders import a_cluster, a_plan, a_request, commit
+from tests.planner.adaptation.events import adapt_now, lose, small_cluster, violations, with_outages
+
+
+def _gang(height: int, length: int, start: int, end: int) -> str:
+    return f"window(atom(<1 cpu>, {height}, {height}, {length}, {height * length}), {start}, {end})"
+
+
+def _plan(machines: int, *sources: str, agent: str = "gree") -> Plan:
+    cluster = small_cluster(machines)
+    asked = [a_request(f"r{i}", one).on(cluster) for i, one in enumerate(sources)]
+    return a_plan(cluster).placed_by(agent).holding(*asked).build()
+
+
+def _rows(plan: Plan, id_: str) -> dict[str, list[list[int]]]:
+    found = plan.reservation(id_)
+    assert found is not None
+    return {path: rows.tolist() for atom in found.atoms for path, rows in atom.occurrences()}
+
+
+def _state(plan: Plan, id_: str) -> State:
+    found = plan.reservation(id_)
+    assert found is not None
+    return found.state
+
+
+def test_nothing_lost_nothing_done() -> None:
+    """Machines that nobody holds may go: no reservation is touched."""
+    plan = _plan(4, _gang(2, 4, 0, 24))
+    before = _rows(plan, "r0")
+    assert lose(plan, (2, 0, 24)).changes == ()
+    assert _rows(plan, "r0") == before
+    assert not needs_adaptation(plan)
+
+
+def test_what_can_wait_is_moved_and_nothing_is_dropped() -> None:
+    """Two gangs of two side by side on four; with two lost, one goes before the other."""
+    plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
+    found = lose(plan, (2, 16, 24))
+    assert [one.fate for one in found.affected] == [Fate.MOVED]
+    assert found.cost.dropped == 0
+    assert violations(plan) == []
+    moved = plan.reservation(found.affected[0].id)
+    assert moved is not None
+    assert moved.history[-1].what == "moved"
+    assert moved.revision == 2
+
+
+def test_the_least_value_goes_though_it_came_first() -> None:
+    """YARN would drop the newest; here the newest is worth more and stays."""
+    cluster = small_cluster(4)
+    old = a_request("old", _gang(2, 10, 0, 10)).on(cluster)
+    new = a_request("new", _gang(2, 10, 0, 10)).weight(3).on(cluster)
+    plan = a_plan(cluster).holding(old, new).build()
+    found = lose(plan, (2, 0, 10))
+    assert [(one.id, one.fate) for one in found.affected] == [("old", Fate.DEGRADED)]
+    degraded = plan.reservation("old")
+    assert degraded is not None
+    assert degraded.degradation is not None
+    assert "2 cpu too little" in degraded.degradation.reason
+    assert all(len(atom.rows) == 0 for atom in degraded.atoms)
+
+
+def test_a_malleable_atom_moves_only_what_does_not_fit() -> None:
+    """Six bundles on [0, 4) with two machines lost on [2, 4): four bundle-steps move, not 24."""
+    text = "window(atom(<1 cpu>, 1, 6, 1, 24), 0, 12)"
+    plan = _plan(6, text, agent="earliest")
+    assert _rows(plan, "r0") == {"0": [[0, 4, 6]]}
+    found = lose(plan, (2, 2, 4))
+    assert found.affected[0].moved == pytest.approx(4 / 6)
+    assert violations(plan) == []
+
+
+def test_started_work_is_pinned_and_only_the_remainder_moves() -> None:
+    """A lease taken at 0 runs to 6; the second stage, not begun, goes elsewhere."""
+    stages = "atom(<1 cpu>, 2, 2, 6, 12), atom(<1 cpu>, 4, 4, 4, 16)"
+    plan = _plan(4, f"window(order({stages}), 0, 24)", agent="earliest")
+    commit(plan, Advance(2))
+    first = _rows(plan, "r0")["0.0"]
+    found = lose(plan, (2, 6, 14))
+    assert [one.fate for one in found.affected] == [Fate.MOVED]
+    after = _rows(plan, "r0")
+    assert after["0.0"] == first == [[0, 6, 2]]
+    assert after["0.1"][0][0] >= 14
+    assert violations(plan) == []
+
+
+def test_leases_in_force_break_only_when_their_machines_are_gone() -> None:
+    """All machines lost: even started work goes, its past stays, and it says so."""
+    plan = _plan(2, _gang(2, 6, 0, 12), agent="earliest")
+    commit(plan, Advance(2))
+    lose(plan, (2, 2, 24))
+    assert _state(plan, "r0") is State.DEGRADED
+    assert _rows(plan, "r0") == {"0": [[0, 2, 2]]}
+    commit(plan, Advance(3))
+    adapt_now(plan)
+    assert _state(plan, "r0") is State.FAILED
+
+
+def test_degraded_is_restored_when_machines_return() -> None:
+    """No command needed: the same rows fit again, and the history says so."""
+    plan = _plan(2, _gang(2, 6, 4, 12))
+    lose(plan, (2, 0, 24))
+    assert _state(plan, "r0") is State.DEGRADED
+    assert needs_adaptation(plan)
+    found = lose(plan)
+    assert [one.fate for one in found.affected] == [Fate.RESTORED]
+    assert _state(plan, "r0") is State.ACCEPTED
+    restored = plan.reservation("r0")
+    assert restored is not None
+    assert [one.what for one in restored.history] == ["admitted", "degraded", "restored"]
+    assert restored.degradation is None
+    assert violations(plan) == []
+
+
+def test_degraded_fails_when_its_window_is_over() -> None:
+    """Two steps before the deadline six steps of work have no way left."""
+    plan = _plan(2, _gang(2, 6, 4, 12))
+    lose(plan, (2, 0, 24))
+    commit(plan, Advance(10))
+    found = adapt_now(plan)
+    assert [one.fate for one in found.affected] == [Fate.FAILED]
+    failed = plan.reservation("r0")
+    assert failed is not None
+    assert failed.history[-1].detail
+
+
+@pytest.mark.parametrize("offset", ["true", "false"])
+def test_a_recurrence_loses_one_occurrence_at_a_time(offset: str) -> None:
+    """The second of three runs finds no machines; the others stay where they are."""
+    text = f"every(8, atom(<1 cpu>, 2, 2, 4, 8), times=3, same_offset={offset})"
+    plan = _plan(2, text)
+    before = _rows(plan, "r0")
+    lose(plan, (2, 8, 16))
+    after = _rows(plan, "r0")
+    assert _state(plan, "r0") is State.DEGRADED
+    assert after == {path: rows for path, rows in before.items() if path != "0@1"}
+    lose(plan)
+    assert _rows(plan, "r0") == before
+    assert _state(plan, "r0") is State.ACCEPTED
+    assert violations(plan) == []
+
+
+def test_a_free_occurrence_moves_alone() -> None:
+    """Where occurrences are free in their periods, one goes elsewhere in its own."""
+    text = "every(8, atom(<1 cpu>, 2, 2, 4, 8), times=3, same_offset=false)"
+    plan = _plan(2, text)
+    before = _rows(plan, "r0")
+    lose(plan, (2, 12, 16))
+    after = _rows(plan, "r0")
+    assert _state(plan, "r0") is State.ACCEPTED
+    assert after == before | {"0@1": [[8, 12, 2]]}
+    assert violations(plan) == []
+
+
+def test_offers_of_a_degraded_reservation_are_accepted() -> None:
+    """Sent back as a renegotiation in the version it names, an offer is placed."""
+    plan = _plan(4, _gang(4, 6, 4, 12))
+    lose(plan, (2, 0, 24))
+    degraded = plan.reservation("r0")
+    assert degraded is not None
+    assert degraded.degradation is not None
+    assert degraded.degradation.offers
+    offer = degraded.degradation.offers[0]
+    assert offer["at_version"] == plan.version
+    request = a_request("r0", offer["expression"]).on(plan.cluster, plan.grid)
+    result = renegotiation_of(plan, "r0", request).place(agent_named("gree-l"), Limits())
+    assert result.placed
+    assert not commit(plan, Update("r0", degraded.revision, request, result, "gree-l")).conflicts
+    assert _state(plan, "r0") is State.ACCEPTED
+
+
+def test_labels_and_fit_caps_are_capacity_too() -> None:
+    """Ten plain machines do not help who needs the one with the label, or the large one."""
+    builder = a_cluster().horizon(24).machines("plain", 10, cpu=1)
+    cluster = builder.machines("big", 2, ("ssd",), cpu=4).build()
+    ssd = a_request("ssd", 'window(atom(<1 cpu>, 8, 8, 4, 32, on="ssd"), 0, 8)').on(cluster)
+    wide = a_request("wide", "window(atom(<4 cpu>, 2, 2, 4, 8), 8, 16)").on(cluster)
+    plan = a_plan(cluster).holding(ssd, wide).build()
+    lost = Outage("big", (1,), 0, 24_000)
+    commit(plan, Reconfigure(replace(cluster, outages=(lost,))))
+    found = adapt_now(plan)
+    assert {one.id for one in found.of(Fate.DEGRADED)} == {"ssd", "wide"}
+    assert violations(plan) == []
+
+
+def test_what_would_be_is_asked_without_changing_anything() -> None:
+    """The same answer on a layout of other machines, and the Plan as it was."""
+    plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
+    version, free = plan.version, plan.view().free.copy()
+    cluster = with_outages(plan.cluster, (2, 16, 24))
+    would = adapt(plan, Limits(work=5), layout=Layout.of(plan, cluster))
+    assert plan.version == version
+    assert (plan.view().free == free).all()
+    did = lose(plan, (2, 16, 24))
+    assert [(one.id, one.fate) for one in would.affected] == [
+        (one.id, one.fate) for one in did.affected
+    ]
+
+
+def test_a_solver_finds_what_no_order_of_greedy_does() -> None:
+    """Its answer counts only where it is better; here it must be no worse."""
+    sources = [_gang(3, 4, 0, 12), _gang(2, 6, 0, 12), _gang(1, 12, 0, 12), _gang(2, 4, 0, 12)]
+    plan = _plan(6, *sources)
+    commit(plan, Reconfigure(with_outages(plan.cluster, (3, 0, 12))))
+    greedy = adapt(plan, Limits(work=0))
+    solved = adapt(plan, Limits(work=0, time_s=5), Tools(solver="milp"))
+    assert solved.cost <= greedy.cost
