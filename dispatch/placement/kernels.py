@@ -2,7 +2,9 @@
 
 Kernels are compiled without numba's reference counting (`_nrt=False`): with some sixty arrays in a
 call it took three quarters of the time. They therefore allocate nothing; scratch arrays live in
-the tuples. `no_cpython_wrapper` spares compiling a Python entry where none is used.
+the tuples. `no_cpython_wrapper` spares compiling a Python entry where none is used. What the event
+loop calls with whole tuples is compiled into it (`_inline`): a call copies every array's
+description, which took three quarters of what was left.
 
 The machine-level event loop lives in this file with the placement kernels it drives, because
 numba's cache does not notice changes of functions that are compiled into another file's.
@@ -54,7 +56,7 @@ REAL_SIZE = 7
 CONSUMED, MORE_SLOTS, MORE_QUEUE = 0, 1, 2
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
-_FIRST_LOOKS, _MORE_LOOKS = 8, 96
+_LOOKS = 8
 
 
 class Forest(NamedTuple):
@@ -177,6 +179,14 @@ class Rules(NamedTuple):
 def _inner(kernel: _Kernel) -> _Kernel:
     """Compile a kernel that only kernels call."""
     compiled: _Kernel = njit(cache=True, _nrt=False, no_cpython_wrapper=True)(kernel)  # type: ignore[call-overload]
+    return compiled
+
+
+def _inline(kernel: _Kernel) -> _Kernel:
+    """Compile a kernel into each of its callers."""
+    compiled: _Kernel = njit(  # type: ignore[call-overload]
+        cache=True, _nrt=False, no_cpython_wrapper=True, forceinline=True
+    )(kernel)
     return compiled
 
 
@@ -311,7 +321,7 @@ def forest_rebuild(forest: Forest) -> None:
 # --- machines ------------------------------------------------------------------------------------
 
 
-@_inner
+@_inline
 def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
     """Whether a machine is open and has room for a request."""
     if fleet.closed[machine]:
@@ -322,7 +332,7 @@ def fits(fleet: Fleet, machine: int, request: Floats) -> bool:
     return True
 
 
-@_inner
+@_inline
 def holds_empty(fleet: Fleet, group: int, request: Floats) -> bool:
     """Whether an empty machine of the configuration has room for a request."""
     if fleet.room.level_size[group, 0] == 0:
@@ -334,7 +344,7 @@ def holds_empty(fleet: Fleet, group: int, request: Floats) -> bool:
     return True
 
 
-@_inner
+@_inline
 def offer(fleet: Fleet, machine: int) -> None:
     """Tell the forest what is left of a machine; a closed one offers nothing."""
     size = fleet.left.shape[1]
@@ -352,7 +362,7 @@ def offer(fleet: Fleet, machine: int) -> None:
     forest_set(fleet.room, group, machine - fleet.room.base[group])
 
 
-@_inner
+@_inline
 def want_room(fleet: Fleet, group: int, request: Floats) -> None:
     """Look for a request: its smallest part of a machine comes last."""
     size = request.size
@@ -366,7 +376,7 @@ def want_room(fleet: Fleet, group: int, request: Floats) -> None:
     wanted[size] = min(smallest, 1.0)
 
 
-@_inner
+@_inline
 def first_fit_in(fleet: Fleet, group: int, request: Floats) -> int:
     """Lowest machine of a configuration that fits, or NONE."""
     if fleet.room.level_size[group, 0] == 0:
@@ -376,7 +386,7 @@ def first_fit_in(fleet: Fleet, group: int, request: Floats) -> int:
     return NONE if place == NONE else fleet.room.base[group] + place
 
 
-@_inner
+@_inline
 def occupy(fleet: Fleet, machine: int, request: Floats) -> None:
     """Take a request from a machine."""
     for r in range(request.size):
@@ -385,7 +395,7 @@ def occupy(fleet: Fleet, machine: int, request: Floats) -> None:
     offer(fleet, machine)
 
 
-@_inner
+@_inline
 def release(fleet: Fleet, machine: int, request: Floats) -> None:
     """Give a request back; an empty machine is whole again, so that rounding does not add up."""
     fleet.running[machine] -= 1
@@ -400,19 +410,19 @@ def release(fleet: Fleet, machine: int, request: Floats) -> None:
 # --- LoTES ---------------------------------------------------------------------------------------
 
 
-@_inner
+@_inline
 def score(targets: Targets, machine: int, k: int) -> int:
     """N_ijk - kappa_jk."""
     return targets.bins[targets.bin_of[machine], k] - targets.running[machine, k]
 
 
-@_inner
+@_inline
 def _bucket(targets: Targets, group: int, k: int, value: int) -> int:
     """Scores from the best possible downwards; the last bucket holds all that are lower."""
     return min(targets.best[group, k] - value, SCORES - 1)
 
 
-@_inner
+@_inline
 def _mark(targets: Targets, group: int, k: int, bucket: int, place: int, held: bool) -> None:
     word = targets.base[group, k] + bucket * targets.words[group] + place // 64
     bit = np.uint64(1) << np.uint64(place % 64)
@@ -424,7 +434,7 @@ def _mark(targets: Targets, group: int, k: int, bucket: int, place: int, held: b
         targets.holders[group, k, bucket] -= 1
 
 
-@_inner
+@_inline
 def count_job(fleet: Fleet, targets: Targets, machine: int, k: int, change: int) -> None:
     """A job of class k started (+1) or ended (-1) on a machine."""
     group = fleet.configuration[machine]
@@ -477,16 +487,42 @@ def _best_by_score_order(
     return NONE, targets.holders[group, k, SCORES - 1] == 0
 
 
-@_inner
-def _best_by_room(
+@_inline
+def _best_by_both(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, first: int
 ) -> int:
-    """Among the machines that fit, which are few when the looks ran out: score, then index."""
+    """Meet machines by score and, in turns, those with room by index, until one way is decisive.
+
+    Where the index of rooms meets a machine of the score that the other way has come down to, no
+    machine that fits has a higher score, and none of that score a lower index.
+    """
     want_room(fleet, group, request)
-    base = fleet.room.base[group]
-    best = first
-    highest = score(targets, first, k)
-    place = forest_next(fleet.room, group, first - base + 1)
+    base, words = fleet.room.base[group], targets.words[group]
+    best, highest, place = first, score(targets, first, k), first - fleet.room.base[group]
+    for bucket in range(SCORES - 1):
+        seen, total = 0, targets.holders[group, k, bucket]
+        if total == 0:
+            continue
+        ceiling = targets.best[group, k] - bucket
+        row = targets.base[group, k] + bucket * words
+        for word in range(words):
+            bits = targets.bits[row + word]
+            while bits != np.uint64(0):
+                if highest == ceiling:
+                    return best
+                machine = base + word * 64 + np.int64(_trailing_zeros(bits))
+                if fits(fleet, machine, request):
+                    return machine
+                place = forest_next(fleet.room, group, place + 1)
+                if place == NONE:
+                    return best
+                value = score(targets, base + place, k)
+                if value > highest:
+                    best, highest = base + place, value
+                seen += 1
+                bits &= bits - np.uint64(1)
+            if seen == total:
+                break
     while place != NONE:
         value = score(targets, base + place, k)
         if value > highest:
@@ -522,7 +558,7 @@ def _best_of_sample(
     return best
 
 
-@_inner
+@_inline
 def best_by_score(
     fleet: Fleet, targets: Targets, group: int, k: int, request: Floats, draw: float
 ) -> int:
@@ -532,19 +568,16 @@ def best_by_score(
     if 0 < targets.sample[0] < fleet.room.level_size[group, 0]:
         return _best_of_sample(fleet, targets, group, k, request, draw)
     # Mostly one of the first fits; where none does, the forest knows whether any machine would.
-    machine, known = _best_by_score_order(fleet, targets, group, k, request, _FIRST_LOOKS)
+    machine, known = _best_by_score_order(fleet, targets, group, k, request, _LOOKS)
     if known:
         return machine
     first = first_fit_in(fleet, group, request)
     if first == NONE:
         return NONE
-    machine, known = _best_by_score_order(fleet, targets, group, k, request, _MORE_LOOKS)
-    if known:
-        return machine
-    return _best_by_room(fleet, targets, group, k, request, first)
+    return _best_by_both(fleet, targets, group, k, request, first)
 
 
-@_inner
+@_inline
 def choose_lotes(
     fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, draw: float
 ) -> int:
@@ -594,7 +627,7 @@ def choose_lotes(
 # --- the rivals ----------------------------------------------------------------------------------
 
 
-@_inner
+@_inline
 def choose_first_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     """Lowest machine that fits."""
     for group in range(fleet.room.base.size):
@@ -689,7 +722,7 @@ def choose_spread(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
     return best
 
 
-@_inner
+@_inline
 def choose(
     fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, hours: float, draw: float
 ) -> int:
@@ -821,7 +854,7 @@ def want_jobs(fleet: Fleet, queues: Queues, machine: int) -> None:
         queues.forest.wanted[r] = -fleet.left[machine, r]
 
 
-@_inner
+@_inline
 def next_lotes(
     fleet: Fleet, targets: Targets, queues: Queues, slots: Slots, rules: Rules, machine: int
 ) -> tuple[int, int]:
@@ -970,7 +1003,7 @@ def heap_pop(slots: Slots, whole: Longs) -> int:
     return earliest
 
 
-@_inner
+@_inline
 def _measure_start(counters: Counters, rules: Rules, now: float, wait: float, k: int) -> None:
     """Count a start where it happens: the wait belongs to the interval of the start."""
     whole, real = counters.whole, counters.real
@@ -994,7 +1027,7 @@ def _measure_start(counters: Counters, rules: Rules, now: float, wait: float, k:
     counters.histogram[min(bucket, counters.histogram.size - 1)] += 1
 
 
-@_inner
+@_inline
 def _start(
     fleet: Fleet,
     targets: Targets,
@@ -1025,7 +1058,7 @@ def _start(
         counters.machine[slots.job[slot]] = machine
 
 
-@_inner
+@_inline
 def _enqueue_at_machine(
     fleet: Fleet, waiting: MachineQueues, slots: Slots, slot: int, machine: int
 ) -> None:
@@ -1041,14 +1074,14 @@ def _enqueue_at_machine(
     _lengthen(fleet, waiting, machine, 1)
 
 
-@_inner
+@_inline
 def _lengthen(fleet: Fleet, waiting: MachineQueues, machine: int, change: int) -> None:
     group = fleet.configuration[machine]
     waiting.forest.values[0] = waiting.forest.leaf[machine, 0] - change
     forest_set(waiting.forest, group, machine - waiting.forest.base[group])
 
 
-@_inner
+@_inline
 def _refill_greedy(
     fleet: Fleet,
     targets: Targets,
@@ -1072,7 +1105,7 @@ def _refill_greedy(
         _start(fleet, targets, slots, counters, rules, slot, machine)
 
 
-@_inner
+@_inline
 def _refill(
     fleet: Fleet,
     targets: Targets,
@@ -1097,7 +1130,7 @@ def _refill(
         _start(fleet, targets, slots, counters, rules, slot, machine)
 
 
-@_inner
+@_inline
 def is_stray(fleet: Fleet, targets: Targets, k: int, request: Floats) -> bool:
     """Whether no configuration that takes the class from its queue could ever hold the job."""
     for group in range(fleet.room.base.size):
@@ -1115,7 +1148,7 @@ def is_holdable(fleet: Fleet, rules: Rules, k: int, request: Floats) -> bool:
     return False
 
 
-@_inner
+@_inline
 def _advance_clock(counters: Counters, rules: Rules, time: float) -> None:
     """Add up what ran, waited and was used until `time`."""
     real = counters.real
@@ -1130,7 +1163,7 @@ def _advance_clock(counters: Counters, rules: Rules, time: float) -> None:
     real[NOW] = time
 
 
-@_inner
+@_inline
 def _queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
     if rules.policy != LOTES:
         return 0
@@ -1151,7 +1184,7 @@ def append_job(queues: Queues, queue: int, slot: int, request: Floats) -> None:
     queue_push(queues, queue, slot, request)
 
 
-@_inner
+@_inline
 def _admit(slots: Slots, counters: Counters, jobs: Jobs, job: int) -> int:
     """Give an arriving job a slot."""
     whole = counters.whole
@@ -1167,7 +1200,7 @@ def _admit(slots: Slots, counters: Counters, jobs: Jobs, job: int) -> int:
     return slot
 
 
-@_inner
+@_inline
 def _arrive(
     fleet: Fleet,
     targets: Targets,
@@ -1204,7 +1237,7 @@ def _arrive(
     counters.interval_waiting[interval] = max(counters.interval_waiting[interval], whole[WAITING])
 
 
-@_inner
+@_inline
 def _end(
     fleet: Fleet,
     targets: Targets,
