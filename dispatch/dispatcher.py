@@ -20,7 +20,7 @@ from dispatch.executions import ExecutionState
 from dispatch.give_back import choose_victims, victims_first
 from dispatch.line import Line, LineOptions, Tier, grant_extras
 from dispatch.machines import MachinePool, Vector
-from dispatch.moving import Mover, place_order, unplaced
+from dispatch.moving import Mover, missing_parts, place_order
 from dispatch.placement.interface import Policy
 from dispatch.placer import Placer
 
@@ -167,7 +167,7 @@ class Dispatcher:
                 self._placer.hold(*one)
             for one in changes.left:
                 self._placer.release(*one)
-        self._retry = bool(changes.left) or anew
+        self._retry = anew
         if anew or before is None or before.table_version != directive.table_version:
             table = directive.dispatch_table
             self._placer = Placer(machines, self._options.policy, table, self._rng)
@@ -193,7 +193,7 @@ class Dispatcher:
     def _clear_machines(self, machines: MachinePool) -> None:
         """Stop what stands on machines that have gone, and requeue who lost a core with them."""
         assert self._table is not None
-        for name in machines.down - self._cleared:
+        for name in sorted(machines.down - self._cleared):
             for execution, part, piece in list(self._table.on_machine(name)):
                 self._work.mover.remove(execution, part, piece, f"{name} is away")
                 self._work.changed.add(execution)
@@ -400,11 +400,9 @@ class Dispatcher:
         options = self._options.line
         for reservation, counts in self._counts.items():
             reserved += [((1, numbers[reservation], one.order), one) for one in counts]
-        for execution in self._line.serving():
-            tier = self._line.tier_of(execution)
-            if tier is not None and tier is not Tier.BEST_EFFORT:
-                number = numbers.get(str(execution.application.reservation), 0)
-                reserved.append(((int(tier), number, execution.order), execution))
+        for execution, tier in self._line.reserved():
+            number = numbers.get(str(execution.application.reservation), 0)
+            reserved.append(((int(tier), number, execution.order), execution))
         if reserved:
             ordered = [
                 (execution, options.serves(Tier(tier)))
@@ -418,10 +416,9 @@ class Dispatcher:
         """Stop what may no longer run, then find machines for what may."""
         assert self._table is not None
         mover, now_ms = self._work.mover, self._work.directive.at_ms
-        for execution in self._work.changed:
+        for execution in list(self._work.changed):
             mover.shrink(execution, "the Plan or an earlier application needs its room")
-        due = self._retry or bool(mover.moves.removed) or self._has_paused(now_ms)
-        tried = self._work.changed.union(self._pending) if due else set(self._work.changed)
+        tried = self._work.changed.union(self._worth_retrying(now_ms))
         numbers = {e.reservation: e.number for e in self._work.directive.entitlements}
         self._grow(tried, numbers)
         while self._work.changed - tried or mover.again:
@@ -431,15 +428,21 @@ class Dispatcher:
                 mover.shrink(execution, "the Plan or an earlier application needs its room")
             tried = tried | more
             self._grow(more, numbers)
-        kept = [] if due else [one for one in self._pending if one not in tried]
-        self._pending = kept + unplaced(one for one in tried if not one.is_over)
+        kept = [one for one in self._pending if one not in tried]
+        self._pending = kept + [one for one in tried if not one.is_over and missing_parts(one)]
 
-    def _has_paused(self, now_ms: int) -> bool:
-        return any(
-            part.paused_until_ms and part.paused_until_ms <= now_ms
-            for one in self._pending
-            for part in one.parts
-        )
+    def _worth_retrying(self, now_ms: int) -> Iterable[Execution]:
+        """Return those without a place that may find one now."""
+        if self._retry or not self._pending:
+            self._placer.take_fitting(())
+            return self._pending
+        waiting = [(one, part) for one in self._pending for part in missing_parts(one)]
+        fits = self._placer.take_fitting([part.amounts for _, part in waiting])
+        return {
+            one
+            for (one, part), fit in zip(waiting, fits, strict=True)
+            if fit or part.covered or 0 < part.paused_until_ms <= now_ms
+        }
 
     def _grow(self, executions: Iterable[Execution], numbers: dict[str, int]) -> None:
         assert self._table is not None

@@ -107,6 +107,10 @@ class Execution:
     ended_ms: int | None = None
     reason: str = ""
 
+    def __hash__(self) -> int:
+        """Return the number: sets of executions come in the same order in every run."""
+        return self.number
+
     @property
     def order(self) -> tuple[int, int]:
         """By submission, the first known first."""

@@ -65,6 +65,7 @@ class Line:
         self._by_name: dict[str, tuple[Execution, Tier]] = {}
         self._asked: dict[str, list[int]] = {}
         self._serving: dict[str, Execution] = {}
+        self._reserved: dict[str, tuple[Execution, Tier]] = {}
         self._total: Vector = (0,) * len(kinds)
 
     def tier_of(self, execution: Execution) -> Tier | None:
@@ -89,6 +90,10 @@ class Line:
         """Return those whose cores may run."""
         return self._serving.values()
 
+    def reserved(self) -> Iterable[tuple[Execution, Tier]]:
+        """Return those served that name a reservation which is not over."""
+        return self._reserved.values()
+
     def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
         """Take an execution in; return whose grants change. One that runs keeps its cores."""
         self._by_name[execution.id] = (execution, tier)
@@ -101,6 +106,7 @@ class Line:
         """Take an execution out; return whose grants change."""
         del self._by_name[execution.id]
         self._serving.pop(execution.id, None)
+        self._reserved.pop(execution.id, None)
         self._asked.pop(execution.id, None)
         for part in execution.parts:
             part.granted = 0
@@ -152,8 +158,10 @@ class Line:
     def _take(self, grants: Iterable[Grant]) -> list[Execution]:
         changed: list[Execution] = []
         for grant in grants:
-            execution, _ = self._by_name[grant.name]
+            execution, tier = self._by_name[grant.name]
             self._serving[grant.name] = execution
+            if tier is not Tier.BEST_EFFORT:
+                self._reserved[grant.name] = (execution, tier)
             if grant.granted:
                 for part, count in zip(_elastic(execution), grant.granted, strict=True):
                     part.granted = count

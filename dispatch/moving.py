@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dispatch.assignment import Delta, Key, Op
@@ -214,10 +214,6 @@ def place_order(execution: Execution, number: int | None) -> tuple[int, int, tup
     return (1, 0, execution.order) if number is None else (0, number, execution.order)
 
 
-def unplaced(executions: Iterable[Execution]) -> list[Execution]:
-    """Return those of which something may run and has no machine."""
-    return [
-        one
-        for one in executions
-        if any(len(part.held) < part.covered + part.granted for part in one.parts)
-    ]
+def missing_parts(execution: Execution) -> list[Part]:
+    """Return the parts of which some may run and have no machine."""
+    return [one for one in execution.parts if len(one.held) < one.covered + one.granted]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +54,7 @@ class Placer:
         self.pool = pool
         self._left = pool.capacity.copy()
         self._open = np.ones(len(pool.names), dtype=np.bool_)
+        self._freed: set[int] = set()
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._unit: NDArray[np.float64] | None = None
         self._class_of: Callable[[NDArray[np.float64], str | None], int] = lambda _r, _n: 0
@@ -101,8 +102,18 @@ class Placer:
         """Give back what a component took."""
         number = self.pool.number_of(piece.machine)
         if number is not None:
+            self._freed.add(number)
             self._left[number] += part.amounts
             self._strategy.ended(number, self._job(execution, part))
+
+    def take_fitting(self, asked: Sequence[Vector]) -> list[bool]:
+        """Return which amounts fit on a machine where room came free since the last call."""
+        freed, self._freed = sorted(self._freed), set()
+        if not freed or not asked:
+            return [False] * len(asked)
+        room = self._left[freed][None, :, :]
+        holds = np.all(room >= np.array(asked, dtype=np.int64)[:, None, :], axis=2)
+        return [bool(one) for one in np.any(holds, axis=1)]
 
     def left(self, machine: str) -> NDArray[np.int64]:
         """Return what is left of a machine, int64[resources]."""
