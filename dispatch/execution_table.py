@@ -62,11 +62,25 @@ class Part:
     granted: int = 0
     failures: int = 0
     paused_until_ms: int = 0
+    _used: set[int] = field(default_factory=set)
+    _lowest: int = 0
 
     def free_index(self) -> int:
         """Return the lowest number that none of them has."""
-        used = {piece.index for piece in self.held}
-        return next(index for index in range(len(used) + 1) if index not in used)
+        while self._lowest in self._used:
+            self._lowest += 1
+        return self._lowest
+
+    def take_on(self, piece: Piece) -> None:
+        """Count a piece as held, last."""
+        self.held.append(piece)
+        self._used.add(piece.index)
+
+    def give_up(self, piece: Piece) -> None:
+        """Count a piece as held no more."""
+        self.held.remove(piece)
+        self._used.discard(piece.index)
+        self._lowest = min(self._lowest, piece.index)
 
 
 @dataclass(slots=True, eq=False)
@@ -350,13 +364,13 @@ class ExecutionTable:
 
     def put_on(self, execution: Execution, part: Part, piece: Piece) -> None:
         """Put a component on a machine."""
-        part.held.append(piece)
+        part.take_on(piece)
         key = (execution.id, part.component.name, piece.index)
         self._on.setdefault(piece.machine, {})[key] = (execution, part, piece)
 
     def take_off(self, execution: Execution, part: Part, piece: Piece) -> None:
         """Take a component off its machine."""
-        part.held.remove(piece)
+        part.give_up(piece)
         del self._on[piece.machine][execution.id, part.component.name, piece.index]
 
     def lost(self, execution: Execution, part: Part, piece: Piece) -> None:
