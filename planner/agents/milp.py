@@ -44,7 +44,7 @@ MOST_MEMORY = 4 << 30
 
 #: Coefficients from which a model is solved in a process of its own: smaller ones are done before
 #: a process has started.
-WATCHED_FROM = 30_000
+WATCHED_FROM = 10_000
 
 
 @dataclass(slots=True)
