@@ -17,6 +17,7 @@ _HOMES: Final = {
     "earliest": "planner.agents.gree:EARLIEST",
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
     "milp": "planner.agents.milp:MILP",
+    "exact": "planner.agents.exact:EXACT",
 }
 
 #: All agents, the reference of comparisons first.

@@ -1,0 +1,135 @@
+"""`exact`: the most value that two cores can prove in a minute (docs/exact.md).
+
+A greedy portfolio first; then a search for plans beside a Lagrangian bound, until they are within
+the gap asked for. Sets of rigid requests with few starts go to CP-SAT first, tiny sets to the MILP:
+both prove what prices cannot. The answer is never worth less than the portfolio's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.agents.filling import filled
+from planner.exact.incumbent import Race
+from planner.exact.problem import problem_of
+from planner.exact.pursuit import Effort, pursue
+from planner.exact.size import predicted_bytes
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
+from planner.value import score_of
+from planner.view import PlanView
+
+#: Bytes that prices and plans may take; above it the greedy plan stands.
+MOST_MEMORY = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ExactAgent:
+    """The exact planner behind the agents' contract.
+
+    Attributes
+    ----------
+    gap
+        Ends when (bound - value) / bound is at most this.
+    start
+        The greedy agent it starts from.
+    default_time_s
+        Limit where a caller gives neither time nor work.
+    most_memory
+        Bytes; a set that is predicted to take more is left to the greedy plan.
+    clock
+        Monotonic seconds.
+    """
+
+    name: str = "exact"
+    gap: float = 0.01
+    start: str = "portfolio"
+    default_time_s: float = 60.0
+    most_memory: int = MOST_MEMORY
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False)
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> list[PlacementResult]:
+        """Return the best plan found within the limits, at least the greedy one."""
+        return self.solve(requests, view, limits)[0]
+
+    def solve(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> tuple[list[PlacementResult], SolverReport]:
+        """Return the plan and its report; every ending leaves the best plan so far.
+
+        Raises
+        ------
+        planner.exact.incumbent.BoundError
+            If a bound lies below a plan that was checked: a fault, never to be hidden.
+        """
+        effort = self._effort(limits)
+        greedy = agent_named(self.start).plan(requests, view, Limits(seed=limits.seed))
+        race = Race(requests, view, list(greedy), all_asked(requests, view.nominal), self.start)
+        asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
+        outcome, detail = None, ""
+        if asked and not effort.over(race):
+            needed = predicted_bytes([requests[i] for i in asked], view)
+            if needed > self.most_memory:
+                outcome, detail = SolverOutcome.TOO_LARGE, _too_large(needed, self.most_memory)
+            else:
+                self._pursue(race, asked, effort, limits)
+        results = filled(requests, race.results, view)
+        return results, self._report(race, results, outcome, detail, limits)
+
+    def _effort(self, limits: Limits) -> Effort:
+        began = self.clock()
+        allowed = self.default_time_s if limits.time_s is None else limits.time_s
+        until = None if limits.work is not None else began + allowed
+
+        def tell() -> None:
+            if limits.progress is not None and until is not None:
+                limits.progress(int(self.clock() - began), max(1, int(allowed)))
+
+        stop = limits.stop or (lambda: False)
+        return Effort(until, limits.work, self.gap, stop, self.clock, tell)
+
+    def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> None:
+        problem = problem_of([race.requests[i] for i in asked], race.view)
+        race.lower(problem.total, "preferences")
+        if not effort.over(race):
+            pursue(race, problem, asked, effort, limits.seed)
+
+    def _report(
+        self,
+        race: Race,
+        results: list[PlacementResult],
+        outcome: SolverOutcome | None,
+        detail: str,
+        limits: Limits,
+    ) -> SolverReport:
+        value = score_of(race.requests, results, race.view.nominal)[0]
+        if is_proven(value, race.bound, race.asked):
+            outcome, detail = SolverOutcome.OPTIMAL, ""
+        elif outcome is None and limits.stop is not None and limits.stop():
+            outcome, detail = SolverOutcome.STOPPED, "stopped: the best so far stands"
+        elif outcome is None:
+            outcome = SolverOutcome.FEASIBLE
+            detail = "the gap asked for is proven"
+            if race.gap > self.gap:
+                detail = "the limit came before the proof"
+        return SolverReport(outcome.value, value, max(race.bound, value), race.source, detail)
+
+
+def _too_large(needed: int, most: int) -> str:
+    gib = 2.0**30
+    return (
+        f"prices and plans would take about {needed / gib:.1f} GiB, more than the "
+        f"{most / gib:.1f} GiB they may: the greedy plan stands; plan fewer requests, shorter "
+        "windows or longer steps"
+    )
+
+
+#: The agent that users name.
+EXACT = ExactAgent()

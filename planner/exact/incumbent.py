@@ -1,0 +1,100 @@
+"""The best plan so far and the least bound so far, shared by those who look for either."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from planner.exact.check import sound
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.solver_report import is_proven
+from planner.value import score_of
+from planner.view import PlanView
+
+
+class BoundError(RuntimeError):
+    """A bound lies below a plan that was checked: one of the two is wrong, so nothing is proven."""
+
+
+@dataclass(slots=True)
+class Race:
+    """Plans that only get better and a bound that only falls.
+
+    Attributes
+    ----------
+    requests, view
+        What is planned; results are one a request, in order.
+    results, score
+        The best checked plan and its (value, minus preemption).
+    bound
+        The most that any plan can be worth.
+    source, proof
+        Who found the plan, and who the bound.
+    asked
+        Value of everything, the first bound.
+    """
+
+    requests: Sequence[Request]
+    view: PlanView
+    results: list[PlacementResult]
+    bound: float
+    source: str
+    proof: str = "everything accepted"
+    score: tuple[float, int] = (0.0, 0)
+    asked: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Score the plan it starts from."""
+        self.asked = self.bound
+        self.score = score_of(self.requests, self.results, self.view.nominal)
+
+    @property
+    def value(self) -> float:
+        """Value of the best plan."""
+        return self.score[0]
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound, 0 when they meet."""
+        if self.proven:
+            return 0.0
+        return (self.bound - self.value) / self.bound
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan is worth more than the best."""
+        return is_proven(self.value, self.bound, self.asked)
+
+    def offer(self, results: Sequence[PlacementResult], source: str) -> bool:
+        """Keep a plan if what passes the check is better than the best; return whether it was."""
+        kept = sound(self.requests, results, self.view)
+        score = score_of(self.requests, kept, self.view.nominal)
+        if score <= self.score:
+            return False
+        with self._lock:
+            self.results, self.score, self.source = kept, score, source
+            self._compare()
+        return True
+
+    def lower(self, bound: float, proof: str) -> None:
+        """Keep a bound if it is the least.
+
+        Raises
+        ------
+        BoundError
+            If a checked plan is worth more.
+        """
+        with self._lock:
+            if bound < self.bound:
+                self.bound, self.proof = bound, proof
+                self._compare()
+
+    def _compare(self) -> None:
+        if not is_proven(self.bound, self.value, self.asked):
+            raise BoundError(
+                f"the bound {self.bound!r} ({self.proof}) lies below the value {self.value!r} of "
+                f"a checked plan ({self.source})"
+            )

@@ -1,0 +1,205 @@
+"""Plans and prices side by side until they are close enough, time is over, or someone says stop.
+
+Two threads, one for each: the compiled loops of both let go of the interpreter. With a work limit
+they take turns in one thread instead, so that equal calls give equal answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from planner.exact.bound import Ascent, starts
+from planner.exact.incumbent import Race
+from planner.exact.problem import Problem
+from planner.exact.search import Hunt
+from planner.placement import Code, PlacementResult
+
+#: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
+SLICE_S = 0.05
+
+#: Temperatures of alternate cycles at their start, and of all at their end, in mean values of a
+#: request.
+HOT = (0.7, 0.25)
+COLD = 0.02
+
+#: Requests taken out in one move at most: for single atoms, and where requests are workflows.
+MOST_OUT = (10, 18)
+
+_CYCLE_S = (1.0, 24.0)
+_TURNS = 20  # with a work limit: turns that plans and prices take
+_MOVES_AN_EVALUATION = 40
+_EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing left to find
+
+
+@dataclass(slots=True)
+class Effort:
+    """When to stop.
+
+    Attributes
+    ----------
+    until
+        Instant of `clock`, or None.
+    moves
+        Moves of the search instead of time; None for no such limit.
+    gap
+        Close enough.
+    stop
+        Asked every `SLICE_S`.
+    clock
+        Monotonic seconds.
+    tell
+        Called every slice.
+    """
+
+    until: float | None
+    moves: int | None
+    gap: float
+    stop: Callable[[], bool]
+    clock: Callable[[], float]
+    tell: Callable[[], None]
+
+    def over(self, race: Race) -> bool:
+        """Return whether to end."""
+        if race.gap <= self.gap or self.stop():
+            return True
+        return self.until is not None and self.clock() >= self.until
+
+
+def pursue(race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int) -> None:
+    """Improve `race` until the effort is over.
+
+    Parameters
+    ----------
+    positions
+        Place in the race of each request of the problem.
+    """
+    chase = _Chase(race, problem, positions, effort, seed)
+    if effort.moves is not None:
+        chase.take_turns(effort.moves)
+        return
+    ended = threading.Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="prices") as pool:
+        prices = pool.submit(chase.lower_bound, ended)
+        try:
+            chase.find_plans(prices.done)
+        finally:
+            ended.set()
+        prices.result()
+
+
+class _Chase:
+    """One pursuit: a search for plans, and ascents of prices."""
+
+    def __init__(
+        self, race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int
+    ) -> None:
+        self._race, self._problem, self._positions, self._effort = race, problem, positions, effort
+        self._hunt = Hunt(problem, seed)
+        self._hunt.load([race.results[position] for position in positions])
+        requests = len(positions)
+        self._mean = problem.total / requests
+        wide = len(problem.forest.vertices) > 2 * requests
+        self._most = min(requests, MOST_OUT[1] if wide else MOST_OUT[0])
+        self._patience = _EXHAUSTED * requests * requests
+        self._offered = self._hunt.value
+        self._since = 0  # moves since the search found a better plan
+
+    # ---- plans ----
+
+    def find_plans(self, prices_done: Callable[[], bool]) -> None:
+        """Anneal in cycles, each twice as long as the one before."""
+        effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, 0
+        while not effort.over(self._race):
+            begin = now = effort.clock()
+            end = begin + length
+            if effort.until is not None and effort.until - begin < 1.5 * length:
+                end = effort.until
+            while now < end and not effort.over(self._race):
+                self._moves(moves, cycle, min(1.0, (now - begin) / (end - begin)))
+                effort.tell()
+                before, now = now, effort.clock()
+                moves = max(
+                    1, min(100_000, int(moves * min(4.0, SLICE_S / max(now - before, 1e-4))))
+                )
+                if prices_done() and self._since > self._patience:
+                    return self._descend(moves)
+            self._descend(moves)
+            cycle += 1
+            length = min(2 * length, _CYCLE_S[1])
+        return None
+
+    def _moves(self, moves: int, cycle: int, progress: float) -> None:
+        hot = HOT[cycle % len(HOT)]
+        temperature = self._mean * hot * (COLD / hot) ** progress
+        before = self._hunt.value
+        self._hunt.run(moves, self._most, temperature)
+        self._since = 0 if self._hunt.value > before else self._since + moves
+        if self._hunt.value > self._offered * (1 + 1e-3):
+            self._offer()
+
+    def _descend(self, moves: int) -> None:
+        """Go back to the best plan and take only what is not worse, for a moment."""
+        self._hunt.back_to_best()
+        self._hunt.run(4 * moves, self._most, 0.0)
+        if self._hunt.value > self._offered:
+            self._offer()
+
+    def _offer(self) -> None:
+        results = list(self._race.results)
+        for position, result in zip(self._positions, self._hunt.plan(), strict=True):
+            results[position] = result or _LEFT_OUT
+        self._offered = self._hunt.value
+        self._race.offer(results, "search")
+
+    # ---- prices ----
+
+    def lower_bound(self, ended: threading.Event) -> None:
+        """Lower the bound from both starts in turn, then from the better with more patience."""
+        ascents: list[Ascent] = list(starts(self._problem))
+        patience = [30, 60]
+        rounds = 2
+        while not ended.is_set():
+            running = [one for one in ascents if not one.over]
+            if not running:
+                if not patience:
+                    return
+                best = min(ascents, key=lambda one: one.bound)
+                ascents = [Ascent(self._problem, best.best.copy(), (1,), patience.pop(0))]
+                continue
+            for one in running:
+                before = self._effort.clock()
+                self._ascend(one, rounds)
+                if ended.is_set():
+                    return
+                spent = self._effort.clock() - before
+                rounds = _scaled(rounds, spent)
+
+    def _ascend(self, ascent: Ascent, rounds: int) -> None:
+        ascent.run(rounds, self._race.value)
+        self._race.lower(ascent.bound, "prices")
+
+    # ---- both in turn ----
+
+    def take_turns(self, moves: int) -> None:
+        """Spend `moves` in equal parts, prices having theirs after each."""
+        ascents = starts(self._problem)
+        part = max(1, moves // _TURNS)
+        for turn in range(-(-moves // part)):
+            if self._effort.over(self._race):
+                return
+            self._moves(min(part, moves - turn * part), 0, turn / _TURNS)
+            for one in ascents:
+                self._ascend(one, max(1, part // _MOVES_AN_EVALUATION))
+            self._effort.tell()
+        self._descend(part)
+
+
+def _scaled(count: int, spent_s: float) -> int:
+    """Return how often to do what took `spent_s` for `count` times, to fill a slice."""
+    return max(1, min(100_000, int(count * min(4.0, SLICE_S / max(spent_s, 1e-4)))))
+
+
+_LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")

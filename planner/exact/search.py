@@ -1,0 +1,186 @@
+"""Plans by ruin and recreate: a greedy plan in, better plans out, in slices that can be stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.exact import kernels_search as kernels
+from planner.exact.problem import (
+    F64,
+    I64,
+    V_DEMAND,
+    V_END,
+    V_KIND,
+    V_MULTIPLE,
+    V_RUN,
+    V_SHIFTS,
+    V_START,
+    V_WORK,
+    Problem,
+)
+from planner.placement import PlacementResult
+from rdl.work_graph import ANY, ATOM
+
+#: Rows that one atom may hold at most; a shape of more pieces is not looked for.
+MOST_ROWS = 256
+
+_SEEDS = 0x9E3779B97F4A7C15
+
+
+@dataclass(slots=True)
+class Hunt:
+    """One search for plans.
+
+    Attributes
+    ----------
+    problem
+        What is asked.
+    seed
+        Of the random numbers.
+    """
+
+    problem: Problem
+    seed: int
+    arrays: kernels.Search = field(init=False)
+    moves: int = 0
+
+    def __post_init__(self) -> None:
+        """Lay out an empty plan."""
+        forest, room = self.problem.forest, self.problem.room
+        vertices = forest.vertices
+        count, requests = len(vertices), len(forest.value)
+        first = _slots(vertices)
+        state = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
+        self.arrays = kernels.Search(
+            free=room.free.copy(),
+            first=first,
+            rows=np.zeros((kernels.PLANS, int(first[-1]) + 1, 3), dtype=np.int64),
+            pieces=np.zeros((kernels.PLANS, count), dtype=np.int64),
+            option=np.full((kernels.PLANS, count), -1, dtype=np.int64),
+            worth=np.zeros((kernels.PLANS, requests)),
+            held=np.zeros((kernels.PLANS, requests), dtype=np.int64),
+            span=np.zeros((requests, 2), dtype=np.int64),
+            stale=np.zeros(requests, dtype=np.int64),
+            density=_densities(self.problem),
+            vertex=np.zeros((kernels.VERTEX_ROWS, count), dtype=np.int64),
+            line=np.zeros((kernels.LINES, room.free.shape[1] + 2), dtype=np.int64),
+            list=np.zeros((kernels.LISTS, requests + 2), dtype=np.int64),
+            key=np.zeros(requests + 2),
+            random=np.array([state], dtype=np.uint64),
+            total=np.zeros(kernels.TOTALS),
+        )
+
+    def load(self, results: Sequence[PlacementResult]) -> None:
+        """Start from a plan; what its rows do not fit the arrays is left out."""
+        arrays, forest = self.arrays, self.problem.forest
+        kept = slice(kernels.KEPT, kernels.KEPT + 1)
+        for plan in (kernels.PLAN, kernels.BEFORE, kernels.KEPT):
+            for array in (arrays.pieces, arrays.worth, arrays.held):
+                array[plan] = 0
+        arrays.free[:] = self.problem.room.free
+        for request, result in enumerate(results):
+            if result.placed:
+                self._hold(request, result)
+        arrays.total[kernels.BEST] = float(arrays.worth[kept].sum())
+        kernels.restore(forest, self.problem.room, arrays)
+
+    def _hold(self, request: int, result: PlacementResult) -> None:
+        arrays, forest, at = self.arrays, self.problem.forest, kernels.KEPT
+        offset = int(forest.first[request])
+        rows = list(result.atoms())
+        if any(len(held) > self._room_of(offset + vertex) for vertex, held in rows):
+            return
+        for vertex, held in rows:
+            first = int(arrays.first[offset + vertex])
+            arrays.rows[at, first : first + len(held)] = held
+            arrays.rows[at, first : first + len(held), :2] -= self.problem.base
+            arrays.pieces[at, offset + vertex] = len(held)
+        worth = float(forest.value[request])
+        graph = self.problem.requests[request].graph
+        for vertex, option in result.choices:
+            arrays.option[at, offset + vertex] = option
+            child = forest.children[forest.vertices[offset + vertex, 13] + option]
+            worth *= float(forest.prefer[child])
+        arrays.worth[at, request] = worth
+        arrays.held[at, request] = 1
+        assert len(graph.vertices)
+
+    def _room_of(self, vertex: int) -> int:
+        return int(self.arrays.first[vertex + 1] - self.arrays.first[vertex])
+
+    @property
+    def value(self) -> float:
+        """Value of the best plan."""
+        return float(self.arrays.total[kernels.BEST])
+
+    def run(self, moves: int, most: int, temperature: float) -> None:
+        """Make moves; see `kernels_search.improve`."""
+        self.moves += moves
+        kernels.improve(
+            self.problem.forest, self.problem.room, self.arrays, moves, most, temperature
+        )
+
+    def back_to_best(self) -> None:
+        """Go on from the best plan."""
+        kernels.restore(self.problem.forest, self.problem.room, self.arrays)
+
+    def plan(self) -> list[PlacementResult | None]:
+        """Return the best plan, None where a request is refused."""
+        held = self.arrays.held[kernels.KEPT]
+        return [self._result(r) if held[r] else None for r in range(len(held))]
+
+    def _result(self, request: int) -> PlacementResult:
+        arrays, forest = self.arrays, self.problem.forest
+        offset, end = int(forest.first[request]), int(forest.first[request + 1])
+        vertices, first, rows = [], [0], []
+        for vertex in range(offset, end):
+            count = int(arrays.pieces[kernels.KEPT, vertex])
+            if count:
+                at = int(arrays.first[vertex])
+                held = arrays.rows[kernels.KEPT, at : at + count].copy()
+                held[:, :2] += self.problem.base
+                rows.append(held)
+                vertices.append(vertex - offset)
+                first.append(first[-1] + count)
+        return PlacementResult(
+            vertices=np.array(vertices, dtype=np.int64),
+            first=np.array(first, dtype=np.int64),
+            rows=np.concatenate([np.zeros((0, 3), dtype=np.int64), *rows]),
+            choices=self._choices(offset, end),
+        )
+
+    def _choices(self, offset: int, end: int) -> tuple[tuple[int, int], ...]:
+        """Return the options taken of every `any` that was reached."""
+        vertices, option = self.problem.forest.vertices, self.arrays.option[kernels.KEPT]
+        found = [
+            (vertex - offset, int(option[vertex]))
+            for vertex in range(offset, end)
+            if vertices[vertex, V_KIND] == ANY and option[vertex] >= 0
+        ]
+        return tuple(found)
+
+
+def _slots(vertices: I64) -> I64:
+    """Return int64[vertex + 1]: where the rows of each atom may stand."""
+    windows = np.maximum(1, vertices[:, V_END] - vertices[:, V_START])
+    sizes = np.minimum(windows, MOST_ROWS)
+    sizes[vertices[:, V_RUN] > 0] = 1
+    sizes[vertices[:, V_KIND] != ATOM] = 0
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _densities(problem: Problem) -> F64:
+    """Return float64[request]: value over the work asked, as shares of what rows hold."""
+    forest, room = problem.forest, problem.room
+    asked = np.zeros(len(forest.value))
+    for request in range(len(asked)):
+        for row in forest.vertices[forest.first[request] : forest.first[request + 1]]:
+            if row[V_KIND] != ATOM:
+                continue
+            work = float(row[V_WORK] * row[V_MULTIPLE] * row[V_SHIFTS])
+            first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2]
+            asked[request] += work * float(room.shares[first:end].max(initial=0.0))
+    return np.asarray(forest.value / np.maximum(asked, 1e-12))
