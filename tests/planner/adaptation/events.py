@@ -37,8 +37,12 @@ def with_outages(cluster: Cluster, *losses: tuple[int, int, int]) -> Cluster:
 
 
 def lose(plan: Plan, *losses: tuple[int, int, int]) -> Adaptation:
-    """Change the outages, let the adapter answer, and commit what it says."""
-    commit(plan, Reconfigure(with_outages(plan.cluster, *losses)))
+    """Change the outages from now on, let the adapter answer, and commit what it says."""
+    known = [(count, max(start, plan.now), end) for count, start, end in losses if end > plan.now]
+    past = tuple(one for one in plan.cluster.outages if one.start_ms < plan.now * 1000)
+    over = tuple(replace(one, end_ms=min(one.end_ms, plan.now * 1000)) for one in past)
+    later = with_outages(plan.cluster, *known).outages
+    commit(plan, Reconfigure(replace(plan.cluster, outages=over + later)))
     return adapt_now(plan)
 
 
