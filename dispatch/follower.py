@@ -75,7 +75,8 @@ class PlanFollower:
             self._finish = plan.table.meta["finish"].copy()
             self._finish.flags.writeable = False
         step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
-        here, soon = self._entitled(step), self._entitled(soon_step)
+        here = self._entitled(step)
+        soon = here if soon_step == step else self._entitled(soon_step)
         self._at_step = {step: here, soon_step: soon}
         active = frozenset(one.reservation for one in here)
         table, table_version = (None, 0)
