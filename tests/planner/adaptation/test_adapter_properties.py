@@ -21,7 +21,7 @@ from tests.planner.adaptation.events import (
     with_outages,
 )
 
-_SLOW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 @_SLOW
@@ -72,5 +72,5 @@ def test_no_more_value_is_dropped_than_yarns_rule_drops(
     yarn = sum(one.value for one in yarn_rule(repair.base, repair.hit))
     found = adapt(plan, Limits(work=10, seed=3))
     assert found.cost.dropped <= yarn + 1e-6
-    dropped = {one.id for one in found.of(Fate.DEGRADED)}
-    assert dropped <= {one.id for one in repair.hit}
+    dropped = sum(one.value for one in found.of(Fate.DEGRADED))
+    assert abs(dropped - found.cost.dropped) <= 1e-5
