@@ -89,6 +89,29 @@ def import_alibaba(
     return import_jobs(jobs, model, generator, limit, skipped)
 
 
+def import_dags(
+    text: Iterable[str],
+    alibaba: AlibabaModel,
+    model: StageModel,
+    generator: np.random.Generator,
+    limit: int | None = None,
+) -> Imported:
+    """Read a DAG file, and no other, into workload lines.
+
+    Raises
+    ------
+    TraceError
+        If the header has no column `parents`, or a field is not a number.
+    """
+    lines = iter(text)
+    header = next(lines, "")
+    if "parents" not in header.strip().split(","):
+        raise TraceError(
+            f"line 1: a DAG file has a column parents; the header is {header.strip()!r}"
+        )
+    return import_alibaba(chain([header], lines), alibaba, model, generator, limit)
+
+
 def _batch_tasks(
     text: Iterable[str], alibaba: AlibabaModel, skipped: list[Skipped]
 ) -> dict[str, dict[str, _Task]]:

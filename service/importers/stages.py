@@ -173,21 +173,38 @@ def _held(stage: Stage, machines: Sequence[MachineKind]) -> int:
 
 
 def _alone(stages: Sequence[Stage], model: StageModel) -> int:
-    """Return the steps that a job takes alone: never less than what the machines allow.
+    """Return steps in which a job is done alone: never less than what the machines allow.
 
-    Stages side by side count as such where all of the job fits at once; else one after another.
+    Where all of it fits side by side, the longest path; else its stages level by level, and within
+    a level side by side as far as they fit.
     """
     room = [_held(stage, model.machines) for stage in stages]
     lengths = [
         -(-stage.tasks // most) * -(-stage.lease_s // model.step_s)
         for stage, most in zip(stages, room, strict=True)
     ]
+    parts = [min(1.0, stage.tasks / most) for stage, most in zip(stages, room, strict=True)]
     if sum(stage.tasks / most for stage, most in zip(stages, room, strict=True)) > 1:
-        return sum(lengths)
+        levels: dict[int, list[int]] = {}
+        depth: list[int] = []
+        for index, stage in enumerate(stages):
+            depth.append(1 + max((depth[before] for before in stage.after), default=-1))
+            levels.setdefault(depth[-1], []).append(index)
+        return sum(_side_by_side(level, lengths, parts) for level in levels.values())
     ends: list[int] = []
     for stage, length in zip(stages, lengths, strict=True):
         ends.append(length + max((ends[before] for before in stage.after), default=0))
     return max(ends)
+
+
+def _side_by_side(level: Sequence[int], lengths: Sequence[int], parts: Sequence[float]) -> int:
+    """Return the steps of independent stages, the longest first, each beside as many as fit."""
+    total, used = 0, 2.0
+    for index in sorted(level, key=lambda one: -lengths[one]):
+        if used + parts[index] > 1.0:
+            total, used = total + lengths[index], 0.0
+        used += parts[index]
+    return total
 
 
 def _rdl(stages: Sequence[Stage]) -> object:

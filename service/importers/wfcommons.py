@@ -1,0 +1,254 @@
+"""Scientific workflows as WfCommons describes them (WfFormat 1.3-1.5), one request each.
+
+A workflow is a graph of tasks with parents; runtimes, cores and memory are those of its recorded
+execution. Every arrow of the graph is an arrow of the request, and there are no others: stages are
+no barriers. Arrivals and deadlines are modelled: workflows come at even distances.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import ceil, isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.stages import (
+    MachineKind,
+    Stage,
+    StageModel,
+    TraceJob,
+    import_jobs,
+    in_order,
+    number,
+    read_rows,
+)
+
+_COLUMNS = ("instance", "id", "parents", "runtime_s", "cores", "avg_cpu_pct", "memory_bytes")
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowModel:
+    """What the files do not say.
+
+    Attributes
+    ----------
+    machines, cores, memory_gib
+        The machines, all alike.
+    apart_s
+        Seconds between two workflows' submissions, in order of the files.
+    merged
+        Join tasks that have the same parents, children and cores into one malleable atom: its lease
+        is their mean runtime, its memory the most that one of them took. It adds no precedence.
+    """
+
+    machines: int = 4
+    cores: int = 24
+    memory_gib: int = 128
+    tenant: str = "science"
+    apart_s: int = 600
+    merged: bool = False
+
+    @property
+    def kinds(self) -> tuple[MachineKind, ...]:
+        """The one kind of machine."""
+        return (MachineKind("standard", self.machines, 1000 * self.cores, 1024 * self.memory_gib),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    seconds: float
+    cpu_m: int
+    memory_mib: int
+    parents: tuple[str, ...]
+
+
+def import_workflows(
+    files: Sequence[tuple[str, Iterable[str]]],
+    described: WorkflowModel,
+    model: StageModel,
+    generator: np.random.Generator,
+    limit: int | None = None,
+) -> Imported:
+    """Turn files (name, lines) into workload lines, one a workflow.
+
+    A file is one workflow in WfFormat (JSON), or a CSV table of tasks of many, by its first sign.
+
+    Raises
+    ------
+    TraceError
+        If a file is neither, or a field is not what it should be; the message names the file.
+    """
+    skipped: list[Skipped] = []
+    jobs: list[TraceJob] = []
+    taken: dict[str, int] = {}
+    for file, lines in files:
+        try:
+            workflows = _read(Path(file).name.partition(".")[0] or "workflow", lines)
+        except TraceError as error:
+            raise TraceError(f"{file}: {error}") from error
+        for given, tasks in workflows.items():
+            taken[given] = taken.get(given, 0) + 1
+            name = given if taken[given] == 1 else f"{given}-{taken[given]}"
+            if not tasks:
+                skipped.append(Skipped(len(jobs) + 1, f"{name} has no task"))
+                continue
+            jobs.append(_job(name, tasks, described, len(jobs), skipped))
+    return import_jobs(jobs, model, generator, limit, skipped)
+
+
+def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
+    rows = iter(lines)
+    first = next(rows, "")
+    whole = chain([first], rows)
+    if first.lstrip().startswith("{"):
+        return {name: _read_json("".join(whole))}
+    if "runtime_s" not in first:
+        raise TraceError(
+            "line 1: expected WfFormat (a JSON object) or a table of tasks whose header has "
+            f"{','.join(_COLUMNS)}; it begins with {first.strip()[:60]!r}"
+        )
+    return _read_table(whole)
+
+
+def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
+    found: dict[str, dict[str, _Task]] = {}
+    for line, row in read_rows(lines, _COLUMNS):
+        seconds = number(row, "runtime_s", line)
+        task = _task(
+            seconds or 0.0,
+            number(row, "cores", line),
+            number(row, "avg_cpu_pct", line),
+            number(row, "memory_bytes", line),
+            tuple(row["parents"].split()),
+        )
+        found.setdefault(row["instance"], {})[row["id"]] = task
+    return found
+
+
+def _read_json(text: str) -> dict[str, _Task]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise TraceError(f"not JSON: {error}") from error
+    workflow = _object(document, "workflow")
+    if "specification" in workflow:
+        specified = _tasks(_object(workflow, "specification"), "workflow.specification")
+        ran_as = _object(workflow, "execution")
+        executed = {_key(one): one for one in _tasks(ran_as, "workflow.execution")}
+    else:
+        specified = _tasks(workflow, "workflow")
+        executed = {}
+    found: dict[str, _Task] = {}
+    for one in specified:
+        key = _key(one)
+        ran = {**one, **executed.get(key, {})}
+        parents = one.get("parents", [])
+        if not isinstance(parents, list):
+            raise TraceError(f"task {key!r}: parents is a list of ids, not {parents!r}")
+        found[key] = _task(
+            _amount(ran, key, "runtimeInSeconds", "runtime") or 0.0,
+            _amount(ran, key, "coreCount", "cores"),
+            _amount(ran, key, "avgCPU"),
+            _amount(ran, key, "memoryInBytes"),
+            tuple(str(parent) for parent in parents),
+        )
+    return found
+
+
+def _object(holder: Any, key: str) -> dict[str, Any]:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(value, dict):
+        raise TraceError(f"no object {key!r}: expected WfFormat, as WfCommons publishes it")
+    return value
+
+
+def _tasks(holder: Any, where: str) -> list[dict[str, Any]]:
+    """Return the list of tasks; versions before 1.4 also called them jobs."""
+    tasks = holder.get("tasks", holder.get("jobs")) if isinstance(holder, dict) else None
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise TraceError(f"{where}.tasks is a list of objects")
+    return tasks
+
+
+def _key(task: Mapping[str, Any]) -> str:
+    """Return the id of a task; before 1.4 names were unique and parents named them."""
+    key = task.get("id", task.get("name"))
+    if not isinstance(key, str) or not key:
+        raise TraceError(f"a task has neither id nor name: {json.dumps(task)[:80]}")
+    return key
+
+
+def _amount(task: Mapping[str, Any], key: str, *names: str) -> float | None:
+    """Return the first of several fields that is there; None where none is."""
+    for name in names:
+        value = task.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise TraceError(f"task {key!r}: {name} is a number, not {value!r}")
+        return float(value)
+    return None
+
+
+def _task(
+    seconds: float,
+    cores: float | None,
+    average: float | None,
+    memory: float | None,
+    parents: tuple[str, ...],
+) -> _Task:
+    """Return a task; without a count, its cores are what it used on average, rounded up."""
+    used = cores if cores else max(1.0, ceil(max(average or 0.0, 0.0) / 100.0))
+    mib = ceil(max(memory or 0.0, 0.0) / _MIB)
+    return _Task(max(seconds, 0.0), ceil(1000 * used), mib, parents)
+
+
+def _job(
+    name: str,
+    tasks: Mapping[str, _Task],
+    described: WorkflowModel,
+    position: int,
+    skipped: list[Skipped],
+) -> TraceJob:
+    """Return one workflow as stages, each behind its parents."""
+    before = {
+        key: tuple(dict.fromkeys(p for p in task.parents if p in tasks and p != key))
+        for key, task in tasks.items()
+    }
+    groups = _merged(tasks, before) if described.merged else [[key] for key in tasks]
+    place = {key: index for index, group in enumerate(groups) for key in group}
+    after = {
+        index: sorted({place[parent] for parent in before[group[0]]})
+        for index, group in enumerate(groups)
+    }
+    line = position + 1
+    order = in_order(after, lambda why: skipped.append(Skipped(line, f"edges of {name}: {why}")))
+    rank = {index: at for at, index in enumerate(order)}
+    stages = []
+    for index in order:
+        members = [tasks[key] for key in groups[index]]
+        seconds = max(1, ceil(sum(task.seconds for task in members) / len(members)))
+        needs = tuple(sorted(rank[b] for b in after[index] if rank[b] < rank[index]))
+        memory = max(task.memory_mib for task in members)
+        stages.append(Stage(len(members), seconds, members[0].cpu_m, memory, needs))
+    return TraceJob(line, name, described.tenant, position * described.apart_s, tuple(stages))
+
+
+def _merged(tasks: Mapping[str, _Task], before: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
+    """Group tasks that precedence cannot tell apart and that ask for the same."""
+    children: dict[str, set[str]] = {key: set() for key in tasks}
+    for key, parents in before.items():
+        for parent in parents:
+            children[parent].add(key)
+    groups: dict[object, list[str]] = {}
+    for key, task in tasks.items():
+        alike = (frozenset(before[key]), frozenset(children[key]), task.cpu_m)
+        groups.setdefault(alike, []).append(key)
+    return list(groups.values())
