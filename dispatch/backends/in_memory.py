@@ -37,7 +37,7 @@ class InMemoryBackend:
         self._refuse = refuse
         self._rows: dict[Key, AssignmentRow] = {}
         self._coming: list[tuple[int, int, BackendEvent]] = []
-        self._starts: dict[Key, int] = {}
+        self._starts: dict[Key, tuple[int, int]] = {}
         self._overtaken: set[int] = set()
         self._sequence = 0
 
@@ -58,7 +58,7 @@ class InMemoryBackend:
                 row = AssignmentRow(*_key(delta), delta.machine, at_ms, covered=False)
                 self._rows[row.key] = row
                 after = 0 if self._delay is None else self._delay(delta)
-                self._starts[row.key] = self._sequence
+                self._starts[row.key] = (self._sequence, at_ms + after)
                 self._tell(EventKind.STARTED, at_ms + after, row)
         return tuple(found)
 
@@ -108,8 +108,8 @@ class InMemoryBackend:
     def _leave(self, row: AssignmentRow, kind: EventKind, at_ms: int, detail: str) -> None:
         del self._rows[row.key]
         start = self._starts.pop(row.key, None)
-        if start is not None:
-            self._overtaken.add(start)
+        if start is not None and start[1] > at_ms:
+            self._overtaken.add(start[0])
         self._tell(kind, at_ms, row, detail)
 
     def _tell(self, kind: EventKind, at_ms: int, row: AssignmentRow, detail: str = "") -> None:

@@ -101,13 +101,13 @@ def _read(cluster_path: Path, path: Path, seed: int) -> Asked:
     """Read the cluster and the classes, or the work they are made of."""
     import numpy as np
 
-    from planner.files import read_classes, read_cluster, read_plan
-    from service.job_classes import (
+    from dispatch.job_classes import (
         instance_of_classes,
         instance_of_work,
         work_of_plan,
         work_of_requests,
     )
+    from planner.files import read_classes, read_cluster, read_plan
 
     source = kind_of_file(path)
     if source == "classes":

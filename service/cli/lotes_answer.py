@@ -10,10 +10,10 @@ import click
 from service.cli.output import CSV, JSON, print_csv, print_json, print_table
 
 if TYPE_CHECKING:
+    from dispatch.job_classes import Work
     from lp.lotes.instance import LotesInstance
     from lp.lotes.pipeline import LotesResult
     from planner.cluster import Cluster
-    from service.job_classes import Work
 
 _SHOWN_BINS = 40
 _TABLE_COLUMNS = ("class", "machines", "part", "target")
@@ -139,7 +139,7 @@ def _explained(asked: Asked, result: LotesResult) -> dict[str, Any]:
 
 
 def _request(asked: Asked, index: int) -> Any:
-    from service.job_classes import request_of
+    from dispatch.job_classes import request_of
 
     return request_of(asked.cluster, asked.instance, index)
 

@@ -112,5 +112,5 @@ def test_predecessors_are_what_order_and_graph_say() -> None:
     assert predecessors_of(order, "0.2") == ("0.0", "0.1")
     graph = read_source(f"graph(a: {atom}, b: {atom}, c: {atom}; a -> b, b -> c)")
     assert predecessors_of(graph, "2") == ("0", "1")
-    with pytest.raises(ValueError, match="no atom '0.7'"):
+    with pytest.raises(ValueError, match=r"no atom '0\.7'"):
         predecessors_of(order, "0.7")

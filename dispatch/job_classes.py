@@ -10,7 +10,7 @@ Amounts are parts of the largest machine, resource by resource, so that no solve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,8 +77,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Jobs:
-    """Equal jobs of one atom."""
+class Job:
+    """Equal jobs of one atom, or of one component: when, what, where, how long and how many."""
 
     arrival_h: float
     bundle: Resources
@@ -159,7 +159,7 @@ def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> Work:
     Of an `any` the first option that can be satisfied counts. Void requests are best effort and
     count nothing.
     """
-    jobs: list[_Jobs] = []
+    jobs: list[Job] = []
     start, end = np.inf, -np.inf
     for request in requests:
         graph = request.graph
@@ -175,39 +175,50 @@ def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> Work:
             label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
             count = float(row[WORK] * row[SHIFT_COUNT] / row[LEASE])
             time_h = float(row[LEASE]) * step_h
-            jobs.append(_Jobs(submitted_h, graph.bundles[row[BUNDLE]], label, time_h, count))
-    return _work(cluster, jobs, start, end)
+            jobs.append(Job(submitted_h, graph.bundles[row[BUNDLE]], label, time_h, count))
+    return work_of_jobs(cluster, jobs, start, end)
 
 
 def work_of_plan(
     cluster: Cluster, reservations: Iterable[Mapping[str, Any]], step_s: float
 ) -> Work:
-    """Return the jobs of a Plan's allocations: starts and times by FIFO matching."""
-    step_h = step_s / 3600
-    jobs: list[_Jobs] = []
+    """Return the jobs of a plan file's allocations: starts and times by FIFO matching."""
+    jobs: list[Job] = []
     start, end = np.inf, -np.inf
     for reservation in reservations:
         for atom in reservation["atoms"]:
             rows = atom["allocation"]
             if not rows:
                 continue
-            first, last = min(row[0] for row in rows), max(row[1] for row in rows)
-            start, end = min(start, first / 3600), max(end, last / 3600)
-            leases = fifo_leases(_held(rows, first, last, step_s), step_h)
-            bundle = Resources.from_json(atom["bundle"])
-            jobs += [
-                _Jobs(first / 3600 + arrival, bundle, atom.get("on"), time, count)
-                for arrival, time, count in zip(
-                    leases.arrival_h.tolist(),
-                    leases.time_h.tolist(),
-                    leases.weight.tolist(),
-                    strict=True,
-                )
-            ]
-    return _work(cluster, jobs, start, end)
+            start = min(start, min(row[0] for row in rows) / 3600)
+            end = max(end, max(row[1] for row in rows) / 3600)
+            jobs += jobs_of_rows(Resources.from_json(atom["bundle"]), atom.get("on"), rows, step_s)
+    return work_of_jobs(cluster, jobs, start, end)
 
 
-def _held(rows: list[list[float]], first: float, last: float, step_s: float) -> NDArray[np.int64]:
+def jobs_of_rows(
+    bundle: Resources, label: str | None, rows: Sequence[Sequence[float]], step_s: float
+) -> list[Job]:
+    """Return the jobs of one atom's rows ``[start_s, end_s, bundles]``, matched first in first out.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+    """
+    first, last = min(row[0] for row in rows), max(row[1] for row in rows)
+    leases = fifo_leases(_held(rows, first, last, step_s), step_s / 3600)
+    return [
+        Job(first / 3600 + arrival, bundle, label, time, count)
+        for arrival, time, count in zip(
+            leases.arrival_h.tolist(), leases.time_h.tolist(), leases.weight.tolist(), strict=True
+        )
+    ]
+
+
+def _held(
+    rows: Sequence[Sequence[float]], first: float, last: float, step_s: float
+) -> NDArray[np.int64]:
     held = np.zeros(round((last - first) / step_s), dtype=np.int64)
     for start, end, bundles in rows:
         held[round((start - first) / step_s) : round((end - first) / step_s)] += int(bundles)
@@ -231,7 +242,8 @@ def _taken_atoms(graph: WorkGraph) -> Iterator[int]:
         stack += reversed(children)
 
 
-def _work(cluster: Cluster, jobs: list[_Jobs], start_h: float, end_h: float) -> Work:
+def work_of_jobs(cluster: Cluster, jobs: Sequence[Job], start_h: float, end_h: float) -> Work:
+    """Return jobs as samples by label, in [start_h, end_h)."""
     resources = _resources_of(cluster, (one.bundle for one in jobs))
     labels = sorted({one.label for one in jobs}, key=lambda label: label or "")
     samples = {}
