@@ -22,6 +22,10 @@ DAY_MS = 86_400_000
 MOST_STEPS = 50_000_000
 
 
+#: What takes machines away; the first is that of outages that do not say.
+OUTAGE_KINDS = ("maintenance", "loss", "drain")
+
+
 class ClusterError(ValueError):
     """A cluster that cannot be; the message says what would be right."""
 
@@ -45,12 +49,14 @@ class Outage:
     """Machines of one group that are away in [start_ms, end_ms) from the origin.
 
     `indices` are machine numbers within the group; a file that gives a count means the highest.
+    `kind` is for people: what takes the machines away.
     """
 
     machines: str
     indices: tuple[int, ...]
     start_ms: int
     end_ms: int
+    kind: str = OUTAGE_KINDS[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from planner.adaptation.adapter import Adaptation
 from planner.cluster import Cluster
 from planner.placement import Code
 from planner.request import Request
@@ -84,7 +85,12 @@ class Reconfiguration:
     tag: str | None
 
 
-Command: TypeAlias = Admission | Renegotiation | Cancellation | Closing | Reconfiguration
+@dataclass(frozen=True, slots=True)
+class Adapting:
+    """Let the adapter answer to the machines that the Plan has now."""
+
+
+Command: TypeAlias = Admission | Renegotiation | Cancellation | Closing | Reconfiguration | Adapting
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,15 @@ class Described:
     version: int
 
 
-Answer: TypeAlias = Done | Described | ProblemDocument
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """What the adapter did, in the log if it did anything."""
+
+    adaptation: Adaptation
+    version: int
+
+
+Answer: TypeAlias = Done | Described | Adapted | ProblemDocument
 
 #: Told of the good requests of an all-or-nothing batch in which others were refused.
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
@@ -176,7 +190,7 @@ class Job:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
             case _:
-                return isinstance(self.command, Reconfiguration)
+                return isinstance(self.command, Reconfiguration | Adapting)
 
     @property
     def size(self) -> int:

@@ -23,8 +23,19 @@ from rdl.compiler import compile_expression
 from rdl.expressions import Absolute, AfterSubmission, Atom, Expression, Instant, Offset
 from rdl.resources import CPU, Resources
 from rdl.work_graph import WorkGraph
+from service.adapting import PlanAdapter
 from service.clock import Clock, SystemClock, unix_ms
-from service.commands import Admission, Answer, Ask, Command, Job, Key, Reconfiguration, Rendered
+from service.commands import (
+    Adapting,
+    Admission,
+    Answer,
+    Ask,
+    Command,
+    Job,
+    Key,
+    Reconfiguration,
+    Rendered,
+)
 from service.committer import Committer
 from service.config import ServiceConfig
 from service.drafts import context_of
@@ -59,6 +70,7 @@ class Runtime:
         self._replica = replica
         self._clock = clock
         self._committer = Committer(config, replica, clock, self.telemetry)
+        self._adapter = PlanAdapter(replica, clock)
         self._waiting = WaitingRoom(config.group)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -203,10 +215,22 @@ class Runtime:
                 self._run(group)
             else:
                 self._tick()
+            self._adapt()
+
+    def _adapt(self) -> None:
+        """Let the adapter look now and then whether machines or promises ask for it."""
+        try:
+            self._adapter.tick()
+        except Exception:
+            logger.exception("the adapter failed; the Plan is as it was")
 
     def _run(self, group: list[Job]) -> None:
         try:
-            self._committer.run(group)
+            if isinstance(group[0].command, Adapting):
+                self._committer.move_to_now()
+                self._adapter.answer(group[0])
+            else:
+                self._committer.run(group)
         except Exception as failure:
             logger.exception("a group of %d changes failed", len(group))
             for job in group:

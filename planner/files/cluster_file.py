@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from planner.cluster import (
     DAY_MS,
     DEFAULT_QUEUE,
+    OUTAGE_KINDS,
     Cluster,
     ClusterError,
     MachineGroup,
@@ -217,9 +218,11 @@ class _Reader:
         if "count" in entry:
             if entry["count"] > group.count:
                 self._problem(f"{at}/count", f"{group.name} has only {group.count} machines")
-            indices = range(max(0, group.count - int(entry["count"])), group.count)
-            return Outage(group.name, tuple(indices), start, end)
-        return Outage(group.name, self._indices(at, entry["names"], group), start, end)
+            highest = range(max(0, group.count - int(entry["count"])), group.count)
+            indices = tuple(highest)
+        else:
+            indices = self._indices(at, entry["names"], group)
+        return Outage(group.name, indices, start, end, entry.get("kind", OUTAGE_KINDS[0]))
 
     def _indices(self, at: str, names: list[str], group: MachineGroup) -> tuple[int, ...]:
         found: set[int] = set()

@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any
 
-from planner.cluster import DAY_MS, DEFAULT_QUEUE, Cluster, MachineGroup, Outage, Queue
+from planner.cluster import (
+    DAY_MS,
+    DEFAULT_QUEUE,
+    OUTAGE_KINDS,
+    Cluster,
+    MachineGroup,
+    Outage,
+    Queue,
+)
 from planner.policy import DAYS, CapacityOverTime, Policy, Quota, RequestLimits
 from rdl.durations import rfc3339_text
 from rdl.resources import Resources
@@ -56,12 +64,13 @@ def _outage_json(outage: Outage, size: int) -> dict[str, Any]:
     highest = outage.indices == tuple(range(size - count, size))
     names = [f"{outage.machines}-{index}" for index in outage.indices]
     which: dict[str, Any] = {"count": count} if highest and count else {"names": names}
-    return {
+    entry = {
         "machines": outage.machines,
         **which,
         "start": seconds_of(outage.start_ms),
         "end": seconds_of(outage.end_ms),
     }
+    return entry if outage.kind == OUTAGE_KINDS[0] else entry | {"kind": outage.kind}
 
 
 def _policy_json(policy: Policy) -> dict[str, Any]:

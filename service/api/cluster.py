@@ -51,7 +51,7 @@ ROUTES: Final = (
         "PUT",
         "/v1/cluster",
         "replaceCluster",
-        "Change the description at run time. Nobody is evicted: what stands, stands.",
+        "Change the description at run time. Policies evict nobody; lost machines may (outages).",
         _put,
         {200: Answer("The new description.", json_of("Cluster"), _TAG)},
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.api import cluster, offers, operations, plan, rdl, reservations
+from service.api import cluster, offers, operations, outages, plan, rdl, reservations
 from service.api.call import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -13,5 +13,6 @@ ROUTES: Final[tuple[Route, ...]] = (
     *offers.ROUTES,
     *plan.ROUTES,
     *cluster.ROUTES,
+    *outages.ROUTES,
     *operations.ROUTES,
 )

@@ -1,0 +1,46 @@
+"""When machines can be taken without breaking a lease in force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planner.adaptation.layout import anchor_of
+from planner.adaptation.promise import promise_of
+from planner.adaptation.repair import standing
+from planner.cluster import Cluster, Outage
+from planner.ledger import Ledger
+from planner.plan import Plan
+from planner.recheck import pieces_of
+from planner.row_book import RowBook
+
+
+def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
+    """Return the first step from which the machines of `outage` are not needed by started work.
+
+    Parameters
+    ----------
+    cluster
+        The machines there are without the outage.
+
+    Returns
+    -------
+    int
+        From the start of the outage on; its end, rounded up, where started work needs them longer.
+    """
+    grid = plan.grid
+    start, end = grid.floor(outage.start_ms), min(grid.ceil(outage.end_ms), grid.horizon)
+    away = replace(cluster, outages=(*cluster.outages, outage))
+    ledger = Ledger(RowBook(away), grid, plan.ledger.first)
+    for number in standing(plan).tolist():
+        promise = promise_of(plan, number)
+        if promise.started:
+            pieces = pieces_of(anchor_of(plan, promise), ledger, promise.tenant, promise.queue)
+            ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+    short = np.zeros(ledger.free.shape[1], dtype=bool)
+    for row, named in enumerate(ledger.book.rows):
+        if named.policy is None:
+            short |= ledger.free[row] < 0
+    inside = np.flatnonzero(short[max(0, start - ledger.first) : end - ledger.first])
+    return start if not len(inside) else max(start, ledger.first) + int(inside[-1]) + 1

@@ -1,0 +1,113 @@
+"""The adapter of a service: lost machines and waiting promises, answered and made durable.
+
+Only the planner thread comes here. It works on a copy of the Plan, so that nobody who reads waits
+for it; what it finds is re-checked on the newest version, held against the oracle and appended like
+every other change. A crash between the change of machines and this leaves a Plan that is short of
+machines, which the next look repairs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from planner.adaptation.adapter import Adaptation, adapt, needs_adaptation
+from planner.agent import Limits
+from planner.commit import Update
+from planner.plan import Plan
+from planner.plan_state import capture, restore
+from service.clock import Clock
+from service.commands import Adapted, Job
+from service.oracle import first_violation
+from service.replica import Replica
+
+logger = logging.getLogger("agenda.service")
+
+#: How long a repair is improved once there is one.
+IMPROVE_S: Final = 2.0
+
+#: How often an answer is sought again because the Plan has moved on meanwhile.
+_ROUNDS: Final = 5
+
+#: Least seconds between two looks, and how many times its own time the adapter rests.
+_LOOK_S, _REST = 1.0, 10.0
+
+
+class PlanAdapter:
+    """Adapts one process's Plan."""
+
+    def __init__(self, replica: Replica, clock: Clock) -> None:
+        self._replica = replica
+        self._clock = clock
+        self._seen = -1
+        self._rest_until = 0.0
+
+    def tick(self) -> None:
+        """Adapt if the Plan has changed since the last look and asks for it."""
+        began = time.monotonic()
+        if began < self._rest_until:
+            return
+        self._rest_until = began + _LOOK_S
+        with self._replica.locked() as plan:
+            if plan.version == self._seen or not needs_adaptation(plan):
+                self._seen = plan.version
+                return
+        self._seen = self.run().version
+        taken = time.monotonic() - began
+        self._rest_until = began + max(_LOOK_S, _REST * taken)
+
+    def answer(self, job: Job) -> None:
+        """Carry out a job that asks for it."""
+        job.answers = (self.run(),)
+        job.finished.set()
+
+    def run(self) -> Adapted:
+        """Return what was done about the machines that the Plan has now."""
+        version = 0
+        for _ in range(_ROUNDS):
+            with self._replica.newest() as plan:
+                version = plan.version
+                if not needs_adaptation(plan):
+                    return Adapted(Adaptation(based_on=version), version)
+                state = capture(plan)
+            found = adapt(restore(state.encode()), Limits(time_s=IMPROVE_S))
+            del state
+            if not found.changes:
+                return Adapted(found, version)
+            committed = self._commit(found)
+            if committed is not None:
+                self._tell(found)
+                return Adapted(found, committed)
+        logger.warning("the Plan moved on %d times while it was adapted", _ROUNDS)
+        return Adapted(Adaptation(based_on=version), version)
+
+    def _commit(self, found: Adaptation) -> int | None:
+        """Return the version that holds the answer, or None where the Plan has moved on."""
+        with self._replica.store.turn():
+            at_ms = self._replica.plan_ms(self._clock.now_ms())
+            with self._replica.newest() as plan:
+                prepared = plan.prepare(found.changes, found.based_on, joint=True, at_ms=at_ms)
+                grid, period = plan.grid, plan.cluster.max_period_ms
+            record = prepared.record
+            if record is None:
+                return None
+            requests = {one.id: one.request for one in found.changes if isinstance(one, Update)}
+            broken = first_violation(record, requests, grid, period)
+            if broken is not None:
+                raise RuntimeError(f"the oracle rejects the move of {broken[0]}: {broken[1]}")
+            done = self._replica.commit(record, self._clock.now_ms(), ())
+            return record.version if done else None
+
+    @staticmethod
+    def _tell(found: Adaptation) -> None:
+        fates = [one.fate.value for one in found.affected]
+        counts = ", ".join(f"{fates.count(fate)} {fate}" for fate in sorted(set(fates)))
+        logger.info("adapted the Plan: %s", counts)
+        if found.short:
+            logger.warning("machines are still short: %s", found.short)
+
+
+def twin_of(plan: Plan) -> Plan:
+    """Return an equal Plan that shares nothing; for asking what would be."""
+    return restore(capture(plan).encode())

@@ -1,0 +1,245 @@
+"""Machines that go and come back: what is told of them, and what the adapter makes of it.
+
+Outages are part of the cluster's description, so they are durable as that is, and `PUT /v1/cluster`
+shows them too. An outage is called by a hash of what it is: which machines, from when, until when.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from planner.adaptation.adapter import Adaptation, adapt
+from planner.adaptation.drain import drained_from
+from planner.adaptation.layout import Layout
+from planner.agent import Limits
+from planner.cluster import Cluster, Outage
+from planner.commit import Advance
+from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.plan import Plan
+from rdl.time_grid import seconds_of
+from service import use_cases
+from service.adapting import IMPROVE_S, twin_of
+from service.api.fields import malformed
+from service.commands import Adapted, Adapting, Answer, Described, Reconfiguration, Rendered
+from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
+from service.runtime import Runtime
+
+#: How often the description is read again because somebody else changed it meanwhile.
+_ROUNDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OutageAnswer:
+    """What is told of an outage that was added or taken back.
+
+    Attributes
+    ----------
+    outage
+        As it stands now; None where nothing of it is left.
+    version
+        Version of the Plan that shows it so.
+    """
+
+    outage: Outage | None
+    adaptation: Adaptation
+    version: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the body of the answer."""
+        found = self.adaptation
+        return {
+            "version": self.version,
+            "outage": None if self.outage is None else outage_to_json(self.outage),
+            "affected": [one.to_json() for one in found.affected],
+            "dropped": found.cost.dropped,
+            "moved": found.cost.moved,
+            "short": found.short,
+        }
+
+
+def outage_id(outage: Outage) -> str:
+    """Return what an outage is called."""
+    text = f"{outage.machines} {outage.indices} {outage.start_ms} {outage.end_ms}"
+    return f"o-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def outage_to_json(outage: Outage) -> dict[str, Any]:
+    """Return an outage with its id and the names of its machines."""
+    return {
+        "id": outage_id(outage),
+        "kind": outage.kind,
+        "machines": outage.machines,
+        "names": [f"{outage.machines}-{index}" for index in outage.indices],
+        "start": seconds_of(outage.start_ms),
+        "end": seconds_of(outage.end_ms),
+    }
+
+
+def list_outages(runtime: Runtime) -> dict[str, Any]:
+    """Return the outages that are not over, earliest first."""
+    with runtime.reading() as plan:
+        outages, version = plan.cluster.outages, plan.version
+    now_ms = runtime.now_ms()
+    known = sorted((one for one in outages if one.end_ms > now_ms), key=_by_time)
+    return {"version": version, "outages": [outage_to_json(one) for one in known]}
+
+
+def _by_time(outage: Outage) -> tuple[int, int, str, tuple[int, ...]]:
+    return outage.start_ms, outage.end_ms, outage.machines, outage.indices
+
+
+def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageAnswer:
+    """Take machines away, and answer who is affected.
+
+    Parameters
+    ----------
+    asked
+        Fields of `service.api.outages.OUTAGE`.
+    dry_run
+        Say who would be; nothing is changed.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for machines that there are not, or times that cannot be.
+    """
+    for _ in range(_ROUNDS):
+        present, tag = use_cases.present_cluster(runtime)
+        outage = _outage_of(runtime, present, asked)
+        if outage.kind == "drain" or dry_run:
+            twin = _twin_at_now(runtime)
+            outage = _drained(twin, present, outage)
+        wanted = replace(present, outages=(*present.outages, outage))
+        if dry_run:
+            return _would(runtime, twin, wanted, outage)
+        known = outage_id(outage) in {outage_id(one) for one in present.outages}
+        if known or _reconfigured(runtime, wanted, tag):
+            return _adapted(runtime, outage)
+    raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def _twin_at_now(runtime: Runtime) -> Plan:
+    """Return a copy of the Plan, brought to the clock's step as a change would bring it."""
+    with runtime.reading() as plan:
+        twin = twin_of(plan)
+    now_step = runtime.now_ms() // twin.grid.step_ms
+    if now_step > twin.now:
+        horizon = now_step + twin.cluster.horizon_ms // twin.grid.step_ms
+        prepared = twin.prepare([Advance(now_step, horizon)], twin.version)
+        assert prepared.record is not None
+        twin.apply(prepared.record)
+    return twin
+
+
+def _drained(twin: Plan, present: Cluster, outage: Outage) -> Outage:
+    """Let a drain wait for the leases in force."""
+    if outage.kind != "drain":
+        return outage
+    start = twin.grid.ms(drained_from(twin, present, outage))
+    if start >= outage.end_ms:
+        detail = "leases in force last until the end of the drain; give it a later end"
+        raise malformed([ApiError(detail, pointer="/end")])
+    return replace(outage, start_ms=max(start, outage.start_ms))
+
+
+def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
+    """Give machines back: what has not begun is forgotten, what has ends now.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found`` for one that there is not, or that is over.
+    """
+    for _ in range(_ROUNDS):
+        present, tag = use_cases.present_cluster(runtime)
+        step_ms = present.step_ms
+        now_ms = runtime.now_ms() // step_ms * step_ms
+        index = next(
+            (
+                number
+                for number, one in enumerate(present.outages)
+                if outage_id(one) == id_ and one.end_ms > now_ms
+            ),
+            None,
+        )
+        if index is None:
+            raise problem("not_found", f"there is no outage {id_!r}, or it is over")
+        outage = present.outages[index]
+        ended = None if outage.start_ms >= now_ms else replace(outage, end_ms=now_ms)
+        others = [one for number, one in enumerate(present.outages) if number != index]
+        left = tuple(others if ended is None else [*others, ended])
+        if _reconfigured(runtime, replace(present, outages=left), tag):
+            return _adapted(runtime, ended)
+    raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> Outage:
+    """Return the outage that is asked for, read as cluster files are."""
+    step_ms = cluster.step_ms
+    now_ms = runtime.now_ms() // step_ms * step_ms
+    start, end = runtime.resolve(asked["start"]), runtime.resolve(asked["end"])
+    start = now_ms if start is None else start
+    assert end is not None
+    if start < now_ms:
+        error = ApiError(
+            "machines cannot go before now", pointer="/start", fix="leave start out for now"
+        )
+        raise malformed([error])
+    entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}
+    entry |= {name: asked[name] for name in ("machines", "count", "names", "kind")}
+    entry = {name: value for name, value in entry.items() if value is not None}
+    document = cluster_to_json(replace(cluster, outages=())) | {"outages": [entry]}
+    try:
+        return cluster_from_json(document, "the outage").outages[0]
+    except FileError as error:
+        raise malformed(
+            [
+                ApiError(one.message, pointer=_inside(one.pointer), fix=one.fix)
+                for one in error.problems
+            ]
+        ) from error
+
+
+def _inside(pointer: str | None) -> str:
+    return (pointer or "").removeprefix("/outages/0").rstrip("/")
+
+
+def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
+    """Return what the adapter would do on a copy of the Plan."""
+    found = adapt(twin, Limits(time_s=IMPROVE_S), layout=Layout.of(twin, wanted))
+    with runtime.reading() as plan:
+        return OutageAnswer(outage, found, plan.version)
+
+
+def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> bool:
+    """Change the description; False where it is no longer the one with `tag`."""
+    answers: list[Answer] = []
+
+    def keep(found: Any) -> Rendered:
+        answers.extend(found)
+        return Rendered(200, b"")
+
+    runtime.change(Reconfiguration(wanted, tag), keep)
+    answer = answers[0]
+    if isinstance(answer, Described):
+        return True
+    assert isinstance(answer, ProblemDocument)
+    if answer.code == "stale_revision":
+        return False
+    raise ApiProblemError(answer)
+
+
+def _adapted(runtime: Runtime, outage: Outage | None) -> OutageAnswer:
+    answers: list[Answer] = []
+
+    def keep(found: Any) -> Rendered:
+        answers.extend(found)
+        return Rendered(200, b"")
+
+    runtime.change(Adapting(), keep)
+    answer = answers[0]
+    assert isinstance(answer, Adapted)
+    return OutageAnswer(outage, answer.adaptation, answer.version)

@@ -1,0 +1,131 @@
+"""POST, GET and DELETE /v1/cluster/outages: machines go, the adapter answers, they come back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.service.conftest import Open, Service
+
+GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, {end})"
+
+
+def _lose(service: Service, query: str = "", **asked: Any) -> Any:
+    body = {"machines": "plain", "count": 5, "end": "+2h", **asked}
+    return service.client.post(f"/v1/cluster/outages{query}", json=body)
+
+
+def _state(service: Service, id_: str) -> Any:
+    return service.client.get(f"/v1/reservations/{id_}").get_json()
+
+
+def test_a_loss_moves_what_can_wait(service: Service) -> None:
+    """Eight of ten machines from the end of the window on; five lost for two hours of four."""
+    service.reserve("a", GANG.format(end=7200))
+    service.reserve("b", GANG.format(end=14400))
+    answer = _lose(service, start=0, end=3600)
+    assert answer.status_code == 201, answer.get_data(as_text=True)
+    body = answer.get_json()
+    assert body["dropped"] == 0
+    assert body["short"] == ""
+    assert body["outage"]["names"] == [f"plain-{i}" for i in range(5, 10)]
+    listed = service.client.get("/v1/cluster/outages").get_json()
+    assert [one["id"] for one in listed["outages"]] == [body["outage"]["id"]]
+    assert listed["outages"][0]["kind"] == "loss"
+
+
+def test_what_cannot_wait_is_degraded_and_restored_on_return(service: Service) -> None:
+    """The reservation says why, offers what would fit, and is whole again after the return."""
+    service.reserve("a", GANG.format(end=7200))
+    would = _lose(service, "?dry_run=true").get_json()
+    assert [(one["id"], one["fate"]) for one in would["affected"]] == [("a", "degraded")]
+    assert _state(service, "a")["state"] == "accepted"
+    assert service.client.get("/v1/cluster/outages").get_json()["outages"] == []
+    done = _lose(service).get_json()
+    assert [one["id"] for one in done["affected"]] == ["a"]
+    degraded = _state(service, "a")
+    assert degraded["state"] == "degraded"
+    assert "machines were lost" in degraded["degradation"]["reason"]
+    assert degraded["degradation"]["offers"]
+    back = service.client.delete(f"/v1/cluster/outages/{done['outage']['id']}")
+    assert back.status_code == 200
+    assert [one["fate"] for one in back.get_json()["affected"]] == ["restored"]
+    assert _state(service, "a")["state"] == "accepted"
+    assert "degradation" not in _state(service, "a")
+    again = service.client.delete(f"/v1/cluster/outages/{done['outage']['id']}")
+    assert again.status_code == 404
+
+
+def test_an_offer_of_a_degraded_reservation_is_accepted(service: Service) -> None:
+    """Renegotiated to its first offer, the reservation holds something again."""
+    service.reserve("a", GANG.format(end=7200))
+    _lose(service)
+    degraded = _state(service, "a")
+    offer = degraded["degradation"]["offers"][0]["expression"]
+    answer = service.client.put(
+        "/v1/reservations/a", json={"rdl": offer}, headers={"If-Match": '"2"'}
+    )
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    assert answer.get_json()["state"] == "accepted"
+
+
+def test_bad_outages_are_named_with_where_and_what_would_be_right(service: Service) -> None:
+    """Unknown groups, too many machines, both of count and names, times that cannot be."""
+    for asked, pointer in (
+        ({"machines": "plane"}, "/machines"),
+        ({"count": 11}, "/count"),
+        ({"names": ["plain-1"]}, ""),
+        ({"count": None, "names": ["plain-10"]}, "/names/0"),
+        ({"end": "soon"}, "/end"),
+        ({"end": True}, "/end"),
+        ({"start": "+3h"}, "/end"),
+        ({"kind": "fire"}, "/kind"),
+    ):
+        asked = {name: value for name, value in asked.items() if value is not None}
+        body = {"machines": "plain", "count": 5, "end": "+2h", **asked}
+        if "names" in asked and asked["names"] == ["plain-10"]:
+            del body["count"]
+        answer = service.client.post("/v1/cluster/outages", json=body)
+        assert answer.status_code == 400, asked
+        assert answer.get_json()["errors"][0]["pointer"] == pointer, asked
+    service.clock.advance(600)
+    late = _lose(service, start=60)
+    assert late.status_code == 400
+    assert late.get_json()["errors"][0]["pointer"] == "/start"
+
+
+def test_a_drain_waits_for_leases_in_force(service: Service) -> None:
+    """The gang runs to its end; the machines go after it, and nobody is affected."""
+    service.reserve("a", "window(atom(<1 cpu>, 8, 8, 1200, 9600), 0, 1200)")
+    service.clock.advance(60)
+    service.client.get("/v1/plan")
+    body = _lose(service, kind="drain").get_json()
+    assert body["affected"] == []
+    assert body["outage"]["start"] == 1200
+    short = _lose(service, kind="drain", end=600)
+    assert short.status_code == 400
+
+
+def test_an_outage_outlives_the_process_and_so_does_what_it_did(open_service: Open) -> None:
+    """Another process on the same database shows the same outage, state and reason."""
+    one = open_service()
+    one.reserve("a", GANG.format(end=7200))
+    _lose(one)
+    one.runtime.close()
+    other = open_service()
+    assert len(other.client.get("/v1/cluster/outages").get_json()["outages"]) == 1
+    assert _state(other, "a")["degradation"]["reason"]
+
+
+def test_restored_by_itself_when_the_expected_end_comes_or_room_is_made(service: Service) -> None:
+    """Nobody asks for it: a cancelled reservation leaves room, and the adapter looks."""
+    service.reserve("a", "window(atom(<1 cpu>, 4, 4, 7200, 28800), 0, 7200)", weight=5)
+    service.reserve("b", "window(atom(<1 cpu>, 4, 4, 7200, 28800), 0, 7200)")
+    _lose(service)
+    assert _state(service, "b")["state"] == "degraded"
+    assert service.client.delete("/v1/reservations/a").status_code == 200
+    for _ in range(100):
+        if _state(service, "b")["state"] == "accepted":
+            break
+        time.sleep(0.1)
+    assert _state(service, "b")["history"][-1]["what"] == "restored"
