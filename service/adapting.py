@@ -18,7 +18,7 @@ from planner.commit import Update
 from planner.plan import Plan
 from planner.plan_state import capture, restore
 from service.clock import Clock
-from service.commands import Adapted, Job
+from service.commands import Adapted, Adapting, Job
 from service.oracle import first_violation
 from service.replica import Replica
 
@@ -41,6 +41,7 @@ class PlanAdapter:
         self._replica = replica
         self._clock = clock
         self._seen = -1
+        self._last: Adapted | None = None
         self._rest_until = 0.0
 
     def tick(self) -> None:
@@ -59,7 +60,11 @@ class PlanAdapter:
 
     def answer(self, job: Job) -> None:
         """Carry out a job that asks for it."""
-        job.answers = (self.run(),)
+        found, command, last = self.run(), job.command, self._last
+        assert isinstance(command, Adapting)
+        if not found.adaptation.changes and last is not None and last.version > command.since:
+            found = last  # it was done between the change of machines and this
+        job.answers = (found,)
         job.finished.set()
 
     def run(self) -> Adapted:
@@ -78,7 +83,8 @@ class PlanAdapter:
             committed = self._commit(found)
             if committed is not None:
                 self._tell(found)
-                return Adapted(found, committed)
+                self._last = Adapted(found, committed)
+                return self._last
         logger.warning("the Plan moved on %d times while it was adapted", _ROUNDS)
         return Adapted(Adaptation(based_on=version), version)
 

@@ -87,7 +87,12 @@ class Reconfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Adapting:
-    """Let the adapter answer to the machines that the Plan has now."""
+    """Let the adapter answer to the machines that the Plan has now.
+
+    `since` is the version that changed them: what was done of itself after it is told as well.
+    """
+
+    since: int = 0
 
 
 Command: TypeAlias = Admission | Renegotiation | Cancellation | Closing | Reconfiguration | Adapting

@@ -116,8 +116,9 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
         if dry_run:
             return _would(runtime, twin, wanted, outage)
         known = outage_id(outage) in {outage_id(one) for one in present.outages}
-        if known or _reconfigured(runtime, wanted, tag):
-            return _adapted(runtime, outage)
+        version = present_version(runtime) if known else _reconfigured(runtime, wanted, tag)
+        if version is not None:
+            return _adapted(runtime, outage, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
@@ -171,8 +172,9 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
         ended = None if outage.start_ms >= now_ms else replace(outage, end_ms=now_ms)
         others = [one for number, one in enumerate(present.outages) if number != index]
         left = tuple(others if ended is None else [*others, ended])
-        if _reconfigured(runtime, replace(present, outages=left), tag):
-            return _adapted(runtime, ended)
+        version = _reconfigured(runtime, replace(present, outages=left), tag)
+        if version is not None:
+            return _adapted(runtime, ended, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
@@ -207,15 +209,20 @@ def _inside(pointer: str | None) -> str:
     return (pointer or "").removeprefix("/outages/0").rstrip("/")
 
 
+def present_version(runtime: Runtime) -> int:
+    """Return the version of the Plan."""
+    with runtime.reading() as plan:
+        return plan.version
+
+
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
     found = adapt(twin, Limits(time_s=IMPROVE_S), layout=Layout.of(twin, wanted))
-    with runtime.reading() as plan:
-        return OutageAnswer(outage, found, plan.version)
+    return OutageAnswer(outage, found, present_version(runtime))
 
 
-def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> bool:
-    """Change the description; False where it is no longer the one with `tag`."""
+def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
+    """Return the version that changes the description; None where it is no longer that of `tag`."""
     answers: list[Answer] = []
 
     def keep(found: Any) -> Rendered:
@@ -225,21 +232,21 @@ def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> bool:
     runtime.change(Reconfiguration(wanted, tag), keep)
     answer = answers[0]
     if isinstance(answer, Described):
-        return True
+        return answer.version
     assert isinstance(answer, ProblemDocument)
     if answer.code == "stale_revision":
-        return False
+        return None
     raise ApiProblemError(answer)
 
 
-def _adapted(runtime: Runtime, outage: Outage | None) -> OutageAnswer:
+def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
     answers: list[Answer] = []
 
     def keep(found: Any) -> Rendered:
         answers.extend(found)
         return Rendered(200, b"")
 
-    runtime.change(Adapting(), keep)
+    runtime.change(Adapting(since), keep)
     answer = answers[0]
     assert isinstance(answer, Adapted)
     return OutageAnswer(outage, answer.adaptation, answer.version)

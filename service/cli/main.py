@@ -23,6 +23,7 @@ PARTS = (
     Part("show", "service.cli.reservations:show", "Show one reservation of a server."),
     Part("offers", "service.cli.offers:offers", "Say what would be accepted instead."),
     Part("cancel", "service.cli.reservations:cancel", "Cancel a reservation of a server."),
+    Part("outages", "service.cli.outages:outages", "Take a server's machines away and back."),
 )
 
 
