@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from planner.admission import screen
 from planner.agent import Agent, Limits
@@ -14,10 +13,11 @@ from planner.commit import Admit, Change, Refuse
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics, Outcome, measure, outcome_of
-from planner.placement import PlacementResult
+from planner.placement import Code, PlacementResult
 from planner.plan import Plan
 from planner.readiness import load_kernels
 from planner.request import Request
+from planner.solver_report import SolverOutcome, SolverReport
 from planner.workload import CompiledWorkload
 
 #: How single agents take requests, larger priority first, in the word of plan files.
@@ -38,12 +38,15 @@ class Planned:
         The figures.
     document
         The plan file.
+    detail
+        One sentence on how the agent's run ended, where there is something to say.
     """
 
     plan: Plan
     results: tuple[PlacementResult, ...]
     metrics: Metrics
     document: PlanDocument
+    detail: str = ""
 
 
 def plan_workload(
@@ -95,10 +98,17 @@ def plan_from_nothing(
         plan.grid.horizon,
         runtime_ms=runtime_ms,
         bound=None if report is None else report.bound,
-        status="placed" if report is None else report.status,
+        status=_status(results) if report is None else report.status,
     )
     document = document_of(plan, agent.name, getattr(agent, "order", SUBMITTED_ORDER), metrics)
-    return Planned(plan, tuple(results), metrics, document)
+    detail = "" if report is None else report.detail
+    return Planned(plan, tuple(results), metrics, document, detail)
+
+
+def _status(results: Sequence[PlacementResult]) -> str:
+    """Return what there is to say of an agent that proves nothing."""
+    cut = any(result.code is Code.TIME_LIMIT for result in results)
+    return SolverOutcome.STOPPED.value if cut else "placed"
 
 
 def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDocument:
@@ -158,16 +168,9 @@ def _changes(
     return [change for _, change in changes]
 
 
-class _Report(Protocol):
-    """What a solver agent knows besides its answers."""
-
-    status: str
-    bound: float
-
-
 def _answers(
     agent: Agent, asked: Sequence[Request], plan: Plan, limits: Limits
-) -> tuple[Sequence[PlacementResult], _Report | None]:
+) -> tuple[Sequence[PlacementResult], SolverReport | None]:
     """Ask the agent; one that solves tells its bound and status too."""
     if not asked:
         return (), None

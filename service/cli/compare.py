@@ -7,19 +7,33 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from service.cli.codes import DONE
-from service.cli.options import READABLE, WRITABLE, agent_names, duration
+from service.cli.codes import DONE, ERROR
+from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plan import limits_of, read_day
 from service.cli.running import make_ready, running
-from service.cli.summary import METRIC_COLUMNS, metric_rows
+from service.cli.summary import METRIC_COLUMNS, run_rows
 from service.cli.trouble import tells_trouble
 
 if TYPE_CHECKING:
-    from planner.compare import Comparison
+    from planner.compare import AgentRun, Comparison
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
 _FATES: Final = ("gained", "lost", "moved", "changed")
+
+
+def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
+    """Return (agent, milliseconds) of ``60s`` (every agent) or ``milp=5m`` (that one).
+
+    Raises
+    ------
+    click.BadParameter
+        For an unknown agent or no duration.
+    """
+    if isinstance(value, tuple):
+        return value
+    name, equals, text = value.rpartition("=")
+    return (agent_name(name) if equals else None), duration(text)
 
 
 @click.command()
@@ -27,7 +41,8 @@ _FATES: Final = ("gained", "lost", "moved", "changed")
 @click.argument("workload", type=READABLE)
 @click.option("--agents", type=agent_names, default="gree,gree-l", show_default=True,
               help="Names, separated by commas.")  # fmt: skip
-@click.option("--time-limit", type=duration, help="For each agent; the best so far then.")
+@click.option("--time-limit", "times", type=agent_time, multiple=True, metavar="[AGENT=]DURATION",
+              help="For each agent; milp=5m is for that one. The best so far then.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--html", type=WRITABLE, help="Write a page with tables and every skyline here.")
 @format_option()
@@ -40,72 +55,49 @@ def compare(
     form: str,
     **effort: Any,
 ) -> int:
-    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it takes part."""
+    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it takes part.
+
+    An agent that breaks or is stopped is a row that says so. The first ^C ends the agent at work
+    with its best so far and leaves out those after it.
+    """
     from planner.compare import compare as compared
 
     described, compiled = read_day(cluster, workload)
+    times = dict(effort["times"])
+    seconds = {name: ms / 1000 for name, ms in times.items() if name is not None}
     make_ready()
     with running("comparing agents") as run:
-        limits = limits_of(run, effort["time_limit"], effort["seed"])
-        comparison = compared(described, compiled, agents, limits)
+        limits = limits_of(run, times.get(None), effort["seed"])
+        comparison = compared(described, compiled, agents, limits, times=seconds)
     if html is not None:
-        html.write_text(_page(comparison, cluster, workload), encoding="utf-8")
+        from service.pictures.comparison_page import comparison_page
+
+        title = f"{workload.name} on {cluster.name}"
+        html.write_text(comparison_page(comparison, title), encoding="utf-8")
     _print(comparison, form)
-    return DONE
+    return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
 
 
-def _page(comparison: Comparison, cluster: Path, workload: Path) -> str:
-    from service.pictures.report import comparison_html, table_html
-
-    names = [run.agent for run in comparison.runs]
-    base = names.index(comparison.baseline)
-    documents = [run.document.to_json() for run in comparison.runs]
-    tables = {
-        "Metrics": table_html(METRIC_COLUMNS, metric_rows(documents), base=base),
-        f"Relative to {comparison.baseline}": table_html(
-            ("agent", *_RELATIVE), _relative_rows(comparison), base=base
-        ),
-    }
-    details: dict[str, str] = {}
-    for run in comparison.runs:
-        if run.differences is not None:
-            header, rows = difference_rows(run.differences.to_json())
-            details[f"From {comparison.baseline} to {run.agent}"] = table_html(header, rows)
-    return comparison_html(f"{workload.name} on {cluster.name}", tables, documents, details)
-
-
-def _relative_rows(comparison: Comparison) -> list[list[object]]:
-    return [[run.agent, *(run.relative[name] for name in _RELATIVE)] for run in comparison.runs]
-
-
-def difference_rows(difference: dict[str, Any]) -> tuple[tuple[str, ...], list[list[object]]]:
-    """Return header and one row a request that differs between two Plans."""
-    header = ("id", "fate", "before", "after", "start before", "start after", "end before",
-              "end after", "moved")  # fmt: skip
-    rows: list[list[object]] = [
-        [x["id"], x["fate"], x["before"], x["after"], *x["start"], *x["end"], x["moved"]]
-        for x in difference["requests"]
-    ]
-    return header, rows
+def _counts(run: AgentRun) -> list[object]:
+    if run.differences is None:
+        return [None] * len(_FATES)
+    counts = run.differences.to_json()["counts"]
+    return [counts[fate] for fate in _FATES]
 
 
 def _print(comparison: Comparison, form: str) -> None:
-    rows = metric_rows([run.document.to_json() for run in comparison.runs])
+    for run in comparison.runs:
+        if run.detail:
+            click.echo(f"{run.agent}: {run.status}: {run.detail}", err=True)
     if form == JSON:
         print_json(comparison.to_json())
     elif form == CSV:
-        print_csv(METRIC_COLUMNS, rows)
+        print_csv(METRIC_COLUMNS, run_rows(comparison))
     else:
-        print_table(METRIC_COLUMNS, rows)
+        print_table(METRIC_COLUMNS, run_rows(comparison))
         click.echo(f"\nrelative to {comparison.baseline}, and what became of the requests")
-        counts = [
-            [None] * len(_FATES)
-            if run.differences is None
-            else [run.differences.to_json()["counts"][fate] for fate in _FATES]
+        rows = [
+            [run.agent, *(run.relative[name] for name in _RELATIVE), *_counts(run)]
             for run in comparison.runs
         ]
-        relative = _relative_rows(comparison)
-        print_table(
-            ("agent", *_RELATIVE, *_FATES),
-            [[*row, *count] for row, count in zip(relative, counts, strict=True)],
-        )
+        print_table(("agent", *_RELATIVE, *_FATES), rows)

@@ -100,6 +100,8 @@ def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> Plan
     with running(f"planning with {agent}") as run:
         limits = limits_of(run, effort.time_limit_ms, effort.seed)
         planned = plan_from_nothing(described, compiled, chosen, limits)
+        if planned.detail:
+            click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
         return with_offers(planned, compiled, chosen, effort.offers, run.stop)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from service.cli.codes import DONE
-from service.cli.compare import difference_rows
 from service.cli.options import READABLE
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.summary import difference_rows
 from service.cli.trouble import tells_trouble
 
 _SHOWN = 50

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from planner.compare import Comparison
 
 METRIC_COLUMNS: Final = (
-    "agent", "accepted", "requests", "acceptance", "value", "preemption", "uniformity", "gap",
-    "runtime_ms",
+    "agent", "accepted", "requests", "acceptance", "value", "preemption", "uniformity", "bound",
+    "gap", "status", "runtime_ms",
 )  # fmt: skip
 REQUEST_COLUMNS: Final = (
     "id", "tenant", "queue", "submitted", "weight", "priority", "state", "code", "start", "end",
@@ -24,6 +27,16 @@ def metric_rows(documents: Sequence[Mapping[str, Any]]) -> list[list[object]]:
     ]
 
 
+def run_rows(comparison: Comparison) -> list[list[object]]:
+    """Return one row of `METRIC_COLUMNS` for each run; dashes without a plan."""
+    rows: list[list[object]] = []
+    for run in comparison.runs:
+        figures = {} if run.metrics is None else run.metrics.to_json()
+        figures["status"] = run.status
+        rows.append([run.agent, *(figures.get(name) for name in METRIC_COLUMNS[1:])])
+    return rows
+
+
 def request_rows(document: Mapping[str, Any]) -> list[list[object]]:
     """Return one row of `REQUEST_COLUMNS` for each reservation, then each refusal."""
     rows = []
@@ -34,6 +47,17 @@ def request_rows(document: Mapping[str, Any]) -> list[list[object]]:
         asked = [entry[name] for name in REQUEST_COLUMNS[:6]]
         rows.append([*asked, "refused", entry["code"], None, None])
     return rows
+
+
+def difference_rows(difference: Mapping[str, Any]) -> tuple[tuple[str, ...], list[list[object]]]:
+    """Return header and one row a request that differs between two Plans."""
+    header = ("id", "fate", "before", "after", "start before", "start after", "end before",
+              "end after", "moved")  # fmt: skip
+    rows: list[list[object]] = [
+        [x["id"], x["fate"], x["before"], x["after"], *x["start"], *x["end"], x["moved"]]
+        for x in difference["requests"]
+    ]
+    return header, rows
 
 
 def extent(reservation: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -1,4 +1,4 @@
-"""A comparison of agents as one HTML page that needs nothing else: tables and skylines inline."""
+"""One HTML page that needs nothing else: paragraphs, tables and skylines inline."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from service.pictures.cells import cell_text
 from service.pictures.skyline import skyline_svg
+from service.pictures.skyline_data import tenant_order
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
@@ -18,6 +19,11 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr.base { background: #f4f6f8; }
 svg { width: 100%; height: auto; }
 .note { color: #666; }
+.wide { overflow-x: auto; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(34rem, 1fr)); gap: 1rem; }
+.beside figure { margin: 0; }
+details { margin: .5rem 0; }
+summary { cursor: pointer; font-weight: 600; }
 """
 
 #: Rows of a long table that a page still shows well.
@@ -33,44 +39,41 @@ def table_html(
     ]
     kind = [' class="number"' if right else "" for right in numeric]
     head = "".join(f"<th{k}>{escape(name)}</th>" for k, name in zip(kind, header, strict=True))
-    lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
+    lines = [f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>']
     for number, row in enumerate(rows[:MOST_ROWS]):
         cells = "".join(
             f"<td{k}>{escape(cell_text(value))}</td>" for k, value in zip(kind, row, strict=True)
         )
         lines.append(f'<tr class="base">{cells}</tr>' if number == base else f"<tr>{cells}</tr>")
-    lines.append("</tbody></table>")
+    lines.append("</tbody></table></div>")
     if len(rows) > MOST_ROWS:
         lines.append(f'<p class="note">and {len(rows) - MOST_ROWS:,} more</p>')
     return "\n".join(lines)
 
 
-def comparison_html(
-    title: str,
-    tables: Mapping[str, str],
-    documents: Sequence[Mapping[str, Any]],
-    details: Mapping[str, str] | None = None,
-) -> str:
-    """Return the page of a comparison.
+def list_html(items: Sequence[str]) -> str:
+    """Return sentences as a list."""
+    return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
 
-    Parameters
-    ----------
-    title
-        What was planned where.
-    tables
-        HTML of each table by its heading, in the order shown.
-    documents
-        One Plan document an agent; each becomes a skyline.
-    details
-        Tables of their own length, by heading; they stand below the skylines.
-    """
-    parts = [f"<h2>{escape(heading)}</h2>\n{table}" for heading, table in tables.items()]
-    parts += [
-        f"<h2>{escape(str(document['agent']))}</h2>\n{_own_ids(skyline_svg(document), number)}"
+
+def beside_html(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the skylines of Plan documents side by side, as many in a row as the page holds."""
+    order = tenant_order(documents)
+    figures = [
+        f"<figure>{_own_ids(skyline_svg(document, beside=order), number)}</figure>"
         for number, document in enumerate(documents)
     ]
-    parts += [f"<h2>{escape(heading)}</h2>\n{table}" for heading, table in (details or {}).items()]
-    body = "\n".join(parts)
+    return f'<div class="beside">{"".join(figures)}</div>'
+
+
+def folded_html(summary: str, body: str) -> str:
+    """Return what opens at a click."""
+    return f"<details><summary>{escape(summary)}</summary>{body}</details>"
+
+
+def page_html(title: str, sections: Sequence[tuple[str, str]]) -> str:
+    """Return a page of sections: (heading, HTML)."""
+    body = "\n".join(f"<h2>{escape(heading)}</h2>\n{html}" for heading, html in sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"

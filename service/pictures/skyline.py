@@ -27,6 +27,7 @@ _COLOURS = (
 )  # fmt: skip
 _INK = "#222222"
 _FAINT = "#777777"
+_DOT = " · "
 _SHOWN_REFUSALS = 24
 _LEGEND_LINE = 0.19  # inches a line of the legend takes
 _LIST_LINE = 0.16  # inches a line of the refused list takes
@@ -62,20 +63,25 @@ def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None
             path.write_bytes(_rendered(figure, path.suffix.lower().lstrip(".")))
 
 
-def skyline_svg(document: Mapping[str, object]) -> str:
-    """Return the skyline of a Plan document as one ``<svg>`` element for a page."""
-    with _drawn(document) as figure:
+def skyline_svg(document: Mapping[str, object], *, beside: Sequence[str] | None = None) -> str:
+    """Return the skyline of a Plan document as one ``<svg>`` element for a page.
+
+    To stand beside others it is half as wide, has the legend below and no list of refusals, and
+    stacks the tenants in the order `beside`, so that a colour means the same in all of them.
+    """
+    with _drawn(document, beside) as figure:
         text = _rendered(figure, "svg").decode("utf-8")
     return text[text.index("<svg") :]
 
 
 @contextmanager
-def _drawn(document: Mapping[str, object]) -> Iterator[Figure]:
+def _drawn(document: Mapping[str, object], beside: Sequence[str] | None = None) -> Iterator[Figure]:
     """Yield the figure of a document inside the style it is drawn and written in."""
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        yield _figure(document, skyline_data(document))
+        draw = _figure if beside is None else _compact_figure
+        yield draw(document, skyline_data(document, beside))
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:
@@ -106,12 +112,38 @@ def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
     return figure
 
 
-def _title(figure: Figure, document: Mapping[str, object]) -> None:
+def _compact_figure(document: Mapping[str, object], data: SkylineData) -> Figure:
+    """Draw the panels alone, narrow, with the tenants below them."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    heights = [2.6] + [1.5] * (len(data.panels) - 1)
+    figure = Figure(figsize=(7.2, 1.5 + sum(heights)), layout="constrained")
+    grid = figure.add_gridspec(len(data.panels), 1, height_ratios=heights)
+    _title(figure, document, lines=2)
+    first: Axes | None = None
+    for row, panel in enumerate(data.panels):
+        axes = figure.add_subplot(grid[row, 0], sharex=first)
+        first = first or axes
+        _draw_panel(axes, panel, data.edges)
+        axes.tick_params(labelbottom=row == len(data.panels) - 1)
+    _label_time(figure.axes[-1], document, data)
+    handles = [Patch(color=_COLOURS[index]) for index in range(len(data.layers))]
+    names = [f"{_cut(x.name, 16)} {x.accepted:,}/{x.requests:,}" for x in data.layers]
+    if handles:
+        figure.legend(handles, names, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def _title(figure: Figure, document: Mapping[str, object], *, lines: int = 1) -> None:
     metrics = document["metrics"]
     assert isinstance(metrics, Mapping)
+    parts = metrics_line(metrics).split(_DOT)
+    at = -(-len(parts) // lines)
+    told = "\n".join(_DOT.join(parts[i : i + at]) for i in range(0, len(parts), at))
     figure.suptitle(
         f"agent {document['agent']}: {metrics['accepted']:,} of {metrics['requests']:,} requests "
-        f"accepted\n{metrics_line(metrics)}",
+        f"accepted\n{told}",
         x=0.01,
         ha="left",
         fontsize=11,
@@ -130,7 +162,7 @@ def metrics_line(metrics: Mapping[str, Any]) -> str:
         parts.append(f"gap {metrics['gap']:.2%}")
     if metrics["runtime_ms"] is not None:
         parts.append(f"{metrics['runtime_ms']:,.1f} ms")
-    return " · ".join(parts)
+    return _DOT.join(parts)
 
 
 def _draw_panel(axes: Axes, panel: Panel, edges: Floats) -> None:

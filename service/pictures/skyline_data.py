@@ -113,8 +113,27 @@ class _Columns:
         return np.asarray(sums / lengths)
 
 
-def skyline_data(document: Mapping[str, object]) -> SkylineData:
+def tenant_order(documents: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the tenants of several Plans of one cluster, whoever holds most in all of them first:
+    the order in which pictures beside each other stack and colour them alike."""
+    total: dict[str, float] = defaultdict(float)
+    for document in documents:
+        cluster = cluster_from_json(document["cluster"])
+        use = _use_by_tenant(_objects(document, "reservations"), cluster, _Columns.of(cluster))
+        for tenant, share in _shares(use, cluster).items():
+            total[tenant] += share
+    return sorted(total, key=lambda tenant: (-total[tenant], tenant))
+
+
+def skyline_data(
+    document: Mapping[str, object], tenants: Sequence[str] | None = None
+) -> SkylineData:
     """Reduce a Plan document (files.md) to what a skyline shows.
+
+    Parameters
+    ----------
+    tenants
+        Order of the layers, where it is given from outside; all that hold anything must be in it.
 
     Raises
     ------
@@ -127,7 +146,7 @@ def skyline_data(document: Mapping[str, object]) -> SkylineData:
     refusals = _objects(document, "refusals")
     use = _use_by_tenant(reservations, cluster, columns)
     shares = _shares(use, cluster)
-    order = sorted(shares, key=lambda tenant: (-shares[tenant], tenant))
+    order = tenants or sorted(shares, key=lambda tenant: (-shares[tenant], tenant))
     layers, members = _layers(order, reservations, refusals)
     panels = _panels(use, members, cluster, columns)
     counted = Counter(str(refusal["code"]) for refusal in refusals)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from planner.agent import Agent, Limits
 from planner.compare import compare, relative_to
 from planner.metrics import Metrics
+from planner.placement import Code, PlacementResult
 from planner.validator import validate
+from service.pictures.comparison_page import comparison_page
 from tests.builders import a_cluster, a_request, a_workload
 
 CLUSTER = a_cluster().horizon(60).machines("m", 4, cpu=1).build()
@@ -29,6 +33,8 @@ def test_each_agent_plans_the_same_workload_validly() -> None:
     assert [run.agent for run in comparison.runs] == ["gree-l", "gree", "aligned"]
     assert comparison.baseline == "gree"
     for run in comparison.runs:
+        assert run.document is not None
+        assert run.metrics is not None
         assert validate(run.document.to_json()) == []
         assert run.metrics.requests == 12
 
@@ -46,7 +52,10 @@ def test_differences_are_told_for_each_request() -> None:
     assert run.differences is not None
     assert run.differences.same + len(run.differences.requests) == 12
     assert run.differences.requests
-    assert run.metrics.preemption < compare(CLUSTER, WORK, ["gree"]).run("gree").metrics.preemption
+    base = compare(CLUSTER, WORK, ["gree"]).run("gree").metrics
+    assert run.metrics is not None
+    assert base is not None
+    assert run.metrics.preemption < base.preemption
 
 
 def test_relative_is_left_out_where_it_has_no_meaning() -> None:
@@ -75,3 +84,94 @@ def test_an_agent_that_took_no_part_is_not_found() -> None:
     """KeyError, as for any mapping."""
     with pytest.raises(KeyError):
         compare(CLUSTER, WORK, ["gree"]).run("exact")
+
+
+class Broken:
+    """An agent that breaks."""
+
+    name = "broken"
+
+    def plan(self, requests: object, view: object, limits: object) -> list[PlacementResult]:
+        """Fail, as a fault of ours would."""
+        raise RuntimeError("no such thing")
+
+
+@pytest.mark.parametrize("agents", [["gree", Broken(), "gree-l"], [Broken(), "gree-l"]])
+def test_an_agent_that_breaks_is_a_row(agents: list[str | Agent]) -> None:
+    """The others are planned all the same, also when it was to be the baseline."""
+    comparison = compare(CLUSTER, WORK, agents)
+    broken, good = comparison.run("broken"), comparison.run("gree-l")
+    assert (broken.status, broken.metrics) == ("failed", None)
+    assert "RuntimeError: no such thing" in broken.detail
+    assert good.metrics is not None
+    assert (good.differences is None) == (comparison.baseline == "broken")
+    assert json.loads(json.dumps(comparison.to_json()))["agents"]
+    assert "no plan" in comparison_page(comparison, "x")
+
+
+def test_a_stop_leaves_out_the_agents_whose_turn_has_not_come() -> None:
+    """The agent at work ends with its best; those after it are rows that say `not_run`."""
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 1
+
+    comparison = compare(CLUSTER, WORK, ["gree", "milp", "gree-l"], Limits(stop=stop))
+    assert [run.status for run in comparison.runs][1:] == ["not_run", "not_run"]
+    assert comparison.runs[0].metrics is not None
+
+
+def test_limits_are_for_each_agent() -> None:
+    """`times` gives one agent its own; the rest keep the common one."""
+    seen: dict[str, float | None] = {}
+
+    class Watching:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def plan(self, requests: list[Any], view: Any, limits: Limits) -> list[PlacementResult]:
+            seen[self.name] = limits.time_s
+            return [PlacementResult(Code.CAPACITY, "no") for _ in requests]
+
+    agents: list[str | Agent] = [Watching("a"), Watching("b")]
+    compare(CLUSTER, WORK, agents, Limits(time_s=3.0), times={"b": 9.0})
+    assert seen == {"a": 3.0, "b": 9.0}
+
+
+def test_disagreements_are_the_requests_only_some_accept() -> None:
+    """Crowded, the agents part; what all accept or all refuse is not listed."""
+    tight = a_cluster().horizon(40).machines("m", 2, cpu=1).build()
+    work = a_workload(
+        tight,
+        *(
+            a_request(f"r{n}", f"window(atom(<1 cpu>, 1, 2, {3 + n}, {20 + 2 * n}), 0, {20 + n})")
+            for n in range(6)
+        ),
+    )
+    comparison = compare(tight, work, ["gree", "gree-l", "milp"], Limits(work=100))
+    for one in comparison.disagreements():
+        assert len({answer == "accepted" for answer in one.answers}) == 2
+    accepted = [
+        {entry["id"] for entry in run.document.to_json()["reservations"]}
+        for run in comparison.runs
+        if run.document is not None
+    ]
+    apart = set.union(*accepted) - set.intersection(*accepted)
+    assert {one.id for one in comparison.disagreements()} == apart
+
+
+def test_a_page_says_what_is_best_and_draws_every_plan() -> None:
+    """In short, metrics with gap and bound, skylines in one order of colours, differences."""
+    page = comparison_page(compare(CLUSTER, WORK, ["gree", "milp"], Limits(work=50)), "a & b")
+    for text in (
+        "a &amp; b",
+        "In short",
+        "proven best",
+        "beside gree",
+        "<svg",
+        "From gree to milp",
+    ):
+        assert text in page
+    assert page.count("<svg") == 2

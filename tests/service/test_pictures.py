@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.pictures.paths import PictureError
-from service.pictures.report import MOST_ROWS, comparison_html, table_html
+from service.pictures.report import MOST_ROWS, beside_html, page_html, table_html
 from service.pictures.skyline import skyline_svg, write_skyline
 from service.pictures.skyline_data import COLUMNS, LAYERS, skyline_data
 
@@ -174,7 +174,7 @@ def test_a_name_no_picture_can_have_is_refused(tmp_path: Path, name: str, messag
 def test_a_report_holds_its_tables_and_every_skyline_with_ids_of_its_own() -> None:
     """Text is escaped, one SVG an agent, and no id occurs in two pictures."""
     table = table_html(["agent", "value"], [["a<b>", 1.5], ["c", None]], base=0)
-    page = comparison_html("x & y", {"Metrics": table}, [plan(), plan()])
+    page = page_html("x & y", [("Metrics", table), ("Skylines", beside_html([plan(), plan()]))])
     assert "a&lt;b&gt;" in page
     assert "x &amp; y" in page
     assert page.count("<svg") == 2
