@@ -213,6 +213,17 @@ class ExecutionTable:
                 return f"its cores ask for more {kind} than all machines have"
         return None
 
+    def move_to(self, pool: MachinePool) -> None:
+        """Go on with other machines; what stood on machines that are gone is off."""
+        self.pool = pool
+        for execution in self:
+            for part in execution.parts:
+                part.amounts = pool.vector(part.component.resources)
+                for piece in list(part.held):
+                    if pool.number_of(piece.machine) is None:
+                        self.lost(execution, part, piece)
+            execution.core = total_of(execution.parts, len(pool.resources))
+
     def get(self, id_: str) -> Execution | None:
         """Return an execution, or None."""
         return self._executions.get(id_)

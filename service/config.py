@@ -50,6 +50,8 @@ class ServiceConfig:
         Seconds a commit may spend on offers for what it refuses; refusals past that carry none.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
+    tick_s
+        Pause between two looks of the dispatcher at the Plan; 0 dispatches nothing by itself.
     """
 
     database: str = DEFAULT_DATABASE
@@ -67,6 +69,7 @@ class ServiceConfig:
     replay_wait_s: float = 10.0
     offer_s: float = 0.25
     plan_timeout_s: float = 60.0
+    tick_s: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -79,6 +82,8 @@ class ServiceConfig:
         for name in ("workers", "threads", "max_body", "max_batch", "group", "snapshot_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.tick_s < 0:
+            raise ConfigError(f"tick_s must be 0 or more, not {self.tick_s}")
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from planner.files.schema import load_schema
+from service.api import applications, assignments
 from service.api.call import Answer, Route
 from service.api.fields import Field
 from service.api.routes import ROUTES
@@ -36,7 +37,14 @@ def document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": {**SCHEMAS, "Cluster": _cluster_schema()}},
+        "components": {
+            "schemas": {
+                **SCHEMAS,
+                **applications.SCHEMAS,
+                **assignments.SCHEMAS,
+                "Cluster": _cluster_schema(),
+            }
+        },
     }
 
 

@@ -38,10 +38,12 @@ from service.commands import (
 )
 from service.committer import Committer
 from service.config import ServiceConfig
+from service.dispatching import Dispatching
 from service.drafts import context_of
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
 from service.replica import Replica, open_replica
+from service.store import ApplicationRows
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
 
@@ -62,6 +64,8 @@ class Runtime:
     ----------
     config, telemetry
         Settings and counters.
+    dispatching
+        Who brings the machines in line with the Plan.
     """
 
     def __init__(self, config: ServiceConfig, replica: Replica, clock: Clock) -> None:
@@ -71,6 +75,7 @@ class Runtime:
         self._clock = clock
         self._committer = Committer(config, replica, clock, self.telemetry)
         self._adapter = PlanAdapter(replica, clock)
+        self.dispatching = Dispatching(replica, clock, config.tick_s)
         self._waiting = WaitingRoom(config.group)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -90,6 +95,7 @@ class Runtime:
         self._waiting.close()
         if self._thread.ident is not None:
             self._thread.join()
+        self.dispatching.close()
         self._replica.close(self._clock.now_ms(), snapshot=self._failure is None)
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -123,6 +129,11 @@ class Runtime:
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""
         return self._replica.plan_ms(self._clock.now_ms())
+
+    @property
+    def applications(self) -> ApplicationRows:
+        """The applications on disk."""
+        return self._replica.store.applications
 
     def new_id(self) -> str:
         """Return an id that no reservation has."""
@@ -207,6 +218,7 @@ class Runtime:
             return
         finally:
             self._ready.set()
+        self.dispatching.start()
         while True:
             group = self._waiting.next_group(_NAP_S)
             if group is None:

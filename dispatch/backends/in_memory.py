@@ -9,6 +9,7 @@ from dispatch.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.backends.interface import BackendEvent, EventKind, NotDone
 
 Delay = Callable[[Delta], int]
+RunTime = Callable[[Delta], int | None]
 Refusal = Callable[[Delta], str | None]
 
 
@@ -23,6 +24,8 @@ class InMemoryBackend:
         How long a component takes to start; none by default.
     refuse
         Returns why a delta fails, or None; none fails by default. For tests of faults.
+    run_ms
+        How long a component runs before it ends by itself, or None; none ends by default.
     """
 
     def __init__(
@@ -30,11 +33,14 @@ class InMemoryBackend:
         machines: Iterable[str],
         start_delay_ms: Delay | None = None,
         refuse: Refusal | None = None,
+        run_ms: RunTime | None = None,
     ) -> None:
         self._machines = set(machines)
         self._lost: set[str] = set()
         self._delay = start_delay_ms
         self._refuse = refuse
+        self._run = run_ms
+        self._ends: dict[Key, tuple[int, int]] = {}
         self._rows: dict[Key, AssignmentRow] = {}
         self._coming: list[tuple[int, int, BackendEvent]] = []
         self._starts: dict[Key, tuple[int, int]] = {}
@@ -60,6 +66,10 @@ class InMemoryBackend:
                 after = 0 if self._delay is None else self._delay(delta)
                 self._starts[row.key] = (self._sequence, at_ms + after)
                 self._tell(EventKind.STARTED, at_ms + after, row)
+                run_ms = None if self._run is None else self._run(delta)
+                if run_ms is not None:
+                    self._ends[row.key] = (self._sequence, at_ms + after + run_ms)
+                    self._tell(EventKind.EXITED, at_ms + after + run_ms, row)
         return tuple(found)
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
@@ -70,8 +80,11 @@ class InMemoryBackend:
             if sequence in self._overtaken:
                 self._overtaken.discard(sequence)
                 continue
+            key = (event.execution, event.component, event.index)
             if event.kind is EventKind.STARTED:
-                self._starts.pop((event.execution, event.component, event.index), None)
+                self._starts.pop(key, None)
+            elif self._ends.get(key, (-1, 0))[0] == sequence:
+                del self._ends[key], self._rows[key]
             found.append(event)
         return tuple(found)
 
@@ -86,6 +99,14 @@ class InMemoryBackend:
         self._push(BackendEvent(EventKind.MACHINE_LOST, at_ms, machine))
         for row in [row for row in self._rows.values() if row.machine == machine]:
             self._leave(row, EventKind.FAILED, at_ms, "machine lost")
+
+    def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
+        """Follow a cluster that is described anew: what is gone is lost with all on it."""
+        wanted = set(machines)
+        for name in sorted(self._machines - wanted):
+            self.lose(name, at_ms)
+        self._machines = wanted
+        self._lost &= wanted
 
     def restore(self, machine: str, at_ms: int) -> None:
         """Bring a machine back, empty."""
@@ -107,9 +128,9 @@ class InMemoryBackend:
 
     def _leave(self, row: AssignmentRow, kind: EventKind, at_ms: int, detail: str) -> None:
         del self._rows[row.key]
-        start = self._starts.pop(row.key, None)
-        if start is not None and start[1] > at_ms:
-            self._overtaken.add(start[0])
+        for planned in (self._starts.pop(row.key, None), self._ends.pop(row.key, None)):
+            if planned is not None and planned[1] > at_ms:
+                self._overtaken.add(planned[0])
         self._tell(kind, at_ms, row, detail)
 
     def _tell(self, kind: EventKind, at_ms: int, row: AssignmentRow, detail: str = "") -> None:

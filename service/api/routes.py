@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.api import cluster, offers, operations, outages, plan, rdl, reservations
+from service.api import (
+    applications,
+    assignments,
+    cluster,
+    offers,
+    operations,
+    outages,
+    plan,
+    rdl,
+    reservations,
+)
 from service.api.call import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -14,5 +24,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *plan.ROUTES,
     *cluster.ROUTES,
     *outages.ROUTES,
+    *applications.ROUTES,
+    *assignments.ROUTES,
     *operations.ROUTES,
 )

@@ -23,6 +23,12 @@ PARTS = (
     Part("show", "service.cli.reservations:show", "Show one reservation of a server."),
     Part("offers", "service.cli.offers:offers", "Say what would be accepted instead."),
     Part("cancel", "service.cli.reservations:cancel", "Cancel a reservation of a server."),
+    Part("apps", "service.cli.apps:apps", "Run applications on a server's machines."),
+    Part(
+        "assignments",
+        "service.cli.assignments:assignments",
+        "Say what runs on which machine of a server.",
+    ),
     Part("outages", "service.cli.outages:outages", "Take a server's machines away and back."),
 )
 

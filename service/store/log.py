@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from service.store.applications import ApplicationRows
 from service.store.engine import open_engine
 from service.store.migrate import migrate
 from service.store.tables import answers, commits, settings, snapshots
@@ -66,7 +67,13 @@ class RememberedAnswer:
 
 
 class Store:
-    """One database, shared by any number of processes."""
+    """One database, shared by any number of processes.
+
+    Attributes
+    ----------
+    applications
+        What is dispatched, and by whom.
+    """
 
     def __init__(self, url: str) -> None:
         """Open `url` and bring its tables up to date.
@@ -79,6 +86,7 @@ class Store:
         self._engine = open_engine(url)
         migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
+        self.applications = ApplicationRows(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def close(self) -> None:

@@ -46,3 +46,30 @@ settings: Final = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
 )
+
+#: Applications, one row each: the document as submitted is the client's, the last five columns
+#: follow. `taken`: the dispatcher has it; `unwanted`: its owner wants it ended; `over`: it has.
+applications: Final = sa.Table(
+    "applications",
+    metadata,
+    sa.Column("id", sa.String(128), primary_key=True),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("submitted_ms", sa.BigInteger, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("taken", sa.Boolean, nullable=False),
+    sa.Column("unwanted", sa.Boolean, nullable=False),
+    sa.Column("over", sa.Boolean, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("status", sa.LargeBinary, nullable=False),
+)
+
+#: One row: which process dispatches, until when it may without asking again, and the assignment
+#: it made last.
+dispatching: Final = sa.Table(
+    "dispatching",
+    metadata,
+    sa.Column("name", sa.String(32), primary_key=True),
+    sa.Column("holder", sa.String(64), nullable=False),
+    sa.Column("until_ms", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)

@@ -93,3 +93,18 @@ def test_half_of_the_deltas_may_fail() -> None:
     assert [row.index for row in backend.state().rows] == [0, 2]
     backend.end(("x", "w", 0), 3, failed=True)
     assert [event.kind for event in backend.events(3)][-1] is EventKind.FAILED
+
+
+def test_components_end_by_themselves_after_their_time() -> None:
+    """Started at 0, ready at 2, five long: it exits at 7 and leaves; one stopped at 4 does not."""
+    backend = InMemoryBackend(["m-0"], start_delay_ms=lambda _: 2, run_ms=lambda _: 5)
+    backend.apply([Delta(Op.START, e, "w", 0, "m-0") for e in ("x", "y")], 0)
+    backend.apply([Delta(Op.STOP, "y", "w", 0, "m-0")], 4)
+    told = [(event.execution, event.kind, event.at_ms) for event in backend.events(9)]
+    assert told == [
+        ("x", EventKind.STARTED, 2),
+        ("y", EventKind.STARTED, 2),
+        ("y", EventKind.STOPPED, 4),
+        ("x", EventKind.EXITED, 7),
+    ]
+    assert backend.state().rows == ()

@@ -1,0 +1,166 @@
+"""POST, GET and DELETE /v1/applications: what runs, as its owner sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dispatch.executions import ExecutionState
+from planner.placement import Code
+from service import applications
+from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.api.fields import (
+    Field,
+    anything,
+    choice,
+    identifier,
+    integer,
+    malformed,
+    schema_of,
+    text,
+)
+from service.problems import ApiError
+from service.store import PageOf
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_SUBMISSION: Final[tuple[Field, ...]] = (
+    identifier("id", "Unique among applications; made by the server when absent.", default=None),
+    text("tenant", "Whose it is.", default="default"),
+    text("reservation", "The reservation it runs under; else as the application says.", None),
+    text("atom", "Path of the reservation's atom that it runs under.", None),
+    anything(
+        "application",
+        "Agenda's own form (docs/dispatch.md), or a ZApp of format 2 or 3.",
+        {"type": "object"},
+    ),
+)
+
+
+def _post(runtime: Runtime, call: Call) -> Reply:
+    body = applications.submit(runtime, call.body)
+    return Reply(201, body, {"Location": f"/v1/applications/{body['id']}"})
+
+
+def _list(runtime: Runtime, call: Call) -> Reply:
+    query = call.query
+    wanted = PageOf(_cursor(query["cursor"]), query["state"], query["tenant"], query["limit"])
+    return Reply(200, applications.page(runtime, wanted))
+
+
+def _cursor(given: str | None) -> tuple[int, str] | None:
+    if given is None:
+        return None
+    at_ms, _, id_ = given.partition(":")
+    if not at_ms.removeprefix("-").isdecimal() or len(at_ms) > 18 or not id_:
+        raise malformed([ApiError("send `next` of the page before", pointer="?cursor")])
+    return int(at_ms), id_
+
+
+def _get(runtime: Runtime, call: Call) -> Reply:
+    return Reply(200, applications.one(runtime, call.path["id"]))
+
+
+def _delete(runtime: Runtime, call: Call) -> Reply:
+    return Reply(202, applications.end(runtime, call.path["id"]))
+
+
+_STATES: Final = tuple(state.value for state in ExecutionState)
+
+_TIME: Final = {"type": ["number", "null"], "description": "Seconds from the origin."}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "Application": {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "tenant": {"type": "string"},
+            "submitted": {"type": "number", "description": "Seconds from the origin."},
+            "state": {"type": "string", "enum": list(_STATES)},
+            "reason": {"type": "string", "description": "Why it waits, or how it ended."},
+            "started": _TIME,
+            "ended": _TIME,
+            "components": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string"},
+                        "core": {"type": "boolean"},
+                        "wanted": _COUNT,
+                        "assigned": {**_COUNT, "description": "Those that have a machine."},
+                        "running": {**_COUNT, "description": "Those that have started."},
+                        "covered": {**_COUNT, "description": "Those a reservation covers."},
+                    },
+                    "required": ["name", "core", "wanted", "assigned", "running", "covered"],
+                },
+            },
+            "application": {"type": "object", "description": "As submitted, in Agenda's form."},
+        },
+        "required": [
+            "id", "tenant", "submitted", "state", "reason", "started", "ended", "components",
+            "application",
+        ],
+    },
+    "ApplicationPage": {
+        "type": "object",
+        "properties": {
+            "applications": {"type": "array", "items": json_of("Application")},
+            "next": {"type": ["string", "null"], "description": "Cursor of the next page."},
+        },
+        "required": ["applications", "next"],
+    },
+}  # fmt: skip
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/applications",
+        "createApplication",
+        "Submit an application; 201 means it is on disk and will be dispatched.",
+        _post,
+        {201: Answer("It is taken.", json_of("Application"), {"Location": "Its path."})},
+        problems=(
+            Code.MALFORMED,
+            "not_found",
+            Code.DUPLICATE_ID,
+            "wrong_state",
+            Code.UNSATISFIABLE,
+        ),
+        body=Body(schema_of(_SUBMISSION), _SUBMISSION),
+    ),
+    Route(
+        "GET",
+        "/v1/applications",
+        "listApplications",
+        "Applications by submission, a page at a time.",
+        _list,
+        {200: Answer("A page.", json_of("ApplicationPage"))},
+        problems=(Code.MALFORMED,),
+        query=(
+            choice("state", "Only in this state.", _STATES, default=None),
+            text("tenant", "Only of this tenant.", default=None),
+            text("cursor", "`next` of the page before.", default=None, longest=160),
+            integer("limit", "Most entries.", 1, 1000, default=100),
+        ),
+    ),
+    Route(
+        "GET",
+        "/v1/applications/{id}",
+        "getApplication",
+        "One application and what has become of it.",
+        _get,
+        {200: Answer("It.", json_of("Application"))},
+        problems=("not_found",),
+    ),
+    Route(
+        "DELETE",
+        "/v1/applications/{id}",
+        "endApplication",
+        "End it: its components are stopped at the next tick.",
+        _delete,
+        {202: Answer("It is ending, or over already.", json_of("Application"))},
+        problems=("not_found",),
+    ),
+)

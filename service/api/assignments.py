@@ -1,0 +1,95 @@
+"""GET /v1/assignments: which component is on which machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from planner.placement import Code
+from service.api.call import Answer, Call, Reply, Route, json_of
+from service.api.fields import text
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_NOTHING: Final[dict[str, Any]] = {
+    "at": None,
+    "plan_version": 0,
+    "table_version": 0,
+    "below": [],
+    "rows": [],
+}
+
+
+def _get(runtime: Runtime, call: Call) -> Reply:
+    found = _NOTHING | msgspec.json.decode(runtime.applications.assignment())
+    for name in ("execution", "machine"):
+        wanted = call.query[name]
+        if wanted is not None:
+            found["rows"] = [row for row in found["rows"] if row[name] == wanted]
+    return Reply(200, found)
+
+
+_COUNT: Final = {"type": "integer", "minimum": 0}
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "Assignment": {
+        "type": "object",
+        "properties": {
+            "at": {
+                "type": ["number", "null"],
+                "description": "When it was made, seconds from the origin; null before the first.",
+            },
+            "plan_version": _COUNT,
+            "table_version": {**_COUNT, "description": "Of the dispatch table; 0 without one."},
+            "below": {
+                "type": "array",
+                "description": "Reservations of which entitled demand found no machine.",
+                "items": {"type": "string"},
+            },
+            "rows": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "execution": {"type": "string"},
+                        "component": {"type": "string"},
+                        "index": _COUNT,
+                        "machine": {"type": "string", "description": "GROUP-INDEX."},
+                        "since": {"type": "number"},
+                        "covered": {
+                            "type": "boolean",
+                            "description": "False: it may be stopped at any time.",
+                        },
+                    },
+                    "required": [
+                        "execution",
+                        "component",
+                        "index",
+                        "machine",
+                        "since",
+                        "covered",
+                    ],
+                },
+            },
+        },
+        "required": ["at", "plan_version", "table_version", "below", "rows"],
+    }
+}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/assignments",
+        "getAssignments",
+        "Which component is on which machine, as of the last change.",
+        _get,
+        {200: Answer("The virtual assignment.", json_of("Assignment"))},
+        problems=(Code.MALFORMED,),
+        query=(
+            text("execution", "Only of this application.", default=None),
+            text("machine", "Only on this machine.", default=None, longest=256),
+        ),
+    ),
+)

@@ -1,0 +1,206 @@
+"""Applications as the service keeps and shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dispatch.application import Application
+from dispatch.application_codec import application_from_json, application_to_json
+from dispatch.machines import MachinePool
+from dispatch.predecessors import predecessors_of
+from dispatch.zapp_codec import application_from_zapp
+from planner.files import FileError
+from planner.placement import Code
+from planner.states import LIVE
+from rdl.source import read_source
+from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
+from service.store import ApplicationRow, IdTakenError, PageOf
+
+if TYPE_CHECKING:
+    from dispatch.execution_table import Execution
+    from planner.plan import Plan
+    from service.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is kept of a submission: the application, and the atoms that go before its own."""
+
+    application: Application
+    after: tuple[str, ...]
+
+
+def read_document(raw: bytes) -> Document:
+    """Return what :func:`_encoded` wrote."""
+    found = msgspec.json.decode(raw)
+    return Document(application_from_json(found["application"]), tuple(found["after"]))
+
+
+def _encoded(document: Document) -> bytes:
+    entry = {
+        "application": application_to_json(document.application),
+        "after": list(document.after),
+    }
+    return msgspec.json.encode(entry)
+
+
+def submit(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Make an application durable and have it dispatched; return it as it is shown.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` with every problem, ``not_found`` for its reservation, ``wrong_state`` for
+        one that holds nothing any more, ``unsatisfiable`` where no machine could ever run it,
+        ``duplicate_id``.
+    """
+    application = _read(values)
+    with runtime.reading() as plan:
+        after = _check_reservation(plan, application, values["tenant"])
+        pool = MachinePool(plan.cluster)
+    _check_machines(application, pool)
+    row = ApplicationRow(
+        id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
+        tenant=values["tenant"],
+        submitted_ms=runtime.now_ms(),
+        document=_encoded(Document(application, after)),
+    )
+    try:
+        runtime.applications.add(row)
+    except IdTakenError as error:
+        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
+    runtime.dispatching.nudge()
+    return shown(row)
+
+
+def one(runtime: Runtime, id_: str) -> dict[str, Any]:
+    """Return one application.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    row = runtime.applications.get(id_)
+    if row is None:
+        raise problem("not_found", f"there is no application {id_!r}")
+    return shown(row)
+
+
+def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
+    """Return applications in order of submission, and where the next page begins."""
+    rows = runtime.applications.page(replace(wanted, limit=wanted.limit + 1))
+    here = rows[: wanted.limit]
+    more = len(rows) > wanted.limit
+    cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
+    return {"applications": [shown(row) for row in here], "next": cursor}
+
+
+def end(runtime: Runtime, id_: str) -> dict[str, Any]:
+    """Have an application ended; what is over stays as it is.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    row = runtime.applications.end(id_)
+    if row is None:
+        raise problem("not_found", f"there is no application {id_!r}")
+    runtime.dispatching.nudge()
+    return shown(row)
+
+
+def shown(row: ApplicationRow) -> dict[str, Any]:
+    """Return an application as `/v1/applications` shows it; times in seconds from the origin."""
+    document = read_document(row.document)
+    waiting = {"reason": "", "started": None, "ended": None, "components": []}
+    status: dict[str, Any] = waiting | msgspec.json.decode(row.status)
+    return {
+        "id": row.id,
+        "tenant": row.tenant,
+        "submitted": row.submitted_ms / 1000,
+        "state": "ending" if row.unwanted and not row.over else row.state,
+        **status,
+        "application": application_to_json(document.application),
+    }
+
+
+def status_of(execution: Execution) -> dict[str, Any]:
+    """Return what the dispatcher has to say of an execution."""
+    started, ended = execution.started_ms, execution.ended_ms
+    return {
+        "reason": execution.reason,
+        "started": None if started is None else started / 1000,
+        "ended": None if ended is None else ended / 1000,
+        "components": [
+            {
+                "name": part.component.name,
+                "core": part.component.core,
+                "wanted": part.wanted,
+                "assigned": len(part.held),
+                "running": sum(piece.up for piece in part.held),
+                "covered": min(part.covered, len(part.held)),
+            }
+            for part in execution.parts
+        ],
+    }
+
+
+def _read(values: Mapping[str, Any]) -> Application:
+    """Read Agenda's own form or a ZApp; `reservation` and `atom` beside it win."""
+    given = values["application"]
+    is_zapp = isinstance(given, Mapping) and "services" in given
+    try:
+        application = application_from_zapp(given) if is_zapp else application_from_json(given)
+    except FileError as error:
+        errors = [
+            ApiError(one.message, pointer=f"/application{one.pointer or ''}", fix=one.fix)
+            for one in error.problems
+        ]
+        document = ProblemDocument(Code.MALFORMED, "the application cannot be read", tuple(errors))
+        raise ApiProblemError(document) from error
+    reservation = values["reservation"] or application.reservation
+    atom = values["atom"] or application.atom
+    if atom is not None and reservation is None:
+        told = ApiError("an atom is named but no reservation", pointer="/atom")
+        raise problem(Code.MALFORMED, told.message, [told])
+    return replace(application, reservation=reservation, atom=atom)
+
+
+def _check_reservation(plan: Plan, application: Application, tenant: str) -> tuple[str, ...]:
+    """Return the atoms before its own; the reservation must be live, of the tenant, and have it."""
+    name = application.reservation
+    if name is None:
+        return ()
+    found = plan.reservation(name)
+    if found is None:
+        raise problem("not_found", f"there is no reservation {name!r}")
+    if found.tenant != tenant:
+        told = ApiError(f"{name!r} is a reservation of tenant {found.tenant!r}", pointer="/tenant")
+        raise problem("wrong_state", told.message, [told])
+    if found.state not in LIVE:
+        raise problem("wrong_state", f"{name!r} is {found.state.value}: it promises nothing")
+    if application.atom is None:
+        return ()
+    try:
+        return predecessors_of(read_source(found.expression), application.atom)
+    except ValueError as error:
+        known = sorted({atom.path for atom in found.atoms})
+        fix = nearest(application.atom, known) if known else None
+        told = ApiError(str(error), "not_found", pointer="/atom", fix=fix)
+        raise problem("not_found", str(error), [told]) from error
+
+
+def _check_machines(application: Application, pool: MachinePool) -> None:
+    errors = [
+        ApiError(why, Code.UNSATISFIABLE, pointer=f"/application/components/{index}")
+        for index, component in enumerate(application.components)
+        if component.core and (why := pool.why_never(component)) is not None
+    ]
+    if errors:
+        raise problem(Code.UNSATISFIABLE, "it can never run on these machines", errors)

@@ -1,0 +1,244 @@
+"""Dispatching: the follower, the dispatcher and a backend, ticking in one of the processes.
+
+Every process takes applications and shows what became of them; the one that holds the lease in
+the database ticks. A tick holds the Plan only while the follower reads it, writes what changed in
+one transaction, and keeps nothing that a restart could not make again: applications are on disk,
+and those that ran on a backend that has forgotten them are dispatched anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Final
+
+import msgspec
+
+from dispatch.application import Kind
+from dispatch.assignment import Delta
+from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.directive import Directive
+from dispatch.dispatcher import Cycle, Dispatcher, DispatchOptions
+from dispatch.execution_table import Execution, ExecutionTable
+from dispatch.executions import FINAL_EXECUTION_STATES, TransitionError
+from dispatch.follower import PlanFollower
+from dispatch.live_classes import LiveTables, TableJob
+from dispatch.loop import DispatchLoop
+from dispatch.machines import MachinePool
+from planner.plan import Plan
+from service.applications import read_document, status_of
+from service.clock import Clock
+from service.replica import Replica
+from service.store import ApplicationRow, ApplicationRows, LeaseLostError, StatusRow
+
+logger = logging.getLogger("agenda.service")
+
+#: How long a process that has gone silent keeps others from dispatching.
+LEASE_MS: Final = 10_000
+
+
+class Dispatching:
+    """The dispatcher of one process; idle while another process has the lease.
+
+    Parameters
+    ----------
+    replica, clock
+        The Plan, the store and the time.
+    tick_s
+        Pause between two ticks; 0 never ticks by itself.
+    """
+
+    def __init__(self, replica: Replica, clock: Clock, tick_s: float) -> None:
+        self._replica = replica
+        self._rows: ApplicationRows = replica.store.applications
+        self._clock = clock
+        self._tick_s = tick_s
+        self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
+        self._until_ms = -1
+        self._loop: DispatchLoop | None = None
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._ticking = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="agenda-dispatcher", daemon=True)
+
+    def start(self) -> None:
+        """Tick from now on, in a thread of its own."""
+        if self._tick_s > 0 and self._thread.ident is None:
+            self._thread.start()
+
+    def nudge(self) -> None:
+        """Tick soon: something has changed that should not wait."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Finish the tick under way and let another process go on."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._until_ms >= 0:
+            self._rows.give_up_lease(self._holder)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self.tick()
+            except Exception:
+                logger.exception("a tick of the dispatcher failed; it begins anew")
+                self._loop = None
+            self._wake.wait(self._tick_s)
+            self._wake.clear()
+
+    def tick(self) -> Cycle | None:
+        """Run one cycle; return it, or None where another process dispatches or nothing is to do.
+
+        Any thread may call it.
+        """
+        with self._ticking:
+            clock_ms = self._clock.now_ms()
+            if not self._has_lease(clock_ms):
+                self._loop = None
+                return None
+            loop = self._open(self._replica.plan_ms(clock_ms))
+            if loop is None:
+                return None
+            now_ms = self._replica.plan_ms(clock_ms)
+            directive, job = self._follow(loop, now_ms)
+            cycle = loop.tick(directive)
+            if job is not None:
+                self._tables.solve(job)
+            self._write(loop, cycle)
+            return cycle
+
+    def _has_lease(self, clock_ms: int) -> bool:
+        left_ms = self._until_ms - clock_ms
+        if LEASE_MS // 2 < left_ms <= LEASE_MS:
+            return True
+        held = self._rows.lease(self._holder, clock_ms, clock_ms + LEASE_MS)
+        self._until_ms = clock_ms + LEASE_MS if held else -1
+        return held
+
+    def _open(self, now_ms: int) -> DispatchLoop | None:
+        """Take in what was submitted or is unwanted; begin anew where there is nothing to go on."""
+        anew = self._loop is None
+        rows = self._rows.open(fresh=not anew)
+        if anew:
+            if not rows:
+                return None
+            self._start_over()
+        loop = self._loop
+        assert loop is not None
+        for row in rows:
+            self._submit(loop.table, row)
+        for id_ in self._rows.unwanted():
+            self._end(loop.table, id_, now_ms)
+        return loop
+
+    def _start_over(self) -> None:
+        with self._replica.newest() as plan:
+            self._pool = MachinePool(plan.cluster)
+            self._plan: Plan = plan
+            self._tables = LiveTables()
+            self._follower = PlanFollower(plan, self._tables)
+        table = ExecutionTable(self._pool)
+        self._told: dict[str, bytes] = {}
+        self._said: Cycle | None = None
+        backend = InMemoryBackend(self._pool.names, run_ms=_run_time(table))
+        self._loop = DispatchLoop(table, Dispatcher(DispatchOptions("lotes")), backend)
+        self._backend = backend
+
+    def _submit(self, table: ExecutionTable, row: ApplicationRow) -> None:
+        if table.get(row.id) is not None:
+            return
+        document = read_document(row.document)
+        table.submit(
+            row.id,
+            document.application,
+            row.submitted_ms,
+            tenant=row.tenant,
+            after=document.after,
+        )
+        self._tables.arrived(document.application, row.submitted_ms)
+
+    @staticmethod
+    def _end(table: ExecutionTable, id_: str, now_ms: int) -> None:
+        execution = table.get(id_)
+        if execution is None or execution.is_over:
+            return
+        try:
+            table.kill(id_, now_ms, "its owner ended it")
+        except TransitionError:
+            logger.exception("%s cannot be ended", id_)
+
+    def _follow(self, loop: DispatchLoop, now_ms: int) -> tuple[Directive, TableJob | None]:
+        """Read the Plan, and follow it onto other machines."""
+        with self._replica.newest() as plan:
+            if plan is not self._plan:
+                self._plan = plan
+                self._follower = PlanFollower(plan, self._tables)
+            if plan.cluster.machines != self._pool.cluster.machines:
+                self._pool = MachinePool(plan.cluster)
+                self._backend.set_machines(self._pool.names, now_ms)
+                loop.table.move_to(self._pool)
+            return self._follower.follow(now_ms), self._tables.due(plan, now_ms)
+
+    def _write(self, loop: DispatchLoop, cycle: Cycle) -> None:
+        """Write what has changed since the last tick, and forget what is over."""
+        statuses: list[StatusRow] = []
+        for execution in loop.table:
+            status = msgspec.json.encode(status_of(execution))
+            if self._told.get(execution.id) != status:
+                self._told[execution.id] = status
+                over = execution.state in FINAL_EXECUTION_STATES
+                statuses.append(StatusRow(execution.id, execution.state.value, over, status))
+        last = self._said
+        moved = (
+            last is None
+            or bool(cycle.deltas)
+            or bool(statuses)
+            or (last.plan_version, last.table_version) != (cycle.plan_version, cycle.table_version)
+        )
+        if not moved:
+            return
+        try:
+            self._rows.write(self._holder, statuses, _assignment_of(loop.table, cycle))
+        except LeaseLostError:
+            logger.warning("another process dispatches by now")
+            self._until_ms, self._loop = -1, None
+            return
+        self._said = cycle
+        for execution in [one for one in loop.table if _is_forgettable(one)]:
+            loop.table.forget(execution.id)
+            self._told.pop(execution.id, None)
+
+
+def _is_forgettable(execution: Execution) -> bool:
+    return execution.state in FINAL_EXECUTION_STATES and not execution.holds
+
+
+def _assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
+    rows = [row.to_json() for row in table.assignment().rows]
+    document = {
+        "at": cycle.at_ms / 1000,
+        "plan_version": cycle.plan_version,
+        "table_version": cycle.table_version,
+        "below": sorted(cycle.below),
+        "rows": rows,
+    }
+    return msgspec.json.encode(document)
+
+
+def _run_time(table: ExecutionTable):  # type: ignore[no-untyped-def]
+    """Return how long the in-memory backend lets a component run: cores of batch, their size."""
+
+    def run_ms(delta: Delta) -> int | None:
+        execution = table.get(delta.execution)
+        if execution is None or execution.application.kind is not Kind.BATCH:
+            return None
+        core = any(
+            part.component.core and part.component.name == delta.component
+            for part in execution.parts
+        )
+        return execution.application.size_ms if core else None
+
+    return run_ms

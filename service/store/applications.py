@@ -1,0 +1,209 @@
+"""Applications on disk: what clients submitted, what became of it, and which process dispatches.
+
+Any process takes submissions and answers reads; one at a time, the holder of the lease, runs the
+dispatcher and writes what it did. A lease that is not renewed runs out, and another takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from service.store.tables import applications, dispatching
+
+_LEASE: Final = "dispatcher"
+
+
+class IdTakenError(Exception):
+    """There is an application of this id already."""
+
+
+class LeaseLostError(Exception):
+    """Another process dispatches by now; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRow:
+    """One application.
+
+    Attributes
+    ----------
+    id, tenant, submitted_ms
+        Whose and when, in ms from the Plan's origin.
+    document
+        The application and what it was submitted with, JSON.
+    taken, unwanted, over
+        Whether the dispatcher has it, whether its owner wants it ended, whether it has.
+    state, status
+        As the dispatcher last wrote them; status is JSON.
+    """
+
+    id: str
+    tenant: str
+    submitted_ms: int
+    document: bytes
+    taken: bool = False
+    unwanted: bool = False
+    over: bool = False
+    state: str = "queued"
+    status: bytes = b"{}"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """What became of one application."""
+
+    id: str
+    state: str
+    over: bool
+    status: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageOf:
+    """Which applications to list: after (submitted_ms, id), of a state, of a tenant."""
+
+    after: tuple[int, str] | None = None
+    state: str | None = None
+    tenant: str | None = None
+    limit: int = 100
+
+
+class ApplicationRows:
+    """The rows of one database."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def add(self, row: ApplicationRow) -> None:
+        """Make a submission durable.
+
+        Raises
+        ------
+        IdTakenError
+            If its id is there already.
+        """
+        values = {name: getattr(row, name) for name in ApplicationRow.__slots__}
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(sa.insert(applications).values(values))
+        except IntegrityError as error:
+            raise IdTakenError(row.id) from error
+
+    def get(self, id_: str) -> ApplicationRow | None:
+        """Return one application, or None."""
+        found = self._select(sa.select(applications).where(applications.c.id == id_))
+        return found[0] if found else None
+
+    def page(self, wanted: PageOf) -> list[ApplicationRow]:
+        """Return applications in order of submission."""
+        table = applications.c
+        query = sa.select(applications).order_by(table.submitted_ms, table.id)
+        if wanted.after is not None:
+            at_ms, id_ = wanted.after
+            later = sa.and_(table.submitted_ms == at_ms, table.id > id_)
+            query = query.where(sa.or_(table.submitted_ms > at_ms, later))
+        if wanted.state is not None:
+            query = query.where(table.state == wanted.state)
+        if wanted.tenant is not None:
+            query = query.where(table.tenant == wanted.tenant)
+        return self._select(query.limit(wanted.limit))
+
+    def end(self, id_: str) -> ApplicationRow | None:
+        """Note that its owner wants an application ended; return it, or None if there is none."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(applications)
+                .where(applications.c.id == id_, ~applications.c.over)
+                .values(unwanted=True)
+            )
+        return self.get(id_)
+
+    def open(self, *, fresh: bool = False) -> list[ApplicationRow]:
+        """Return the applications that are not over, by submission; fresh: not yet taken."""
+        query = sa.select(applications).where(~applications.c.over)
+        if fresh:
+            query = query.where(~applications.c.taken)
+        order = (applications.c.submitted_ms, applications.c.id)
+        return self._select(query.order_by(*order))
+
+    def unwanted(self) -> list[str]:
+        """Return the ids that are to be ended and are not yet."""
+        query = sa.select(applications.c.id).where(~applications.c.over, applications.c.unwanted)
+        with self._reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def lease(self, holder: str, now_ms: int, until_ms: int) -> bool:
+        """Take or renew the right to dispatch; False while another process has it."""
+        table = dispatching.c
+        with self._engine.begin() as connection:
+            found = connection.execute(
+                sa.select(table.holder, table.until_ms).where(table.name == _LEASE)
+            ).one_or_none()
+            if found is None:
+                row = {"name": _LEASE, "holder": holder, "until_ms": until_ms, "body": b"{}"}
+                connection.execute(sa.insert(dispatching).values(row))
+                return True
+            if found.holder != holder and now_ms < found.until_ms:
+                return False
+            connection.execute(
+                sa.update(dispatching)
+                .where(table.name == _LEASE)
+                .values(holder=holder, until_ms=until_ms)
+            )
+        return True
+
+    def give_up_lease(self, holder: str) -> None:
+        """Let another process dispatch at once."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(dispatching)
+                .where(dispatching.c.name == _LEASE, dispatching.c.holder == holder)
+                .values(until_ms=0)
+            )
+
+    def write(self, holder: str, statuses: Sequence[StatusRow], assignment: bytes | None) -> None:
+        """Make what a cycle did durable, all or nothing.
+
+        Raises
+        ------
+        LeaseLostError
+            If `holder` no longer dispatches.
+        """
+        with self._engine.begin() as connection:
+            mine = connection.execute(
+                sa.select(dispatching.c.holder).where(dispatching.c.name == _LEASE)
+            ).scalar_one_or_none()
+            if mine != holder:
+                raise LeaseLostError(str(mine))
+            for one in statuses:
+                connection.execute(
+                    sa.update(applications)
+                    .where(applications.c.id == one.id)
+                    .values(state=one.state, over=one.over, status=one.status, taken=True)
+                )
+            if assignment is not None:
+                connection.execute(
+                    sa.update(dispatching)
+                    .where(dispatching.c.name == _LEASE)
+                    .values(body=assignment)
+                )
+
+    def assignment(self) -> bytes:
+        """Return the assignment written last, JSON; an empty object before the first."""
+        query = sa.select(dispatching.c.body).where(dispatching.c.name == _LEASE)
+        with self._reading() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        return b"{}" if found is None else bytes(found)
+
+    def _reading(self) -> sa.Connection:
+        return self._engine.connect().execution_options(agenda_read_only=True)
+
+    def _select(self, query: sa.Select[tuple[object, ...]]) -> list[ApplicationRow]:
+        with self._reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]

@@ -1,0 +1,200 @@
+"""Applications and assignments through the API, and the dispatcher behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.service.conftest import Open, Service
+
+
+@pytest.fixture
+def still(open_service: Open) -> Service:
+    """Return a service that ticks only when told to."""
+    return open_service(tick_s=0)
+
+
+def _application(core: int = 1, elastic: int = 0, **more: Any) -> dict[str, Any]:
+    components = [{"name": "m", "count": core, "resources": {"cpu": 1}}]
+    if elastic:
+        worker = {"name": "w", "count": elastic, "core": False, "resources": {"cpu": 1}}
+        components.append(worker)
+    components[0]["core"] = True
+    return {"name": "app", "components": components, **more}
+
+
+def _submit(service: Service, id_: str, application: dict[str, Any], **more: Any) -> Any:
+    body = {"id": id_, "application": application, **more}
+    return service.client.post("/v1/applications", json=body)
+
+
+def _shown(service: Service, id_: str) -> dict[str, Any]:
+    found: dict[str, Any] = service.client.get(f"/v1/applications/{id_}").get_json()
+    return found
+
+
+def _rows(service: Service, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = service.client.get(f"/v1/assignments{query}").get_json()["rows"]
+    return found
+
+
+def test_an_application_is_taken_dispatched_shown_and_ended(still: Service) -> None:
+    """201, then on machines at the next tick, then gone from them after DELETE and a tick."""
+    answer = _submit(still, "a", _application(2, 3))
+    assert (answer.status_code, answer.headers["Location"]) == (201, "/v1/applications/a")
+    assert answer.get_json()["state"] == "queued"
+    assert _rows(still) == []
+    still.runtime.dispatching.tick()
+    still.runtime.dispatching.tick()
+    shown = _shown(still, "a")
+    assert shown["state"] == "running"
+    assert [part["running"] for part in shown["components"]] == [2, 3]
+    rows = _rows(still, "?execution=a")
+    assert len(rows) == 5
+    assert {row["machine"].partition("-")[0] for row in rows} == {"plain"}
+    assert still.client.delete("/v1/applications/a").status_code == 202
+    assert _shown(still, "a")["state"] == "ending"
+    still.runtime.dispatching.tick()
+    assert (_shown(still, "a")["state"], _rows(still)) == ("killed", [])
+
+
+def test_a_reservation_covers_its_application_and_best_effort_makes_way(still: Service) -> None:
+    """Ten machines: the guest has all; the reserved one comes and is covered within a tick."""
+    _submit(still, "guest", _application(1, 9))
+    still.runtime.dispatching.tick()
+    still.reserve("r", "window(atom(<1 cpu>, 4, 4, 1m, 4m), 0, 1m)")
+    assert _submit(still, "owner", _application(4), reservation="r").status_code == 201
+    still.runtime.dispatching.tick()
+    rows = _rows(still)
+    assert sum(row["execution"] == "owner" and row["covered"] for row in rows) == 4
+    assert sum(row["execution"] == "guest" for row in rows) == 6
+    still.clock.advance(61)
+    still.runtime.dispatching.tick()
+    assert not any(row["covered"] for row in _rows(still))
+
+
+def test_a_batch_application_of_known_size_ends_by_itself(still: Service) -> None:
+    """Size 30 s: completed at the first tick after that, with its times."""
+    _submit(still, "a", _application(1, size="30s"))
+    still.runtime.dispatching.tick()
+    still.clock.advance(29)
+    still.runtime.dispatching.tick()
+    assert _shown(still, "a")["state"] == "running"
+    still.clock.advance(2)
+    still.runtime.dispatching.tick()
+    still.runtime.dispatching.tick()
+    shown = _shown(still, "a")
+    assert (shown["state"], shown["ended"] - shown["started"]) == ("completed", 30)
+
+
+def test_what_cannot_be_is_refused_with_its_place(still: Service) -> None:
+    """Unknown fields, a component too large, reservations that are not there or not theirs."""
+    bad = _submit(still, "a", {"name": "x", "components": [{"name": "m", "cuont": 2}]})
+    assert bad.status_code == 400
+    pointers = {error["pointer"] for error in bad.get_json()["errors"]}
+    assert "/application/components/0/cuont" in pointers
+    large = _application()
+    large["components"][0]["resources"] = {"cpu": 99}
+    refused = _submit(still, "a", large)
+    assert refused.status_code == 422
+    assert refused.get_json()["errors"][0]["pointer"] == "/application/components/0"
+    assert _submit(still, "a", _application(), reservation="none").status_code == 404
+    still.reserve("r")
+    other = _submit(still, "a", _application(), reservation="r", tenant="other")
+    assert other.status_code == 409
+    atom = _submit(still, "a", _application(), reservation="r", atom="7")
+    assert (atom.status_code, atom.get_json()["errors"][0]["pointer"]) == (404, "/atom")
+    assert _submit(still, "a", _application()).status_code == 201
+    assert _submit(still, "a", _application()).status_code == 409
+    assert still.client.get("/v1/applications/nobody").status_code == 404
+    assert still.client.delete("/v1/applications/nobody").status_code == 404
+
+
+def test_a_zapp_is_taken_as_it_is(still: Service) -> None:
+    """Format 3, with a core and an elastic part of one service."""
+    service = {
+        "name": "notebook", "image": "jupyter:1", "monitor": True, "total_count": 3,
+        "essential_count": 1, "startup_order": 0, "environment": [], "volumes": [], "ports": [],
+        "command": None,
+        "resources": {"memory": {"min": 1 << 30, "max": 1 << 30}, "cores": {"min": 1, "max": 1}},
+    }  # fmt: skip
+    zapp = {"name": "my-notebook", "version": 3, "will_end": False, "size": 5}
+    answer = _submit(still, "z", {**zapp, "services": [service]})
+    assert answer.status_code == 201, answer.get_json()
+    still.runtime.dispatching.tick()
+    assert [part["assigned"] for part in _shown(still, "z")["components"]] == [1, 2]
+
+
+def test_pages_follow_one_another(still: Service) -> None:
+    """Five applications in pages of two, filtered by state."""
+    for number in range(5):
+        _submit(still, f"a{number}", _application())
+        still.clock.advance(1)
+    seen, cursor = [], ""
+    while True:
+        answer = still.client.get(f"/v1/applications?limit=2{cursor}").get_json()
+        seen += [one["id"] for one in answer["applications"]]
+        if answer["next"] is None:
+            break
+        cursor = f"&cursor={answer['next']}"
+    assert seen == [f"a{number}" for number in range(5)]
+    answer = still.client.get("/v1/applications?state=running").get_json()
+    assert answer["applications"] == []
+
+
+def test_applications_survive_a_restart_and_are_dispatched_again(open_service: Open) -> None:
+    """What ran is on machines again, what was ended meanwhile is not; order and times stay."""
+    first = open_service(tick_s=0)
+    for number in range(3):
+        _submit(first, f"a{number}", _application(2, 1))
+    first.runtime.dispatching.tick()
+    first.runtime.close()
+    second = open_service(tick_s=0)
+    assert second.client.delete("/v1/applications/a1").status_code == 202
+    second.clock.advance(20)
+    second.runtime.dispatching.tick()
+    assert {row["execution"] for row in _rows(second)} == {"a0", "a2"}
+    assert _shown(second, "a1")["state"] == "killed"
+    assert _shown(second, "a0")["submitted"] == 0
+
+
+def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: Open) -> None:
+    """Submitted to the second, dispatched by the first; once that is silent, by the second."""
+    first, second = open_service(tick_s=0), open_service(tick_s=0)
+    _submit(second, "a", _application())
+    assert first.runtime.dispatching.tick() is not None
+    assert second.runtime.dispatching.tick() is None
+    assert len(_rows(second)) == 1
+    first.clock.advance(11)
+    assert second.runtime.dispatching.tick() is not None
+    assert first.runtime.dispatching.tick() is None
+    assert _shown(first, "a")["state"] in ("starting", "running")
+
+
+def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
+    """Outages of the Plan are the truth: nothing stays on a machine that is away."""
+    _submit(still, "a", _application(10))
+    still.runtime.dispatching.tick()
+    assert len(_rows(still)) == 10
+    cluster = still.client.get("/v1/cluster").get_json()
+    cluster["outages"] = [{"machines": "plain", "count": 1, "start": 0, "end": 600}]
+    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    still.runtime.dispatching.tick()
+    assert _rows(still) == []
+    assert _shown(still, "a")["state"] == "queued"
+    still.clock.advance(601)
+    still.runtime.dispatching.tick()
+    assert len(_rows(still)) == 10
+
+
+def test_the_thread_ticks_by_itself(open_service: Open) -> None:
+    """With a tick of 20 ms an application is running without anybody calling."""
+    service = open_service(tick_s=0.02)
+    _submit(service, "a", _application())
+    for _ in range(500):
+        if _shown(service, "a")["state"] == "running":
+            return
+        service.runtime.dispatching.nudge()
+        service.client.get("/healthz")
+    pytest.fail(f"still {_shown(service, 'a')}")
