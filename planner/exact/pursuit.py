@@ -150,7 +150,7 @@ class _Chase:
     def _offer(self) -> None:
         results = list(self._race.results)
         for position, result in zip(self._positions, self._hunt.plan(), strict=True):
-            results[position] = result or _LEFT_OUT
+            results[position] = result or LEFT_OUT
         self._offered = self._hunt.value
         self._race.offer(results, "search")
 
@@ -202,4 +202,5 @@ def _scaled(count: int, spent_s: float) -> int:
     return max(1, min(100_000, int(count * min(4.0, SLICE_S / max(spent_s, 1e-4)))))
 
 
-_LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")
+#: What a plan says of a request that it leaves out, until greedy filling says more.
+LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")
