@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TRACES: Final = "AGENDA_TRACES"
 
+_SWIM: Final = "swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
@@ -109,15 +111,15 @@ def _lotes_trace(effort: Effort) -> Outcome:
     from service.cli.experiment_forms import lotes_outcome
 
     folder = google_folder("lotes-trace")
-    seeds = effort.seeds_or((1,))
     runs = [("scaled", 0.15)] if effort.small else [
         ("initial", 1.0), ("empty", 1.0), ("scaled", 0.15), ("scaled", 0.125)
     ]  # fmt: skip
     parts = [
-        lambda run=run, share=share: lotes_trace(
-            folder, TraceOptions(runs=(run,), shares=(share,), seeds=seeds)
+        lambda run=run, share=share, seed=seed: lotes_trace(
+            folder, TraceOptions(runs=(run,), shares=(share,), seeds=(seed,))
         )
         for run, share in runs
+        for seed in effort.seeds_or((1, 2, 3, 4, 5))
     ]
     with _reading(folder):
         return lotes_outcome(effort.parts(parts))
@@ -170,7 +172,7 @@ def _lotes_drift(effort: Effort) -> Outcome:
     every = (4.0,) if effort.small else DriftOptions().every_h
     parts = [
         lambda seed=seed: lotes_drift(machines, tasks, DriftOptions(every_h=every, seeds=(seed,)))
-        for seed in effort.seeds_or((1,))
+        for seed in effort.seeds_or((1, 2, 3, 4, 5))
     ]
     return lotes_outcome(effort.parts(parts))
 
@@ -216,6 +218,33 @@ def _zoe_by_seed(effort: Effort, plan: Plan, options: ZoeOptions) -> Outcome:
     return zoe_outcome(table_of(plan, options, runs))
 
 
+def _rayon(effort: Effort, name: str) -> Outcome:
+    """Run one experiment of `rayon_tables`, on SWIM's jobs where they are."""
+    from dataclasses import replace
+    from functools import partial
+
+    from dispatch.simulation.experiments.rayon_tables import (
+        RayonOptions,
+        rayon_plan,
+        rayon_table,
+        run_rayon_seed,
+    )
+    from service.cli.experiment_forms import rayon_outcome
+
+    file = Path(os.environ.get(TRACES, "")) / _SWIM
+    own = RayonOptions()
+    workload = replace(
+        own.workload, trace=file if os.environ.get(TRACES) and file.is_file() else None
+    )
+    if effort.small:
+        workload = replace(workload, machines=16, jobs_per_hour=340.0, hours=0.2)
+    options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
+    plan = rayon_plan(name)
+    with _reading(file):
+        runs = effort.parts([partial(run_rayon_seed, plan, options, s) for s in options.seeds])
+    return rayon_outcome(rayon_table(plan, options, runs))
+
+
 def _omega(effort: Effort) -> Outcome:
     from functools import partial
     from itertools import product
@@ -245,6 +274,10 @@ def _zoe_experiment(name: str, about: str) -> Experiment:
     return Experiment(name, about, lambda effort: _zoe(effort, name))
 
 
+def _rayon_experiment(name: str, about: str) -> Experiment:
+    return Experiment(name, about, lambda effort: _rayon(effort, name))
+
+
 EXPERIMENTS: Final = {
     one.name: one
     for one in (
@@ -260,5 +293,8 @@ EXPERIMENTS: Final = {
         _zoe_experiment("zoe-preemption", "with and without preemption (4.5)"),
         _zoe_experiment("zoe-widths", "what the gains depend on"),
         Experiment("zoe-cluster", "the shape of the ten servers (6)", _zoe_cluster),
+        _rayon_experiment("rayon-sla", "deadlines kept, against a capacity scheduler (6.4)"),
+        _rayon_experiment("rayon-overreserve", "work asked for 50 % above the truth (6.4.2)"),
+        _rayon_experiment("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)"),
     )
 }

@@ -35,11 +35,15 @@ class DriftOptions:
         Hours between renewals; each is a row of its own.
     window_h
         Arrivals that a renewal learns from.
+    part, start_all_h
+        As in `TraceOptions`: what a seed draws, and time after the end for every job to start.
     """
 
     every_h: tuple[float, ...] = (2.0, 4.0)
     window_h: float = 5.0
-    seeds: tuple[int, ...] = (1,)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    part: float = 0.5
+    start_all_h: float = 200.0
     # Renewed clusterings reach a dozen classes, more than bins can be enumerated for.
     lotes: LotesOptions = field(default_factory=LotesOptions)
 
@@ -50,13 +54,20 @@ def lotes_drift(
     """Static classes against renewed ones on one trace; `setting["every_h"]` is 0 for static."""
     options = options or DriftOptions()
     rows: list[LotesRow] = []
+    some = machines.scaled(options.part)
     for seed in options.seeds:
+        rng = np.random.default_rng((seed, 53))
+        drawn = jobs.thinned(options.part, rng) if options.part < 1 else jobs
         for every_h in (0.0, *options.every_h):
-            result, first = _run(machines, jobs, every_h, options, seed)
+            result, first = _run(some, drawn, every_h, options, seed)
             sustained = first.assignment.relaxed_rate
-            loads = Loads(jobs.rate_per_h, sustained, sustained)
+            loads = Loads(drawn.rate_per_h, sustained, sustained)
             rows.append(row_of(result, {"every_h": every_h}, seed, loads))
-    notes: dict[str, object] = {"window_h": options.window_h, "machines": machines.machines}
+    notes: dict[str, object] = {
+        "window_h": options.window_h,
+        "machines": some.machines,
+        "part": options.part,
+    }
     return LotesTable("lotes-drift", tuple(rows), notes)
 
 
@@ -74,7 +85,7 @@ def _run(
         np.ones(first.table.wheel.shape),
         "lotes",
         first.table,
-        SimulationOptions(interval_h=1.0, horizon_h=end + 1.0),
+        SimulationOptions(interval_h=1.0, horizon_h=end + 1.0, start_all_h=options.start_all_h),
     )
     rng = np.random.default_rng(seed)
     planned, now = first, start
@@ -94,6 +105,7 @@ def _run(
         if now <= end:
             planned = _planned(machines, jobs, now - options.window_h, now, options, seed)
             simulator.retarget(planned.table, planned.instance.classes)
+    simulator.start_all(options.start_all_h)
     return simulator.result(), first
 
 

@@ -7,22 +7,24 @@ half, cut to [0, 1], which raises their mean by 2.8 % above the nominal r that t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.interface import Policy
-from dispatch.placement.state import Machines
 from dispatch.simulation.experiments.lotes_tables import Loads, LotesRow, LotesTable, row_of
-from dispatch.simulation.machine_level.simulator import (
-    SimulationOptions,
-    SimulationResult,
-    simulate,
+from dispatch.simulation.experiments.lotes_variants import (
+    LOTES,
+    TETRIS,
+    TETRIS_BLIND,
+    Variant,
+    plans_of,
+    run_variant,
+    sustained_rate,
 )
+from dispatch.simulation.machine_level.simulator import SimulationOptions
 from dispatch.simulation.machine_level.workload import PoissonWorkload
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
-from lp.lotes.pipeline import LotesOptions, LotesResult, plan_lotes
 
 TABLE_ONE_PROFILES = (
     (0.50, 0.50),
@@ -48,10 +50,8 @@ class DrawnOptions:
     machines: int = 1_000
     hours: float = 100.0
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
-    policies: tuple[Policy, ...] = ("lotes", "tetris")
-    tetris_hours: float = 1.0
-    # Nine classes make millions of bins on the large machines: too many to enumerate and solve.
-    lotes: LotesOptions = field(default_factory=LotesOptions)
+    # Nine classes make millions of bins on the large machines: paper mode cannot enumerate them.
+    variants: tuple[Variant, ...] = (LOTES, TETRIS, TETRIS_BLIND)
 
 
 def lotes_resources(
@@ -137,44 +137,22 @@ def _runs(
     machines = MachineConfigurations.of(
         [options.machines] * len(TABLE_ONE_PROFILES), TABLE_ONE_PROFILES
     )
-    planned = plan_lotes(LotesInstance.of(machines, classes, speed=speed), options.lotes)
-    true = plan_lotes(LotesInstance.of(machines, true_classes(classes), speed=speed), options.lotes)
+    plans = plans_of(LotesInstance.of(machines, classes, speed=speed), options.variants)
+    true = plans_of(
+        LotesInstance.of(machines, true_classes(classes), speed=speed), options.variants
+    )
     # lambda* is the LP's (section 5.4.2); rounding few machines to bins loses more than it tells.
-    sustained = planned.assignment.relaxed_rate
+    sustained = sustained_rate(plans)
     rate = float(setting["load"]) * sustained
     workload = PoissonWorkload(classes, rate, options.hours, variation=VARIATION)
-    loads = Loads(rate, sustained, true.assignment.relaxed_rate)
-    return [
-        row_of(_simulated(policy, workload, planned, speed, seed, options), setting, seed, loads)
-        for policy in options.policies
-    ]
-
-
-def _simulated(
-    policy: Policy,
-    workload: PoissonWorkload,
-    planned: LotesResult,
-    speed: NDArray[np.float64],
-    seed: int,
-    options: DrawnOptions,
-) -> SimulationResult:
-    return simulate(
-        Machines.of_table(planned.table),
-        workload,
-        policy,
-        np.random.default_rng(seed),
-        speed=speed,
-        table=planned.table,
-        options=SimulationOptions(
-            horizon_h=options.hours, interval_h=1.0, tetris_hours=options.tetris_hours
-        ),
-    )
+    loads = Loads(rate, sustained, sustained_rate(true))
+    measured = SimulationOptions(horizon_h=options.hours, interval_h=1.0)
+    rows = []
+    for variant in options.variants:
+        result = run_variant(variant, plans, workload, seed, measured, speed)
+        rows.append(row_of(result, setting, seed, loads, variant.name))
+    return rows
 
 
 def _notes(options: DrawnOptions) -> dict[str, object]:
-    return {
-        "machines_per_configuration": options.machines,
-        "hours": options.hours,
-        "mode": options.lotes.mode,
-        "tetris_time_weight_per_h": options.tetris_hours,
-    }
+    return {"machines_per_configuration": options.machines, "hours": options.hours}

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dispatch.placement.interface import Policy
 from dispatch.simulation.machine_level.simulator import SimulationResult
 
 
@@ -20,6 +20,8 @@ class LotesRow:
     ----------
     setting
         What varies, by name (`run`, `phi`, `omega`, `load`, `machines`).
+    policy
+        Name of the variant that ran.
     nominal_load
         Arrival rate over the lambda* of the plan, which takes the classes' nominal requests.
     offered_load
@@ -32,7 +34,7 @@ class LotesRow:
     """
 
     setting: dict[str, float | str]
-    policy: Policy
+    policy: str
     seed: int
     jobs: int
     refused: int
@@ -55,11 +57,13 @@ class Summary:
     """Mean and spread of one setting and policy over its seeds."""
 
     setting: dict[str, float | str]
-    policy: Policy
+    policy: str
     seeds: int
     wait_mean_s: float
     wait_spread_s: float
+    wait_p99_s: float
     long_share: float
+    long_spread: float
     unstable: int
 
 
@@ -96,15 +100,22 @@ class LotesTable:
 
 def _summary(rows: list[LotesRow]) -> Summary:
     waits = np.array([row.wait_mean_s for row in rows])
+    shares = np.array([row.long_share for row in rows])
     return Summary(
         setting=rows[0].setting,
         policy=rows[0].policy,
         seeds=len(rows),
         wait_mean_s=float(waits.mean()),
-        wait_spread_s=float(waits.std(ddof=1)) if len(rows) > 1 else 0.0,
-        long_share=float(np.mean([row.long_share for row in rows])),
+        wait_spread_s=_spread(waits),
+        wait_p99_s=float(np.mean([row.wait_p99_s for row in rows])),
+        long_share=float(shares.mean()),
+        long_spread=_spread(shares),
         unstable=sum(is_unstable(row) for row in rows),
     )
+
+
+def _spread(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1)) if values.size > 1 else 0.0
 
 
 def is_unstable(row: LotesRow) -> bool:
@@ -122,12 +133,16 @@ class Loads:
 
 
 def row_of(
-    result: SimulationResult, setting: dict[str, float | str], seed: int, loads: Loads
+    result: SimulationResult,
+    setting: dict[str, float | str],
+    seed: int,
+    loads: Loads,
+    name: str = "",
 ) -> LotesRow:
-    """A row from a run's measurements; times in seconds."""
+    """A row from a run's measurements; times in seconds; `name` stands for the policy's own."""
     return LotesRow(
         setting=setting,
-        policy=result.policy,
+        policy=name or result.policy,
         seed=seed,
         jobs=result.arrived,
         refused=result.refused,

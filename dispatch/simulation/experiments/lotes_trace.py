@@ -1,4 +1,4 @@
-"""LoTES section 5.3 on real machines and tasks: three runs, three policies.
+"""LoTES section 5.3 on real machines and tasks: three runs, each by every variant.
 
 `initial`: the tasks that were there when the trace starts arrive at 0, as the paper has it.
 `empty`: the cluster starts empty; arrivals are as they are. `scaled`: empty, with a share of the
@@ -7,15 +7,25 @@ machines in their proportions, so that there is something to schedule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dispatch.placement.interface import Policy
-from dispatch.placement.state import Machines
 from dispatch.simulation.experiments.lotes_tables import Loads, LotesRow, LotesTable, row_of
-from dispatch.simulation.machine_level.simulator import SimulationOptions, simulate
+from dispatch.simulation.experiments.lotes_variants import (
+    GREEDY,
+    LOTES,
+    LOTES_BUSY,
+    LOTES_PAPER,
+    TETRIS,
+    TETRIS_BLIND,
+    Variant,
+    plans_of,
+    run_variant,
+    sustained_rate,
+)
+from dispatch.simulation.machine_level.simulator import SimulationOptions
 from dispatch.simulation.machine_level.traces import (
     GOOGLE_WINDOW_S,
     TraceJobs,
@@ -25,7 +35,8 @@ from dispatch.simulation.machine_level.traces import (
 from dispatch.simulation.machine_level.workload import TraceWorkload
 from lp.lotes.instance import LotesInstance, MachineConfigurations
 from lp.lotes.job_classes import fit_job_classes
-from lp.lotes.pipeline import LotesOptions, LotesResult, plan_lotes
+
+VARIANTS = (LOTES, LOTES_PAPER, LOTES_BUSY, TETRIS, TETRIS_BLIND, GREEDY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +47,23 @@ class TraceOptions:
     ----------
     shares
         Shares of the machines of the `scaled` runs.
+    part
+        Below one, each seed draws this part of the tasks, and as large a part of the machines: the
+        spread over seeds is then also the trace's own noise, not the clustering's alone.
     learning_h
         Classes come from the arrivals of the first hours of each run.
+    start_all_h
+        After the trace's end, time for every job to start; then none is missing from the waits.
     """
 
     runs: tuple[str, ...] = ("initial", "empty", "scaled")
     shares: tuple[float, ...] = (0.15, 0.125)
-    policies: tuple[Policy, ...] = ("lotes", "tetris", "greedy")
-    seeds: tuple[int, ...] = (1,)
+    variants: tuple[Variant, ...] = VARIANTS
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    part: float = 0.5
     learning_h: float = 5.0
     interval_h: float = 1.0
-    tetris_hours: float = 1.0
-    work_conserving: bool = False
-    # The paper's pairing: it reserves machines, which shortens waits (docs/lotes.md).
-    lotes: LotesOptions = field(default_factory=lambda: LotesOptions(mode="paper"))
+    start_all_h: float = 200.0
 
 
 def lotes_trace(folder: Path, options: TraceOptions | None = None) -> LotesTable:
@@ -70,19 +84,14 @@ def lotes_trace(folder: Path, options: TraceOptions | None = None) -> LotesTable
     later = tasks.after(0.0)
     rows: list[LotesRow] = []
     for run in options.runs:
-        if run == "initial":
-            rows += _run({"run": run, "machines": 1.0}, machines, tasks, options)
-        elif run == "empty":
-            rows += _run({"run": run, "machines": 1.0}, machines, later, options)
-        else:
-            for share in options.shares:
-                some = machines.scaled(share)
-                rows += _run({"run": run, "machines": share}, some, later, options)
+        jobs = tasks if run == "initial" else later
+        for share in options.shares if run == "scaled" else (1.0,):
+            rows += _run({"run": run, "machines": share}, machines, jobs, options)
     notes: dict[str, object] = {
         "tasks": tasks.jobs,
         "tasks_at_start": tasks.jobs - later.jobs,
         "dropped": tasks.dropped,
-        "mode": options.lotes.mode,
+        "part": options.part,
         "window_h": GOOGLE_WINDOW_S / 3600,
         "work_load": work_load(machines, later),
     }
@@ -99,37 +108,26 @@ def work_load(machines: MachineConfigurations, jobs: TraceJobs) -> list[float]:
 def _run(
     setting: dict[str, float | str],
     machines: MachineConfigurations,
-    jobs: TraceJobs,
+    tasks: TraceJobs,
     options: TraceOptions,
 ) -> list[LotesRow]:
     rows = []
+    some = machines.scaled(float(setting["machines"]) * options.part)
     for seed in options.seeds:
-        planned = _planned(machines, jobs, options, seed)
-        classes = planned.instance.classes
+        rng = np.random.default_rng((seed, 53))
+        jobs = tasks.thinned(options.part, rng) if options.part < 1 else tasks
+        first = jobs.sample(end_h=float(jobs.arrival_h[0]) + options.learning_h)
+        classes = fit_job_classes(first, np.random.default_rng(seed))
+        plans = plans_of(LotesInstance.of(some, classes), options.variants)
         workload = TraceWorkload(jobs.classified(classes), len(classes.names))
-        sustained = planned.assignment.relaxed_rate
+        sustained = sustained_rate(plans)
         loads = Loads(jobs.rate_per_h, sustained, sustained)
-        for policy in options.policies:
-            result = simulate(
-                Machines(machines.count, machines.capacity),
-                workload,
-                policy,
-                np.random.default_rng(seed),
-                table=planned.table,
-                options=SimulationOptions(
-                    interval_h=options.interval_h,
-                    tetris_hours=options.tetris_hours,
-                    work_conserving=options.work_conserving,
-                    horizon_h=GOOGLE_WINDOW_S / 3600,
-                ),
-            )
-            rows.append(row_of(result, setting, seed, loads))
+        measured = SimulationOptions(
+            interval_h=options.interval_h,
+            horizon_h=GOOGLE_WINDOW_S / 3600,
+            start_all_h=options.start_all_h,
+        )
+        for variant in options.variants:
+            result = run_variant(variant, plans, workload, seed, measured)
+            rows.append(row_of(result, setting, seed, loads, variant.name))
     return rows
-
-
-def _planned(
-    machines: MachineConfigurations, jobs: TraceJobs, options: TraceOptions, seed: int
-) -> LotesResult:
-    first = jobs.sample(end_h=float(jobs.arrival_h[0]) + options.learning_h)
-    classes = fit_job_classes(first, np.random.default_rng(seed))
-    return plan_lotes(LotesInstance.of(machines, classes), options.lotes)

@@ -41,6 +41,9 @@ class SimulationOptions:
         Starts before this time are not measured.
     drain_until_h
         Go on after the last arrival until this time; None stops at the last arrival.
+    start_all_h
+        Go on after that, for at most so long, until every job has started: else those that wait
+        longest are missing from the waits.
     tetris_hours
         Weight of the processing time in hours in the Tetris score (60 measures in minutes).
     sample
@@ -54,6 +57,7 @@ class SimulationOptions:
 
     warm_up_h: float = 0.0
     drain_until_h: float | None = None
+    start_all_h: float = 0.0
     interval_h: float = 24.0
     long_wait_h: float = 1.0
     tetris_hours: float = 1.0
@@ -225,6 +229,16 @@ class MachineSimulator:
             else:
                 self._queues = enlarged_queues(self._queues)
 
+    def start_all(self, limit_h: float) -> None:
+        """Go on without arrivals, an hour at a time, until nobody waits or `limit_h` are over."""
+        from dispatch.placement import kernels
+
+        whole, real = self._counters.whole, self._counters.real
+        end = float(real[kernels.NOW]) + limit_h
+        none = _no_jobs(self._slots.request.shape[1])
+        while whole[kernels.WAITING] and real[kernels.NOW] < end:
+            self.feed(none, np.empty(0), min(float(real[kernels.NOW]) + 1.0, end))
+
     def retarget(self, table: DispatchTable, classes: JobClasses) -> None:
         """Follow another table from now on: running and waiting jobs take their nearest class.
 
@@ -310,6 +324,7 @@ def simulate(
         simulator.feed(chunk, wheel_rng.random(chunk.arrival_h.size))
     if options.drain_until_h is not None:
         simulator.feed(_no_jobs(workload.resources), np.empty(0), options.drain_until_h)
+    simulator.start_all(options.start_all_h)
     return simulator.result()
 
 
@@ -350,7 +365,7 @@ def _enlarged_slots(old: Slots, counters: Counters) -> Slots:
 def _build_counters(options: SimulationOptions, classes: int, resources: int) -> Counters:
     from dispatch.placement import kernels
 
-    end = max(options.horizon_h, options.drain_until_h or 0.0)
+    end = max(options.horizon_h, options.drain_until_h or 0.0) + options.start_all_h
     intervals = int(np.ceil(end / options.interval_h)) + 1
     return kernels.Counters(
         whole=np.zeros(kernels.WHOLE_SIZE, dtype=np.int64),

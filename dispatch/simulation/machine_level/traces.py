@@ -72,6 +72,14 @@ class TraceJobs:
             self.arrival_h[kept], self.hours[kept], self.request[kept], self.weight[kept], 0
         )
 
+    def thinned(self, share: float, rng: np.random.Generator) -> TraceJobs:
+        """A random part of the jobs: each is kept with probability `share`."""
+        weight = rng.binomial(self.weight, share)
+        kept = weight > 0
+        return TraceJobs(
+            self.arrival_h[kept], self.hours[kept], self.request[kept], weight[kept], self.dropped
+        )
+
     def classified(self, classes: JobClasses) -> JobChunk:
         """One job for each unit of weight, each with its nearest class."""
         kind = classes.nearest(self.request).astype(np.int32)

@@ -18,7 +18,7 @@ from dispatch.simulation.experiments.lotes_rates import (
     lotes_resources,
     true_classes,
 )
-from dispatch.simulation.experiments.lotes_trace import TraceOptions, lotes_trace
+from dispatch.simulation.experiments.lotes_trace import VARIANTS, TraceOptions, lotes_trace
 from dispatch.simulation.machine_level.simulator import (
     MachineSimulator,
     SimulationOptions,
@@ -37,7 +37,7 @@ def test_resources_experiment_repeats_and_sums_up() -> None:
     """Equal seeds give equal tables; offered load is above nominal by the truncation."""
     first, again = (lotes_resources((0.015,), 0.97, SMALL) for _ in range(2))
     assert first == again
-    assert len(first.rows) == 2 * 2
+    assert len(first.rows) == 2 * 3
     for row in first.rows:
         assert row.nominal_load == pytest.approx(0.97)
         assert 1.0 < row.offered_load / row.nominal_load < 1.15
@@ -48,8 +48,8 @@ def test_resources_experiment_repeats_and_sums_up() -> None:
 def test_rates_experiment_covers_its_loads() -> None:
     """One row for each Omega, seed, load and policy."""
     table = lotes_rates((0.0, 0.4), (0.5,), DrawnOptions(machines=10, hours=1.0, seeds=(3,)))
-    assert [row.setting["omega"] for row in table.rows] == [0.0, 0.0, 0.4, 0.4]
-    assert {row.policy for row in table.rows} == {"lotes", "tetris"}
+    assert [row.setting["omega"] for row in table.rows] == [0.0] * 3 + [0.4] * 3
+    assert {row.policy for row in table.rows} == {"lotes", "tetris", "tetris without times"}
 
 
 def test_drawn_classes_keep_requests_positive() -> None:
@@ -62,15 +62,18 @@ def test_drawn_classes_keep_requests_positive() -> None:
 
 
 def test_trace_experiment_on_a_tiny_trace(tmp_path: Path) -> None:
-    """All three runs of all three policies; nobody waits on an empty cluster."""
+    """All three runs of all variants; nobody waits on an empty cluster, and all start."""
     rng = np.random.default_rng(1)
     start = np.sort(rng.integers(0, 60_000, 300))
     tasks = [
         f"{i},0,{t},{t},1800,{t + 1800},FINISH,{0.1 + 0.1 * (i % 2)},{0.2 - 0.1 * (i % 2)}"
         for i, t in enumerate(start)
     ]
-    table = lotes_trace(google(tmp_path, tasks, ["1,1,1"] * 40), TraceOptions(shares=(0.1,)))
-    assert len(table.rows) == 3 * 3
+    options = TraceOptions(shares=(0.1,), seeds=(1, 2))
+    table = lotes_trace(google(tmp_path, tasks, ["1,1,1"] * 40), options)
+    assert len(table.rows) == 3 * 2 * len(VARIANTS)
+    assert not any(row.still_waiting for row in table.rows)
+    assert {row.jobs for row in table.rows} != {300}
     by_run = {(row.setting["run"], row.policy): row for row in table.rows}
     assert by_run["empty", "lotes"].wait_mean_s == 0.0
     json.dumps(table.to_json())
@@ -139,13 +142,13 @@ def drifting(hours: float = 12.0, rate: float = 300.0) -> TraceJobs:
 def test_retargeting_keeps_every_job() -> None:
     """Renewed tables lose no job, running or waiting, and serve kinds that static ones miss."""
     machines = MachineConfigurations.of([30, 30], [[1.0, 0.5], [0.5, 1.0]])
-    options = DriftOptions(every_h=(1.0,), window_h=2.0)
+    options = DriftOptions(every_h=(1.0,), window_h=2.0, seeds=(1,), part=1.0)
     table = lotes_drift(machines, drifting(), options)
     static, renewed = table.rows
     assert (static.setting["every_h"], renewed.setting["every_h"]) == (0.0, 1.0)
     for row in table.rows:
         assert row.jobs == 3_600
-        assert row.refused == 0
+        assert (row.refused, row.still_waiting) == (0, 0)
     assert renewed.waiting_mean <= static.waiting_mean
 
 
