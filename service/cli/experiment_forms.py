@@ -9,8 +9,10 @@ from typing import Any
 
 from dispatch.simulation.experiments.lotes_tables import LotesRow, LotesTable
 from dispatch.simulation.experiments.omega import OmegaFigures
+from dispatch.simulation.experiments.rayon_metrics import BELOW_S
+from dispatch.simulation.experiments.rayon_tables import RayonTable
 from dispatch.simulation.experiments.zoe_example import ZoeExample
-from dispatch.simulation.experiments.zoe_runs import ZoeTable
+from dispatch.simulation.experiments.zoe_runs import Figure, ZoeTable
 from service.pictures.experiments import Panel, Series
 
 _FIGURES = (
@@ -20,6 +22,15 @@ _FIGURES = (
     "Int queuing mean_s",
     "cpu allocation",
     "memory allocation",
+)
+
+_RAYON_FIGURES = (
+    "sla acceptance",
+    "sla fulfilment",
+    "best-effort completed",
+    "best-effort latency median_s",
+    "best-effort latency mean_s",
+    "utilisation",
 )
 
 
@@ -163,6 +174,66 @@ def _zoe_panels(table: ZoeTable) -> list[Panel]:
     return [
         Panel("median turnaround", "", "s", (turnaround,), log_y=True, form="rows"),
         Panel("ratios", "", "", (ratios,), log_y=True, least=1e-3, form="rows", claimed=1.0),
+    ]
+
+
+def rayon_outcome(table: RayonTable) -> Outcome:
+    """Figures of each system, and each that the paper has a word on beside that word."""
+    rows = [
+        (name, *(value for key in _RAYON_FIGURES for value in _pair(figures.get(key))))
+        for name, figures in table.rows.items()
+    ]
+    header = ["system"]
+    for key in _RAYON_FIGURES:
+        header += [key.replace("best-effort", "b-e").replace("_s", " s"), "spread"]
+    claimed = [
+        (name, figure.mean, figure.deviation, table.claims[name])
+        for name, figure in table.claimed.items()
+    ]
+    tables = (Table(header, rows), Table(("figure", "mean", "spread", "claimed"), claimed))
+    return Outcome(table.to_json(), tables, _rayon_panels(table))
+
+
+def _pair(figure: Figure | None) -> tuple[object, object]:
+    return ("", "") if figure is None else (figure.mean, figure.deviation)
+
+
+def _rayon_panels(table: RayonTable) -> list[Panel]:
+    def bars(title: str, keys: Sequence[str], unit: str = "share") -> Panel:
+        names = [key.replace("best-effort ", "").replace("_s", "") for key in keys]
+        series = []
+        for name, figures in table.rows.items():
+            known = [figures.get(key) for key in keys]
+            found = [one for one in known if one is not None]
+            if len(found) == len(keys):
+                means, spread = [one.mean for one in found], [one.deviation for one in found]
+                series.append(Series(name, names, means, spread))
+        return Panel(title, "", unit, series, form="bars")
+
+    ours = {name: figures for name, figures in table.rows.items() if name.startswith("agenda")}
+    below = [
+        Series(
+            name,
+            list(BELOW_S),
+            [figures[f"below over {limit:g} s"].mean for limit in BELOW_S],
+            [figures[f"below over {limit:g} s"].deviation for limit in BELOW_S],
+        )
+        for name, figures in ours.items()
+    ]
+    changed = ("best-effort latency better", "best-effort latency worse", "sla latency worse")
+    return [
+        bars(
+            "jobs with a deadline, and the cluster",
+            ("sla acceptance", "sla fulfilment", "utilisation"),
+        ),
+        bars("best effort, completed in the window", ("best-effort completed",), "jobs"),
+        bars(
+            "best-effort latency",
+            ("best-effort latency mean_s", "best-effort latency median_s"),
+            "s",
+        ),
+        bars("jobs whose latency changes against the capacity scheduler", changed),
+        Panel("reservations below their entitlement (figure 17)", "longer than, s", "share", below),
     ]
 
 

@@ -115,11 +115,11 @@ class ZoeTable:
                     "ordering": row.variant.ordering,
                     "preemptive": row.variant.preemptive,
                     "setting": row.variant.setting,
-                    "figures": _figures_json(row.figures),
+                    "figures": figures_json(row.figures),
                 }
                 for row in self.rows
             ],
-            "ratios": _figures_json(self.ratios),
+            "ratios": figures_json(self.ratios),
             "claims": self.claims,
         }
 
@@ -166,7 +166,7 @@ def table_of(plan: Plan, options: ZoeOptions, runs: Sequence[SeedFigures]) -> Zo
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
     rows = tuple(ZoeRow(one, _over_seeds([run[one] for run in runs])) for one in plan.variants)
     ratios = {
-        name: _figure([_ratio(run[top][key], run[base][key]) for run in runs])
+        name: figure_of([_ratio(run[top][key], run[base][key]) for run in runs])
         for name, (top, base, key) in plan.ratios.items()
     }
     done = replace(options, seeds=options.seeds[: len(runs)])
@@ -209,10 +209,11 @@ def _flat(metrics: RunMetrics) -> dict[str, float]:
 
 
 def _over_seeds(runs: list[dict[str, float]]) -> dict[str, Figure]:
-    return {key: _figure([run[key] for run in runs]) for key in runs[0]}
+    return {key: figure_of([run[key] for run in runs]) for key in runs[0]}
 
 
-def _figure(values: Sequence[float]) -> Figure:
+def figure_of(values: Sequence[float]) -> Figure:
+    """Return mean and standard deviation over seeds."""
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return Figure(float(np.mean(values)), deviation)
 
@@ -222,7 +223,8 @@ def _ratio(above: float, below: float) -> float:
     return max(above, 1e-9) / max(below, 1.0 if below == 0.0 else 1e-9)
 
 
-def _figures_json(figures: dict[str, Figure]) -> dict[str, object]:
+def figures_json(figures: dict[str, Figure]) -> dict[str, object]:
+    """Return figures as plain JSON."""
     return {
         name: {"mean": figure.mean, "deviation": figure.deviation}
         for name, figure in figures.items()

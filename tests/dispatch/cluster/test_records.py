@@ -97,5 +97,5 @@ def test_seeds_that_were_not_run_are_not_told() -> None:
     options = ZoeOptions(ZoeWorkload(applications=50), (1, 2, 3))
     plan = zoe_plan("zoe-preemption")
     table = table_of(plan, options, [run_seed(plan, options, 1)])
-    assert table.to_json()["params"]["seeds"] == [1]
+    assert table.params["seeds"] == [1]
     assert all(figure.deviation == 0 for figure in table.ratios.values())
