@@ -91,6 +91,10 @@ class ClaimRows:
                 rows.granted[row, index] -= over
                 pool.given[:] -= over * rows.part[row, index]
 
+    def note_waiting(self, row: int) -> None:
+        """Let the next grant of a row say again that it starts."""
+        self._told[row] = False
+
     def row_of(self, name: str) -> int:
         """Row of a claim; KeyError where there is none."""
         return self._row_by_name[name]

@@ -7,7 +7,7 @@ derived again from the execution table, which is what a new dispatcher does in i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -372,25 +372,22 @@ class Dispatcher:
     def _stop(self, execution: Execution) -> None:
         self._stop_all([execution])
 
-    def _stop_all(self, victims: Iterable[Execution]) -> None:
+    def _stop_all(self, victims: Sequence[Execution]) -> None:
         """Send executions without cover back into the line; their components are off already."""
         assert self._table is not None
         now_ms, changed = self._work.directive.at_ms, self._work.changed
-        returning: list[tuple[Execution, Tier]] = []
         for execution in victims:
-            tier = self._line.tier_of(execution)
-            assert tier is not None
-            changed.update(self._line.leave(execution, now_ms))
             if execution.started_ms is not None:
                 cores = sum(p.component.count for p in execution.parts if p.component.core)
                 self._work.lost_ms += cores * (now_ms - execution.started_ms)
                 self._work.requeued.append(execution.id)
             self._table.requeue(execution, now_ms, "the Plan needs its room")
             execution.must_leave = False  # its components are off
-            if self._options.line.serves(tier):
-                returning.append((execution, tier))
-        for execution, tier in returning:
-            changed.update(self._line.enter(execution, tier, now_ms))
+            tier = self._line.tier_of(execution)
+            if tier is not None and self._options.line.serves(tier):
+                changed.update(self._line.requeue(execution, now_ms))
+            else:
+                changed.update(self._line.leave(execution, now_ms))
         changed.update(victims)
 
     def _grant_extras(self) -> None:

@@ -91,6 +91,22 @@ class ElasticScheduler:
         claims.remove(name)
         return claims.grants(changed)
 
+    def requeue(self, name: str, now_s: float) -> tuple[Grant, ...]:
+        """Send an execution in service back into the line, at the place its submission gives it.
+
+        Raises
+        ------
+        ValueError
+            If it is not in service.
+        """
+        if name not in self.serving():
+            raise ValueError(f"{name!r} is not in service")
+        claims = self._claims
+        row = claims.row_of(name)
+        claims.note_waiting(row)
+        changed = self._kernels.requeue(claims.pool, claims.rows, self._rules, row, float(now_s))
+        return claims.grants(changed)
+
     def resize(self, name: str, wanted: Sequence[int], now_s: float) -> tuple[Grant, ...]:
         """Change how many of each of its elastic parts an execution asks for.
 

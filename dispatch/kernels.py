@@ -502,6 +502,28 @@ def adopt(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
 
 
 @_entry
+def requeue(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+    """Send a row in service back into the waiting line, nobody passing it; then settle."""
+    take_place(pool, SERVING, find_place(pool, SERVING, row))
+    for kind in range(pool.total.size):
+        pool.cores[kind] -= rows.core[row, kind]
+        pool.wanted[kind] -= rows.want[row, kind]
+        for part in range(rows.part_count.shape[1]):
+            pool.given[kind] -= rows.granted[row, part] * rows.part[row, part, kind]
+    for part in range(rows.part_count.shape[1]):
+        rows.granted[row, part] = 0
+    rows.started[row] = False
+    rows.left[row], rows.since[row], rows.speed[row] = rows.run[row], now, 0.0
+    if rules.rule != STATIC:
+        refresh_key(pool, rows, rules, row, now)
+    if rules.rule == STATIC or rules.rule == SRPT:
+        insert_sorted(pool, rows, WAITING, row)
+    else:
+        append(pool, WAITING, row)
+    return settle(pool, rows, rules, now)
+
+
+@_entry
 def depart(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
     """Take a row out, wherever it is; then settle."""
     for line in range(3):

@@ -112,6 +112,14 @@ class Line:
             part.granted = 0
         return self._take(self._pool.depart(execution.id, now_ms / 1000))
 
+    def requeue(self, execution: Execution, now_ms: int) -> list[Execution]:
+        """Send one that is served back into the line; return whose grants change."""
+        del self._serving[execution.id]
+        self._reserved.pop(execution.id, None)
+        for part in execution.parts:
+            part.granted = 0
+        return self._take(self._pool.requeue(execution.id, now_ms / 1000))
+
     def resize(self, execution: Execution, now_ms: int) -> list[Execution]:
         """Follow how many elastic components an execution still wants."""
         if self._by_name[execution.id][1] is not Tier.BEST_EFFORT:

@@ -212,6 +212,20 @@ def test_what_runs_already_is_adopted_whether_it_fits_or_not() -> None:
     assert [one.name for one in scheduler.depart("a", 2)] == ["b"]
 
 
+def test_what_is_sent_back_is_passed_by_nobody() -> None:
+    """Three of five in service are sent back when two are left: the small one behind waits too."""
+    scheduler = ElasticScheduler({"u": 5})
+    scheduler.arrive(_claim("a", 3, 2, submitted_s=0), 0)
+    scheduler.arrive(_claim("b", 1, submitted_s=1), 1)
+    scheduler.set_total({"u": 2}, 2)
+    assert scheduler.requeue("a", 2) == ()
+    assert (scheduler.serving(), scheduler.waiting()) == ((), ("a", "b"))
+    grants = scheduler.set_total({"u": 4}, 3)
+    assert [(grant.name, grant.started) for grant in grants] == [("a", True)]
+    with pytest.raises(ValueError, match="not in service"):
+        scheduler.requeue("b", 4)
+
+
 def test_backfill_lets_a_small_request_pass() -> None:
     """FIFO waits for the head; with backfill the third starts beside the first."""
     for order, serving in (("fifo", ("a",)), ("fifo-backfill", ("a", "c"))):
