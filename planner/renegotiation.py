@@ -207,7 +207,7 @@ def _same(request: Request, before: Holding, max_period_ms: int) -> PlacementRes
         if graph.bundles[row[BUNDLE]] != atom.bundle or label != atom.label:
             return None
     rows = [held[graph.paths[vertex]].rows for vertex in vertices]
-    result = _result(graph, vertices, rows)
+    result = result_of(graph, vertices, rows)
     return result if _violation(request, result, max_period_ms) is None else None
 
 
@@ -223,10 +223,10 @@ def joined(
     numbered = {path: index for index, path in enumerate(graph.paths)}
     vertices = sorted(numbered[path] for path in rows)
     pieces = [stacked(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
-    return _result(graph, vertices, pieces)
+    return result_of(graph, vertices, pieces)
 
 
-def _result(graph: WorkGraph, vertices: Sequence[int], rows: Sequence[Rows]) -> PlacementResult:
+def result_of(graph: WorkGraph, vertices: Sequence[int], rows: Sequence[Rows]) -> PlacementResult:
     """Return rows of vertices as an agent would; the options taken follow from them."""
     choices: dict[int, int] = {}
     for vertex in vertices:

@@ -62,16 +62,25 @@ class Repair:
         What is held on the machines there are; over-committed.
     agent
         Places what was lifted, one promise at a time.
+    pinned
+        Numbers of those that are not to be touched.
     """
 
-    def __init__(self, plan: Plan, layout: Layout, agent: Agent | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        layout: Layout,
+        agent: Agent | None = None,
+        pinned: frozenset[int] = frozenset(),
+    ) -> None:
         self.plan = plan
         self.base = layout
         self.agent = agent_named("portfolio") if agent is None else agent
         self.shortage = shortage_of(layout.ledger)
         self.moves = Moves(plan, self.shortage)
         self.nominal = layout.ledger.book.cluster.nominal
-        self._standing = standing(plan)
+        numbers = standing(plan)
+        self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
         self._promises: dict[int, Promise] = {}
         self.hit = self._hit()
 

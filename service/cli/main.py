@@ -13,6 +13,7 @@ PARTS = (
     Part("plan", "service.cli.plan:plan", "Plan a workload on a cluster."),
     Part("validate", "service.cli.validate:validate", "Re-check a whole Plan from nothing."),
     Part("compare", "service.cli.compare:compare", "Plan with several agents, side by side."),
+    Part("optimize", "service.cli.optimize:optimize", "Make a better Plan; no promise is lowered."),
     Part("plan-diff", "service.cli.plan_diff:plan_diff", "Say what changed between two Plans."),
     Part("lotes", "service.cli.lotes:lotes", "Plan job classes on machines: LoTES."),
     Part("simulate", "service.cli.simulate:simulate", "Run an experiment of the papers."),

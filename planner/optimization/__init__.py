@@ -1,0 +1,1 @@
+"""Offline optimisation: a better Plan in which no promise is lowered, as changes to apply."""

@@ -1,0 +1,429 @@
+"""Offline optimisation: re-place what is promised and admit what was refused, as a diff to apply.
+
+A promise is never lowered: whoever held something still holds all of it, by the same expression.
+Rows before `frozen_until` and pinned reservations do not move; leases in force are kept. A solver
+bounds the value and may find a plan, ruin and recreate does the rest. The answer is changes that
+`Plan.prepare` re-checks jointly: merged where the Plan has moved on and it still fits, else a
+conflict.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from planner.adaptation.layout import Layout, shortage_of
+from planner.adaptation.moves import Moves
+from planner.adaptation.promise import Move, Promise, context_for, promise_of
+from planner.adaptation.recurring import salvage
+from planner.adaptation.repair import Repair, standing
+from planner.admission import limit_refusal
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.commit import Admit, Advance, Change, Degrade, Update
+from planner.ledger import Ledger
+from planner.optimization.goal import Account, Goal, Parts
+from planner.optimization.pins import PinConflict, conflicting_pins
+from planner.optimization.search import Best, Search
+from planner.plan import Plan
+from planner.plan_state import capture, restore
+from planner.records import Holding
+from planner.request import Request
+from planner.reservation import Refusal
+from planner.row_book import RowBook
+from planner.states import State
+from planner.value import size_of
+from rdl.compiler import compile_source
+from rdl.errors import RdlError
+
+#: Cause of updates, as histories tell it, and the agent's name on them.
+OPTIMISED: Final = "optimised"
+
+#: Most promises that a solver is asked to place together where nobody says which solver.
+_SOLVABLE: Final = 400
+
+#: Part of the time that a solver gets.
+_SOLVER_SHARE: Final = 0.4
+
+#: Rounds of the repair that precedes, where machines are short.
+_REPAIRS: Final = 100
+
+#: Trials where neither time nor work is limited.
+_TRIALS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What may move.
+
+    Attributes
+    ----------
+    frozen_until
+        Step before which no row moves.
+    pins
+        Ids of reservations that stay wholly as they are.
+    admit_refused
+        Whether refused requests may come in.
+    """
+
+    frozen_until: int = 0
+    pins: tuple[str, ...] = ()
+    admit_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an optimisation is.
+
+    Attributes
+    ----------
+    value, bound
+        Value held now, and the most that any plan can hold.
+    source
+        What found it: the plan itself, a solver, the search.
+    """
+
+    value: float
+    bound: float
+    source: str
+    elapsed_s: float
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound; 0 where nothing more can be held."""
+        return max(0.0, (self.bound - self.value) / self.bound) if self.bound > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Optimised:
+    """What came of it.
+
+    Attributes
+    ----------
+    changes
+        For one joint commit on `based_on`; empty where nothing better was found.
+    before, after
+        Parts of the score.
+    value, bound
+        Value held after, and the most that any plan can hold.
+    status
+        ``optimal`` where all that is asked is held or the bound is reached and nothing else counts
+        against it, ``feasible``, or ``stopped``.
+    conflict
+        Pins that cannot all stay; then nothing was tried.
+    """
+
+    changes: tuple[Change, ...] = ()
+    based_on: int = 0
+    before: Parts = field(default_factory=Parts)
+    after: Parts = field(default_factory=Parts)
+    value: float = 0.0
+    bound: float = 0.0
+    status: str = "feasible"
+    source: str = "plan"
+    trials: int = 0
+    conflict: PinConflict | None = None
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound."""
+        return Progress(self.value, self.bound, self.source, 0.0).gap
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; changes are told as a diff of plans, not here."""
+        return {
+            "status": self.status,
+            "value": round(self.value, 6),
+            "bound": round(self.bound, 6),
+            "gap": round(self.gap, 6),
+            "source": self.source,
+            "trials": self.trials,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "moved": sum(isinstance(one, Update) for one in self.changes),
+            "admitted": sum(isinstance(one, Admit) for one in self.changes),
+            "conflict": None if self.conflict is None else self.conflict.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How it is sought.
+
+    Attributes
+    ----------
+    limits
+        `time_s`, `work` (trials), `seed`, `stop`.
+    solver
+        Name of an agent that solves; None chooses, ``""`` is none.
+    tell
+        Told of every better plan.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    solver: str | None = None
+    tell: Callable[[Progress], None] | None = None
+
+
+def optimise(
+    plan: Plan, goal: Goal | None = None, scope: Scope | None = None, effort: Effort | None = None
+) -> Optimised:
+    """Return a better plan, or the pins that do not let there be one.
+
+    Raises
+    ------
+    KeyError
+        For a pin that is no reservation which holds anything.
+    """
+    return _Run(plan, goal or Goal(), scope or Scope(), effort or Effort()).run()
+
+
+class _Run:
+    """One optimisation."""
+
+    def __init__(self, plan: Plan, goal: Goal, scope: Scope, effort: Effort) -> None:
+        self.began = time.monotonic()
+        self.origin, self.goal, self.scope, self.effort = plan, goal, scope, effort
+        self.plan = _frozen(plan, scope.frozen_until)
+        self.standing = {
+            one.id: one for one in (promise_of(self.plan, n) for n in standing(self.plan).tolist())
+        }
+        for id_ in scope.pins:
+            if id_ not in self.standing:
+                raise KeyError(id_)
+        self.requests: dict[int, Request] = {}
+        self.waiting = self._waiting()
+        pinned = set(scope.pins)
+        kept = [one for one in self.standing.values() if one.state is not State.DEGRADED]
+        self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
+        self.everything = [*kept, *self.waiting]
+        self.trials = 0
+        self.bound = sum(one.value for one in self.everything)
+
+    def run(self) -> Optimised:
+        """Return what came of it."""
+        conflict = self._conflict()
+        if conflict is not None:
+            return Optimised(based_on=self.origin.version, conflict=conflict)
+        layout = self._start()
+        search = self._search(layout)
+        start = search.judged(layout, "plan")
+        best = self._solved(search, start)
+        best, self.trials = search.improve(best, self._over, self._tell)
+        return self._answer(start, best)
+
+    def _start(self) -> Layout:
+        """Return the Plan as it is; where machines are short, repaired without the pins."""
+        layout = Layout.of(self.plan)
+        pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
+        repair = Repair(self.plan, layout, pinned=pinned)
+        if repair.hit:
+            layout = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
+        for one in self.waiting:
+            if one.number not in layout.moved:
+                layout.lift(one)
+        return layout
+
+    def _conflict(self) -> PinConflict | None:
+        """Return pins that do not fit the machines and policies there are."""
+        if not self.scope.pins and not shortage_of(self.plan.ledger).counts:
+            return None
+        empty = Ledger(RowBook(self.plan.cluster), self.plan.grid, self.plan.ledger.first)
+        pins = [(self.standing[id_], self.standing[id_].before) for id_ in self.scope.pins]
+        return conflicting_pins(self.plan, empty, pins)
+
+    def _waiting(self) -> list[Promise]:
+        """Return what is degraded, and what was refused if it may come in."""
+        found = []
+        table = self.plan.table
+        for number in range(len(table)):
+            if table.state(number) is State.DEGRADED:
+                found.append(promise_of(self.plan, number))
+        if self.scope.admit_refused:
+            for index, refusal in enumerate(self.plan.refusals):
+                promise = self._refused(-1 - index, refusal)
+                if promise is not None:
+                    found.append(promise)
+        return [one for one in found if one.request is not None]
+
+    def _refused(self, number: int, refusal: Refusal) -> Promise | None:
+        """Return a refused request as a promise of nothing, or None where no plan can hold it."""
+        try:
+            context = context_for(self.plan, refusal.submitted_ms)
+            graph = compile_source(refusal.expression, context)
+        except RdlError:
+            return None
+        request = Request(
+            refusal.id,
+            refusal.tenant,
+            refusal.queue,
+            refusal.submitted_ms,
+            refusal.weight,
+            refusal.priority,
+            graph,
+        )
+        queue = self.plan.cluster.queue(refusal.queue)
+        if queue is None or not queue.reservable or limit_refusal(self.plan, request, {}):
+            return None
+        value = refusal.weight * size_of(graph, self.plan.cluster.nominal)
+        nothing = Holding((), self.plan.now, self.plan.now)
+        return Promise(
+            number,
+            refusal.id,
+            refusal.tenant,
+            refusal.queue,
+            0,
+            State.REFUSED,
+            nothing,
+            value,
+            request,
+        )
+
+    def _search(self, layout: Layout) -> Search:
+        plan = self.plan
+        factors = plan.cluster.price_factors(plan.grid)
+        account = Account(plan.cluster.nominal, factors, plan.now)
+        movable = [*self.movable, *self.waiting]
+        known = {one.number for one in movable}
+        fixed = Parts()
+        for one in self.everything:
+            if one.number not in known:
+                fixed += account.parts(one, one.before, kept=True)
+        return Search(
+            movable,
+            self.goal,
+            account,
+            account.units(self.everything),
+            Moves(plan, shortage_of(layout.ledger)),
+            fixed,
+            np.random.default_rng(self.effort.limits.seed),
+        )
+
+    def _over(self) -> bool:
+        """Return whether to stop with the best so far."""
+        limits = self.effort.limits
+        self.trials += 1
+        if limits.stop is not None and limits.stop():
+            return True
+        if limits.time_s is not None and time.monotonic() - self.began >= limits.time_s:
+            return True
+        most = limits.work
+        if most is None and limits.time_s is None:
+            most = _TRIALS
+        return most is not None and self.trials > most
+
+    def _tell(self, best: Best) -> None:
+        if self.effort.tell is not None:
+            elapsed = time.monotonic() - self.began
+            self.effort.tell(Progress(self._value(best), self.bound, best.source, elapsed))
+
+    def _value(self, best: Best) -> float:
+        return sum(one.value for one in self.everything) - best.parts.rejected
+
+    def _solved(self, search: Search, start: Best) -> Best:
+        """Ask a solver for a bound and a plan; its plan counts where it keeps everybody."""
+        name = self._solver(search)
+        self._tell(start)
+        if not name or not search.promises:
+            return start
+        layout = start.layout.copy()
+        for one in self.movable:
+            layout.lift(one)
+        moves = [move for one in search.promises for move in search.moves.plain(layout, one)[-1:]]
+        moves = [move for move in moves if move.remainder.request is not None]
+        limits = self.effort.limits
+        allowed = None if limits.time_s is None else limits.time_s * _SOLVER_SHARE
+        rests = [self._weighted(move) for move in moves]
+        agent: Any = agent_named(name)
+        results, report = agent.solve(rests, layout.view(), replace(limits, time_s=allowed))
+        self._take_bound(moves, report.bound)
+        for move, result in zip(moves, results, strict=True):
+            whole = move.whole(result)
+            if whole.placed:
+                layout.take(move.promise, whole)
+        for one in self.movable:
+            if one.number in layout.lifted and not layout.put_back(one):
+                return start
+        found = search.judged(layout, name)
+        if found.score < start.score:
+            self._tell(found)
+            return found
+        return start
+
+    def _solver(self, search: Search) -> str:
+        """Return the agent that solves, or nothing where none can help."""
+        if self.effort.solver is not None:
+            return self.effort.solver
+        worth_it = any(one.value > 0 for one in self.waiting)
+        return "exact" if worth_it and len(search.promises) <= _SOLVABLE else ""
+
+    def _weighted(self, move: Move) -> Request:
+        """Return what is left of a promise, worth what the whole of it is."""
+        rest = move.remainder.request
+        assert rest is not None
+        size = size_of(rest.graph, self.plan.cluster.nominal)
+        return replace(rest, weight=move.promise.value / size if size else 0.0)
+
+    def _take_bound(self, moves: Sequence[Move], bound: float) -> None:
+        """Add what no solver was asked about, all of which is held or could be."""
+        asked = {move.promise.number for move in moves}
+        rest = sum(one.value for one in self.everything if one.number not in asked)
+        self.bound = min(self.bound, rest + bound)
+
+    def _answer(self, start: Best, best: Best) -> Optimised:
+        changes = [*self._moves(best.layout), *self._losses(best.layout)]
+        stop = self.effort.limits.stop
+        value = self._value(best)
+        reached = value >= self.bound * (1 - 1e-6) and best.parts.churn == 0
+        status = "stopped" if stop is not None and stop() else "feasible"
+        return Optimised(
+            tuple(changes),
+            self.origin.version,
+            start.parts,
+            best.parts,
+            value,
+            self.bound,
+            "optimal" if reached and status == "feasible" and not self._more() else status,
+            best.source,
+            self.trials,
+        )
+
+    def _moves(self, layout: Layout) -> Iterator[Change]:
+        """Yield what is moved, restored and admitted; a policy on counts may stop the last."""
+        added: dict[tuple[str, str], int] = {}
+        for promise, result, _ in layout.moved.values():
+            request = promise.request
+            assert request is not None
+            if promise.state is not State.REFUSED:
+                yield Update(promise.id, promise.revision, request, result, OPTIMISED, OPTIMISED)
+            elif limit_refusal(self.origin, request, added) is None:
+                scope = (promise.tenant, promise.queue)
+                added[scope] = added.get(scope, 0) + 1
+                yield Admit(request, result, OPTIMISED, anew=True)
+
+    def _losses(self, layout: Layout) -> Iterator[Change]:
+        """Yield what machines that are short leave no place for."""
+        for promise in layout.lifted.values():
+            if promise.state not in (State.REFUSED, State.DEGRADED):
+                kept = salvage(layout, promise)
+                yield Degrade(promise.id, promise.revision, kept, "machines were lost")
+
+    def _more(self) -> bool:
+        """Return whether the goal asks for more than value and churn."""
+        weights = self.goal.weights
+        return self.goal.lexicographic or weights.preemption > 0 or weights.cost > 0
+
+
+def _frozen(plan: Plan, step: int) -> Plan:
+    """Return a copy of a Plan in which all before `step` is past."""
+    twin = restore(capture(plan).encode())
+    if step > twin.now:
+        prepared = twin.prepare([Advance(step)], twin.version)
+        if prepared.record is None:
+            raise ValueError(prepared.conflicts[0].detail)
+        twin.apply(prepared.record)
+    return twin

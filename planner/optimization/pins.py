@@ -1,0 +1,158 @@
+"""Pins that cannot all stay: the smallest set of them that already does not fit.
+
+Room is additive: whatever set of pinned rows does not fit breaks the limit of one resource at one
+step (or in one window), and there the fewest that break it are the largest. So the smallest
+conflicting set is found exactly, step by step, without a solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.adaptation.layout import unfit
+from planner.adaptation.promise import Promise
+from planner.explain import area_text, time_text
+from planner.ledger import Ledger, window_use
+from planner.plan import Plan
+from planner.recheck import Piece, pieces_of
+from planner.records import Holding
+from rdl.resources import format_amount
+from rdl.time_grid import duration_text
+
+
+@dataclass(frozen=True, slots=True)
+class PinConflict:
+    """Pins of which no plan can keep all.
+
+    Attributes
+    ----------
+    pins
+        Ids, as few as there can be: without any one of them the others fit.
+    detail
+        Where, what they need together and what there is.
+    """
+
+    pins: tuple[str, ...]
+    detail: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {"pins": list(self.pins), "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """What each of some promises takes of one limit, over its columns."""
+
+    ids: Sequence[str]
+    use: NDArray[np.int64]
+    limit: NDArray[np.int64]
+
+    def smallest(self) -> tuple[int, int] | None:
+        """Return (how many, column) of the smallest set that breaks the limit, or None."""
+        broken = np.flatnonzero(self.use.sum(axis=0) > self.limit)
+        if not len(broken):
+            return None
+        largest = np.cumsum(-np.sort(-self.use[:, broken], axis=0), axis=0)
+        counts = (largest <= self.limit[broken]).sum(axis=0) + 1
+        best = int(np.argmin(counts))
+        return int(counts[best]), int(broken[best])
+
+    def members(self, count: int, column: int) -> tuple[str, ...]:
+        """Return the `count` largest there, by id."""
+        order = np.argsort(-self.use[:, column], kind="stable")[:count]
+        return tuple(sorted(self.ids[number] for number in order.tolist()))
+
+
+def conflicting_pins(
+    plan: Plan, empty: Ledger, pins: Sequence[tuple[Promise, Holding]]
+) -> PinConflict | None:
+    """Return the smallest set of pins that cannot be kept together, or None.
+
+    Parameters
+    ----------
+    empty
+        The ledger of the machines and policies with nothing held.
+    pins
+        Promises and what is to stay of them.
+    """
+    pieces = [pieces_of(held, empty, one.tenant, one.queue) for one, held in pins]
+    for (promise, _), mine in zip(pins, pieces, strict=True):
+        if unfit(empty, mine):
+            detail = "it holds more bundles at once than the machines that are up do"
+            return PinConflict((promise.id,), detail)
+    ids = [promise.id for promise, _ in pins]
+    best: tuple[int, _Uses, int, str] | None = None
+    for uses, told in (*_rows(plan, empty, ids, pieces), *_averages(plan, empty, ids, pieces)):
+        found = uses.smallest()
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found[0], uses, found[1], told(uses, found[1])
+    if best is None:
+        return None
+    return PinConflict(best[1].members(best[0], best[2]), best[3])
+
+
+def _rows(
+    plan: Plan, ledger: Ledger, ids: Sequence[str], pieces: Sequence[Sequence[Piece]]
+) -> Iterator[tuple[_Uses, Any]]:
+    """Yield the limits of instants: machines, labels, quotas."""
+    free = ledger.free
+    for number, row in enumerate(ledger.book.rows):
+        use = np.array([_taken(ledger, mine, number) for mine in pieces]).reshape(-1, free.shape[1])
+
+        def told(uses: _Uses, column: int, row: Any = row) -> str:
+            needed = format_amount(row.resource, int(uses.use[:, column].sum()))
+            there = format_amount(row.resource, int(uses.limit[column]))
+            limit = "" if row.policy is None else f" within policy {row.policy.name}"
+            label = f" with {row.label}" if row.label else ""
+            when = time_text(column + ledger.first, plan.grid)
+            return f"{when} all pins take {needed}{label}; there is {there}{limit}"
+
+        yield _Uses(ids, use, free[number]), told
+
+
+def _taken(ledger: Ledger, pieces: Iterable[Piece], row: int) -> NDArray[np.int64]:
+    total = np.zeros(ledger.free.shape[1], dtype=np.int64)
+    for piece in pieces:
+        if row in piece.demand.rows:
+            amount = piece.demand.amounts[piece.demand.rows.index(row)]
+            total += ledger.use_of(piece.rows) * amount
+    return total
+
+
+def _averages(
+    plan: Plan, ledger: Ledger, ids: Sequence[str], pieces: Sequence[Sequence[Piece]]
+) -> Iterator[tuple[_Uses, Any]]:
+    """Yield the limits of window averages."""
+    slack = ledger.averages.slack
+    before = ledger.first - ledger.book.longest_window
+    for number, row in enumerate(ledger.book.averages):
+        use = np.zeros((len(pieces), slack.shape[1]), dtype=np.int64)
+        for line, mine in zip(use, pieces, strict=True):
+            for piece in mine:
+                if number in piece.demand.averages and len(piece.rows):
+                    amount = piece.demand.average_amounts[piece.demand.averages.index(number)]
+                    start, held = window_use(piece.rows, row.window)
+                    low, high = max(0, start - before), start - before + len(held)
+                    high = min(high, len(line))
+                    if low < high:
+                        skipped = low - (start - before)
+                        line[low:high] += held[skipped : skipped + high - low] * amount
+
+        def told(uses: _Uses, column: int, row: Any = row) -> str:
+            step_ms = plan.grid.step_ms
+            needed = area_text(row.resource, int(uses.use[:, column].sum()), step_ms)
+            there = area_text(row.resource, int(uses.limit[column]), step_ms)
+            length = duration_text(plan.grid.ms(row.window))
+            when = time_text(column + before, plan.grid)
+            return (
+                f"in the {length} that start {when} all pins take {needed}; policy {row.policy} "
+                f"allows {there}"
+            )
+
+        yield _Uses(ids, use, slack[number]), told

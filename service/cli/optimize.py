@@ -1,0 +1,200 @@
+"""`agenda optimize`: a better Plan from a Plan file, in which no promise is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.codes import DONE, ERROR, REFUSED
+from service.cli.options import READABLE, WRITABLE, agent_name, duration, offset
+from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.running import make_ready, running
+from service.cli.summary import difference_rows
+from service.cli.trouble import Trouble, tells_trouble
+
+if TYPE_CHECKING:
+    from planner.files import PlanDocument
+    from planner.optimization.goal import Goal
+    from planner.optimization.optimizer import Optimised, Progress
+    from planner.plan import Plan
+
+_SHOWN = 50
+_WEIGHTS = ("reject", "churn", "preemption", "cost")
+
+
+@click.command()
+@click.argument("plan", type=READABLE)
+@click.option("--out", type=WRITABLE, help="Write the better Plan here.")
+@click.option("--time-limit", type=duration, default="60s", show_default=True,
+              help="Stop then, with the best so far.")  # fmt: skip
+@click.option("--frozen-until", type=offset, default="0", show_default=True,
+              help="Rows before this time from the origin do not move.")  # fmt: skip
+@click.option("--pin", "pins", multiple=True, metavar="ID",
+              help="This reservation stays wholly as it is; may be repeated.")  # fmt: skip
+@click.option("--admit-refused", is_flag=True, help="Let refused requests come in.")
+@click.option("--weights", metavar="NAME=N,...",
+              help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]")  # fmt: skip
+@click.option("--lexicographic", is_flag=True,
+              help="Reject cost first, then churn, preemption, cost.")  # fmt: skip
+@click.option("--solver", type=agent_name,
+              help="An agent that bounds the value.  [default: exact for up to 400]")  # fmt: skip
+@click.option("--no-solver", is_flag=True, help="Search alone.")
+@click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@format_option()
+@tells_trouble
+def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
+    """Make a better Plan from PLAN: nobody who holds something loses any of it.
+
+    Re-places accepted reservations, with --admit-refused also takes in what was refused, and prints
+    what changed. ^C keeps the best so far. Exits with 3 where pins cannot all stay.
+    """
+    from planner.files import read_plan
+    from planner.plan_reading import plan_of_document
+
+    if options["lexicographic"] and options["weights"]:
+        raise click.UsageError("give either --weights or --lexicographic")
+    document = read_plan(plan)
+    held = plan_of_document(document, str(plan))
+    goal = _goal(options["weights"], options["lexicographic"])
+    make_ready()
+    found = _optimised(held, goal, options)
+    if found.conflict is not None:
+        _print_conflict(found, form)
+        return REFUSED
+    better = _better(held, document, found)
+    if better is None:
+        click.echo("the Plan does not take the changes; it is as it was", err=True)
+        return ERROR
+    if out is not None:
+        from planner.files import write_plan
+
+        write_plan(better, out)
+    _print(document, better, found, goal, form)
+    return DONE
+
+
+def _goal(weights: str | None, lexicographic: bool) -> Goal:
+    from planner.optimization.goal import Goal, Weights
+
+    given: dict[str, float] = {}
+    for part in (weights or "").split(",") if weights else ():
+        name, mark, number = part.partition("=")
+        if name.strip() not in _WEIGHTS or not mark:
+            raise Trouble(f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER")
+        try:
+            given[name.strip()] = float(number)
+        except ValueError as error:
+            raise Trouble(f"--weights: {number!r} is no number") from error
+    try:
+        return Goal(Weights(**given), lexicographic)
+    except ValueError as error:
+        raise Trouble(f"--weights: {error}") from error
+
+
+def _optimised(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimised:
+    from planner.agent import Limits
+    from planner.optimization.optimizer import Effort, Scope, optimise
+
+    grid = held.grid
+    frozen = grid.ceil(options["frozen_until"])
+    if frozen >= grid.horizon:
+        raise Trouble("--frozen-until: nothing could move; give a time before the horizon")
+    scope = Scope(frozen, tuple(options["pins"]), options["admit_refused"])
+    solver = "" if options["no_solver"] else options["solver"]
+    work = options["work"]
+    time_s = None if work is not None else options["time_limit"] / 1000
+    with running("optimizing") as run, _status() as tell:
+        limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
+        try:
+            return optimise(held, goal, scope, Effort(limits, solver, tell))
+        except KeyError as error:
+            raise Trouble(f"--pin: {_unknown(held, error.args[0])}") from error
+
+
+def _unknown(held: Plan, id_: str) -> str:
+    from difflib import get_close_matches
+
+    if held.refusal(id_) is not None:
+        return f"{id_!r} was refused and holds nothing to pin"
+    near = get_close_matches(id_, list(held.table.ids()), n=1)
+    return f"no reservation {id_!r} holds anything" + (f"; did you mean {near[0]}?" if near else "")
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[Progress], None] | None]:
+    """Yield what shows the best plan so far on a terminal, or None where there is none."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("optimizing") as status:
+
+        def tell(now: Progress) -> None:
+            status.update(
+                f"{now.elapsed_s:.0f} s: value {now.value:,.1f}, at most {now.bound:,.1f}, "
+                f"gap {now.gap:.2%}, by {now.source}"
+            )
+
+        yield tell
+
+
+def _better(held: Plan, document: PlanDocument, found: Optimised) -> PlanDocument | None:
+    """Apply the changes to the Plan that was read, and write it down; None on a conflict."""
+    from planner.plan_file import document_of
+    from planner.plan_reading import metrics_of
+
+    if found.changes:
+        prepared = held.prepare(found.changes, found.based_on, joint=True)
+        if prepared.record is None:
+            return None
+        held.apply(prepared.record)
+    metrics = metrics_of(held, bound=found.bound, status=found.status)
+    written = document_of(held, "optimize", document.order, metrics)
+    known = {one["id"]: one for one in document.refusals}
+    refusals = tuple(known.get(one["id"], one) for one in written.refusals)
+    return replace(written, refusals=refusals)
+
+
+def _print_conflict(found: Optimised, form: str) -> None:
+    assert found.conflict is not None
+    if form == JSON:
+        print_json(found.to_json())
+        return
+    click.echo(f"these pins cannot all stay: {', '.join(found.conflict.pins)}")
+    click.echo(f"  {found.conflict.detail}")
+
+
+def _print(
+    before: PlanDocument, after: PlanDocument, found: Optimised, goal: Goal, form: str
+) -> None:
+    from planner.plan_diff import plan_diff
+
+    difference = plan_diff(before, after).to_json()
+    header, rows = difference_rows(difference)
+    if form == JSON:
+        print_json({**found.to_json(), "goal": goal.to_json(), "diff": difference})
+    elif form == CSV:
+        print_csv(header, rows)
+    else:
+        old, new = found.before.to_json(), found.after.to_json()
+        print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
+        click.echo(
+            f"\n{found.status}: value {found.value:,.6g}, at most {found.bound:,.6g}, "
+            f"gap {found.gap:.2%}, by {found.source}, {found.trials:,} trials"
+        )
+        counts = [f"{count:,} {fate}" for fate, count in difference["counts"].items() if count]
+        click.echo(", ".join([*counts, f"{difference['same']:,} the same"]))
+        if rows:
+            click.echo()
+            print_table(header, rows[:_SHOWN])
+        if len(rows) > _SHOWN:
+            click.echo(f"... and {len(rows) - _SHOWN:,} more")
