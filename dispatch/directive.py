@@ -115,7 +115,10 @@ class Directive:
     plan_version, at_ms
         Of which version, and for when, in ms from the origin.
     entitlements
-        Of the reservations active now, in order of acceptance.
+        Of the reservations active now, in order of acceptance, with what is anticipated because
+        components start late.
+    planned
+        The same as the Plan has it, without anticipation: what promises are measured by.
     soon
         The same at `at_ms` plus the grace that stops are given: room for what grows till then is
         made ahead.
@@ -130,6 +133,7 @@ class Directive:
     plan_version: int
     at_ms: int
     entitlements: tuple[Entitlement, ...]
+    planned: tuple[Entitlement, ...]
     soon: tuple[Entitlement, ...]
     standings: Standings
     away: frozenset[str] = frozenset()

@@ -22,6 +22,7 @@ from dispatch.executions import (
 )
 from dispatch.machines import MachinePool, Vector
 from dispatch.predecessors import is_below
+from rdl.resources import Resources
 
 #: First pause before a component that could not be started, or failed, is started again, and
 #: the longest; it doubles in between.
@@ -162,6 +163,7 @@ class ExecutionTable:
         self._left: list[tuple[Execution, Part, Piece]] = []
         self._came: list[tuple[Execution, Part, Piece]] = []
         self._atoms: dict[str, dict[str, int]] = {}
+        self._started: list[tuple[Resources, int]] = []
         self._met = 0
 
     def submit(
@@ -312,6 +314,8 @@ class ExecutionTable:
         if event.kind is EventKind.STARTED:
             piece.up = True
             part.failures = 0
+            delay_ms = max(event.at_ms - piece.since_ms, 0)
+            self._started.append((part.component.resources, delay_ms))
             cores = [p for one in execution.parts if one.component.core for p in one.held]
             if execution.state is ExecutionState.STARTING and all(p.up for p in cores):
                 self._move(execution, ExecutionEvent.CORES_UP, event.at_ms, "")
@@ -336,6 +340,11 @@ class ExecutionTable:
         if happens is not None:
             reason = event.detail or f"core component {part.component.name!r} failed"
             self._move(execution, happens, event.at_ms, reason)
+
+    def take_starts(self) -> list[tuple[Resources, int]]:
+        """Return what started since the last call, and how long after it had its machine, in ms."""
+        started, self._started = self._started, []
+        return started
 
     def pause(self, part: Part, at_ms: int) -> None:
         """Leave a component alone for a while after it could not run."""

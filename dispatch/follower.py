@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.directive import AtomShare, Directive, Entitlement, Standings
+from dispatch.early_start import capacity_of, early_bundles, take, with_early
 from lp.lotes.dispatch_table import DispatchTable
 from planner.plan import Plan
 from planner.records import Holding
+from planner.start_delay import NO_DELAY, StartDelayTable
 from rdl.resources import Resources
 
 #: How long before an entitlement grows stops begin (dispatch.md, step 5).
@@ -35,9 +37,7 @@ class _Followed:
     """The rows of one reservation, one entry a row, and how to know that they are still its own."""
 
     key: tuple[int, int, int]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    bundles: NDArray[np.int64]
+    rows: NDArray[np.int64]
     atom: NDArray[np.int64]
     atoms: tuple[tuple[str, Resources, str | None], ...]
 
@@ -53,12 +53,20 @@ class PlanFollower:
         Where the dispatch table comes from; none without.
     stop_grace_ms
         How far ahead `Directive.soon` looks.
+    delays
+        How late components start, by size; an entitlement begins that much earlier where the
+        others leave room (Rayon 5.2). May be replaced between two calls.
     """
 
     def __init__(
-        self, plan: Plan, tables: TableSource | None = None, stop_grace_ms: int = STOP_GRACE_MS
+        self,
+        plan: Plan,
+        tables: TableSource | None = None,
+        stop_grace_ms: int = STOP_GRACE_MS,
+        delays: StartDelayTable = NO_DELAY,
     ) -> None:
         self.plan = plan
+        self.delays = delays
         self._tables = tables
         self._grace_ms = stop_grace_ms
         self._followed: dict[int, _Followed] = {}
@@ -75,9 +83,14 @@ class PlanFollower:
             self._finish = plan.table.meta["finish"].copy()
             self._finish.flags.writeable = False
         step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
-        here = self._entitled(step)
-        soon = here if soon_step == step else self._entitled(soon_step)
-        self._at_step = {step: here, soon_step: soon}
+        planned = self._entitled(step)
+        later = planned if soon_step == step else self._entitled(soon_step)
+        self._at_step = {step: planned, soon_step: later}
+        away = self._away(now_ms)
+        here, soon = planned, later
+        if self.delays.delays_ms:
+            here = self._anticipated(planned, step, away)
+            soon = here if soon_step == step else self._anticipated(later, soon_step, away)
         active = frozenset(one.reservation for one in here)
         table, table_version = (None, 0)
         if self._tables is not None:
@@ -86,13 +99,44 @@ class PlanFollower:
             plan_version=plan.version,
             at_ms=now_ms,
             entitlements=here,
+            planned=planned,
             soon=soon,
             standings=Standings(plan.table.number_of, self._finish, step, active),
-            away=self._away(now_ms),
+            away=away,
             away_soon=self._away(now_ms + self._grace_ms),
             dispatch_table=table,
             table_version=table_version,
         )
+
+    def _anticipated(
+        self, planned: tuple[Entitlement, ...], step: int, away: frozenset[str]
+    ) -> tuple[Entitlement, ...]:
+        """Return entitlements with what begins within a start delay, as far as there is room.
+
+        Room is what the machines that are up offer beyond all planned entitlements, so that
+        nobody's promise is anticipated at the cost of another's.
+        """
+        room = capacity_of(self.plan.cluster, away)
+        for entitlement in planned:
+            take(room, entitlement.total())
+        longest = -(-max(self.delays.delays_ms.values()) // self.plan.grid.step_ms)
+        meta = self.plan.table.meta
+        near = np.flatnonzero((meta["begin"] <= step + longest) & (step < meta["finish"]))
+        found = {one.number: one for one in planned}
+        for number in near.tolist():
+            followed = self._follow_rows(number)
+            early = early_bundles(followed.rows, followed.atom, step, self._leads(followed.atoms))
+            shares = with_early(found.get(number), early, followed.atoms, room)
+            if shares:
+                table = self.plan.table
+                tenant = table.scope(number)[0]
+                found[number] = Entitlement(table.id_of(number), tenant, number, shares)
+        return tuple(found[number] for number in sorted(found))
+
+    def _leads(self, atoms: tuple[tuple[str, Resources, str | None], ...]) -> list[int]:
+        """Return how many steps early each atom is to begin."""
+        step_ms = self.plan.grid.step_ms
+        return [-(-self.delays.delay_ms(bundle) // step_ms) for _, bundle, _ in atoms]
 
     def _away(self, at_ms: int) -> frozenset[str]:
         return frozenset(
@@ -124,8 +168,8 @@ class PlanFollower:
         first, until, entitlement = self._present.get(number, (0, 0, None))
         if first <= step < until:
             return entitlement
-        begun, over = followed.start <= step, followed.end <= step
-        marks = np.concatenate([followed.start, followed.end])
+        begun, over = followed.rows[:, 0] <= step, followed.rows[:, 1] <= step
+        marks = followed.rows[:, :2].reshape(-1)
         later = marks[marks > step]
         earlier = marks[marks <= step]
         entitlement = self._shares(number, followed, begun & ~over)
@@ -142,7 +186,7 @@ class PlanFollower:
         bundles: dict[int, int] = {}
         for row in np.flatnonzero(here).tolist():
             atom = int(followed.atom[row])
-            bundles[atom] = bundles.get(atom, 0) + int(followed.bundles[row])
+            bundles[atom] = bundles.get(atom, 0) + int(followed.rows[row, 2])
         shares = tuple(
             AtomShare(path, count, bundle, label)
             for atom, count in bundles.items()
@@ -180,4 +224,4 @@ def _rows_of(key: tuple[int, int, int], holding: Holding) -> _Followed:
                 atoms.append((path, atom.bundle, atom.label))
     whole = np.concatenate(rows) if rows else np.zeros((0, 3), dtype=np.int64)
     which = np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64)
-    return _Followed(key, whole[:, 0], whole[:, 1], whole[:, 2], which, tuple(atoms))
+    return _Followed(key, whole, which, tuple(atoms))

@@ -12,6 +12,7 @@ from dispatch.backends.interface import Backend, NotDone
 from dispatch.directive import Directive
 from dispatch.dispatcher import Cycle, Dispatcher
 from dispatch.execution_table import Execution, ExecutionTable, Part, Piece
+from planner.start_delay import StartDelays
 
 
 class DispatchLoop:
@@ -21,12 +22,21 @@ class DispatchLoop:
     ----------
     table, dispatcher, backend
         As given; the machines are the table's pool.
+    starts
+        Learns how late components start; None learns nothing.
     """
 
-    def __init__(self, table: ExecutionTable, dispatcher: Dispatcher, backend: Backend) -> None:
+    def __init__(
+        self,
+        table: ExecutionTable,
+        dispatcher: Dispatcher,
+        backend: Backend,
+        starts: StartDelays | None = None,
+    ) -> None:
         self.table = table
         self.dispatcher = dispatcher
         self.backend = backend
+        self.starts = starts
 
     def tick(self, directive: Directive) -> Cycle:
         """Bring the machines in line with the Plan at the directive's instant.
@@ -48,6 +58,9 @@ class DispatchLoop:
         """Take in what the backend has to tell."""
         for event in self.backend.events(until_ms):
             self.table.take(event)
+        for component, delay_ms in self.table.take_starts():
+            if self.starts is not None:
+                self.starts.observe(component, delay_ms)
 
     def _pause(self, not_done: Iterable[NotDone], now_ms: int) -> None:
         """Leave components alone for a while that could not be started."""

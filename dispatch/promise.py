@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dispatch.cover import covered_counts
 from dispatch.directive import Directive
 from dispatch.execution_table import ExecutionTable
 
 
 def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
-    """Return the reservations of which covered components do not run, starting ones included."""
-    return frozenset(
-        entitlement.reservation
-        for entitlement in directive.entitlements
-        if any(
-            sum(piece.up for piece in part.held) < part.covered
-            for execution in table.of_reservation(entitlement.reservation)
-            for part in execution.parts
-        )
-    )
+    """Return the reservations of which demand fits in what the Plan has and does not run.
+
+    Components that are starting do not run yet.
+    """
+    found: set[str] = set()
+    for entitlement in directive.planned:
+        fellows = table.of_reservation(entitlement.reservation)
+        for execution, counts in covered_counts(entitlement, fellows, table.pool).items():
+            pairs = zip(execution.parts, counts, strict=True)
+            if any(sum(piece.up for piece in part.held) < count for part, count in pairs):
+                found.add(entitlement.reservation)
+    return frozenset(found)
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ from dispatch.live_classes import LiveTables, TableJob
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
 from planner.plan import Plan
+from planner.start_delay import StartDelays
 from service.applications import read_document, status_of
 from service.clock import Clock
 from service.replica import Replica
@@ -144,7 +145,9 @@ class Dispatching:
         self._told: dict[str, bytes] = {}
         self._said: Cycle | None = None
         backend = InMemoryBackend(self._pool.names, run_ms=_run_time(table))
-        self._loop = DispatchLoop(table, Dispatcher(DispatchOptions("lotes")), backend)
+        dispatcher = Dispatcher(DispatchOptions("lotes"))
+        self._starts = StartDelays()
+        self._loop = DispatchLoop(table, dispatcher, backend, self._starts)
         self._backend = backend
 
     def _submit(self, table: ExecutionTable, row: ApplicationRow) -> None:
@@ -180,6 +183,7 @@ class Dispatching:
                 self._pool = MachinePool(plan.cluster)
                 self._backend.set_machines(self._pool.names, now_ms)
                 loop.table.move_to(self._pool)
+            self._follower.delays = self._starts.table()
             return self._follower.follow(now_ms), self._tables.due(plan, now_ms)
 
     def _write(self, loop: DispatchLoop, cycle: Cycle) -> None:
