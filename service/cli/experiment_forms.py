@@ -9,6 +9,7 @@ from typing import Any
 
 from dispatch.simulation.experiments.lotes_tables import LotesRow, LotesTable
 from dispatch.simulation.experiments.omega import OmegaFigures
+from dispatch.simulation.experiments.promise_levels import PromiseTable
 from dispatch.simulation.experiments.rayon_metrics import BELOW_S
 from dispatch.simulation.experiments.rayon_tables import RayonTable
 from dispatch.simulation.experiments.zoe_example import ZoeExample
@@ -235,6 +236,36 @@ def _rayon_panels(table: RayonTable) -> list[Panel]:
         bars("jobs whose latency changes against the capacity scheduler", changed),
         Panel("reservations below their entitlement (figure 17)", "longer than, s", "share", below),
     ]
+
+
+def promise_outcome(table: PromiseTable) -> Outcome:
+    """What each level accepts and what of it breaks, by size of bundles and strategy."""
+    keys = list(next(iter(table.rows.values())))
+    rows = [
+        (*row, *(value for key in keys for value in (figures[key].mean, figures[key].deviation)))
+        for row, figures in table.rows.items()
+    ]
+    header = ["bundles", "level", "strategy"]
+    for key in keys:
+        header += [key, "spread"]
+    panels = []
+    for bundles in dict.fromkeys(row[0] for row in table.rows):
+        mine = {row: figures for row, figures in table.rows.items() if row[0] == bundles}
+        names = [f"{level}, {strategy}" for _, level, strategy in mine]
+        series = [
+            Series(
+                label,
+                names,
+                [figures[key].mean for figures in mine.values()],
+                [figures[key].deviation for figures in mine.values()],
+            )
+            for key, label in (
+                ("accepted", "of requests: accepted"),
+                ("broken", "of accepted: entitlement broken"),
+            )
+        ]
+        panels.append(Panel(f"{bundles} bundles", "", "share", series, form="bars"))
+    return Outcome(table.to_json(), (Table(header, rows),), panels)
 
 
 def example_outcome(example: ZoeExample) -> Outcome:

@@ -245,6 +245,25 @@ def _rayon(effort: Effort, name: str) -> Outcome:
     return rayon_outcome(rayon_table(plan, options, runs))
 
 
+def _promise_levels(effort: Effort) -> Outcome:
+    from dataclasses import replace
+    from functools import partial
+
+    from dispatch.simulation.experiments.promise_levels import (
+        PromiseOptions,
+        promise_table,
+        run_promise_seed,
+    )
+    from service.cli.experiment_forms import promise_outcome
+
+    own = PromiseOptions()
+    options = replace(own, seeds=effort.seeds_or(own.seeds))
+    if effort.small:
+        options = replace(options, machines=8, requests=80, horizon=240)
+    runs = effort.parts([partial(run_promise_seed, options, seed) for seed in options.seeds])
+    return promise_outcome(promise_table(options, runs))
+
+
 def _omega(effort: Effort) -> Outcome:
     from functools import partial
     from itertools import product
@@ -296,5 +315,6 @@ EXPERIMENTS: Final = {
         _rayon_experiment("rayon-sla", "deadlines kept, against a capacity scheduler (6.4)"),
         _rayon_experiment("rayon-overreserve", "work asked for 50 % above the truth (6.4.2)"),
         _rayon_experiment("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)"),
+        Experiment("promise-levels", "what pooled, packable and placed promise", _promise_levels),
     )
 }

@@ -1,0 +1,311 @@
+"""What a promise is worth: the Plan's pool, packable at every step, or placed at commit.
+
+A pool can promise what machines cannot hold, and a packing for every instant does not help when
+pieces may not move. Requests come one by one and are planned by the real agent on the real Plan
+(pooled, with fit caps); `packable` refuses what no packing is found for at some step, `placed` what
+finds no machine for a whole lease. Then everything accepted is carried out with nothing else on the
+cluster, and what finds no machine when it is due is a broken entitlement. Pieces of `placed` go
+where their slots are; those of the other two by a strategy, as time comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dispatch.simulation.cluster.slots import (
+    Amounts,
+    Piece,
+    SlotBook,
+    is_packable,
+    pieces_of,
+    replay,
+)
+from dispatch.simulation.experiments.zoe_runs import Figure, figure_of, figures_json
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.cluster import Cluster, MachineGroup
+from planner.commit import Admit
+from planner.placement import PlacementResult
+from planner.plan import Plan
+from planner.request import Request
+from rdl.compile_context import CompileContext
+from rdl.compiler import compile_expression
+from rdl.errors import RdlError
+from rdl.expressions import Atom, Offset, Window
+from rdl.resources import Resources
+from rdl.work_graph import BUNDLE
+
+LEVELS = ("pooled", "packable", "placed")
+STRATEGIES = ("best_fit", "greedy", "spread", "tetris")
+#: Most cores and GiB of one bundle.
+BUNDLES = {"small": (3, 12), "large": (12, 48)}
+_STEP_MS = 60_000
+
+
+#: Bundles, level and strategy.
+RowKey = tuple[str, str, str]
+#: Figures of one seed.
+SeedFigures = dict[RowKey, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseOptions:
+    """What is asked of which cluster.
+
+    Attributes
+    ----------
+    machines
+        Half of 32 cores and 64 GiB, half of 16 cores and 128 GiB.
+    requests, horizon
+        How many, with windows in so many steps of a minute.
+    load
+        Work asked for over what the scarcer resource can do.
+    agent
+        Who plans.
+    """
+
+    machines: int = 20
+    requests: int = 400
+    horizon: int = 480
+    load: float = 1.2
+    agent: str = "gree-l"
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseTable:
+    """Figures by bundles, level and strategy; mean and spread over seeds."""
+
+    params: dict[str, object]
+    rows: dict[RowKey, dict[str, Figure]]
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {
+            "experiment": "promise-levels",
+            "params": self.params,
+            "rows": [
+                {
+                    "bundles": bundles,
+                    "level": level,
+                    "strategy": strategy,
+                    "figures": figures_json(figures),
+                }
+                for (bundles, level, strategy), figures in self.rows.items()
+            ],
+        }
+
+
+def run_promise_seed(options: PromiseOptions, seed: int) -> SeedFigures:
+    """Admit the same requests under each level, and carry out what was accepted."""
+    found: SeedFigures = {}
+    for bundles, largest in BUNDLES.items():
+        for level in LEVELS:
+            run = admit_all(options, level, largest, seed)
+            strategies = ("its slots",) if level == "placed" else STRATEGIES
+            for strategy in strategies:
+                found[bundles, level, strategy] = run.figures(strategy)
+    return found
+
+
+def promise_table(options: PromiseOptions, runs: Sequence[SeedFigures]) -> PromiseTable:
+    """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
+    rows = {
+        row: {key: figure_of([run[row][key] for run in runs]) for key in runs[0][row]}
+        for row in runs[0]
+    }
+    params: dict[str, object] = {
+        "machines": options.machines,
+        "requests": options.requests,
+        "horizon_steps": options.horizon,
+        "load": options.load,
+        "agent": options.agent,
+        "seeds": list(options.seeds[: len(runs)]),
+    }
+    return PromiseTable(params, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What one level accepted: pieces by reservation, and their machines where they have slots."""
+
+    capacity: Amounts
+    asked: int
+    asked_work: float
+    pieces: dict[str, list[Piece]]
+    slots: dict[str, list[int]]
+
+    def figures(self, strategy: str) -> dict[str, float]:
+        """Carry everything out and count what found no machine."""
+        every = [piece for pieces in self.pieces.values() for piece in pieces]
+        below = self._clashes() if self.slots else replay(self.capacity, every, strategy)[0]
+        work = sum(self._work(piece) for piece in every)
+        steps = sum(piece.end - piece.start for piece in every)
+        return {
+            "accepted": len(self.pieces) / max(self.asked, 1),
+            "accepted by work": work / self.asked_work,
+            "broken": len(below) / max(len(self.pieces), 1),
+            "bundle-time without a machine": sum(below.values()) / max(steps, 1),
+        }
+
+    def _work(self, piece: Piece) -> float:
+        whole = self.capacity.sum(axis=0)
+        return (piece.end - piece.start) * float((np.array(piece.amounts) / whole).max())
+
+    def _clashes(self) -> dict[str, int]:
+        """Fill machines slot by slot, without the book that gave them; count what is too much."""
+        last = max(piece.end for pieces in self.pieces.values() for piece in pieces)
+        left = np.repeat(self.capacity[:, None, :], last, axis=1)
+        below: dict[str, int] = {}
+        for name, pieces in self.pieces.items():
+            for piece, machine in zip(pieces, self.slots[name], strict=True):
+                left[machine, piece.start : piece.end] -= piece.amounts
+                short = int((left[machine, piece.start : piece.end] < 0).any(axis=1).sum())
+                if short:
+                    below[name] = below.get(name, 0) + short
+        return below
+
+
+def admit_all(options: PromiseOptions, level: str, largest: tuple[int, int], seed: int) -> Admitted:
+    """Offer every request of a seed to one level, in order of submission."""
+    cluster = promise_cluster(options)
+    plan, agent = Plan(cluster, cluster.grid()), agent_named(options.agent)
+    capacity = _capacity(cluster)
+    book = SlotBook(capacity, options.horizon)
+    requests = draw_requests(options, cluster, largest, np.random.default_rng(seed))
+    admitted = Admitted(capacity, len(requests), _asked_work(requests, capacity), {}, {})
+    for request, _ in requests:
+        result = agent.plan([request], plan.view(), Limits())[0]
+        if not result.placed:
+            continue
+        pieces = _pieces(request, result, cluster)
+        if level == "packable" and not _fits_packed(capacity, admitted, pieces):
+            continue
+        if level == "placed":
+            slots = book.place(pieces)
+            if slots is None:
+                continue
+            admitted.slots[request.id] = slots
+        prepared = plan.prepare([Admit(request, result, agent.name)], plan.version)
+        assert prepared.record is not None
+        plan.apply(prepared.record)
+        admitted.pieces[request.id] = pieces
+    return admitted
+
+
+def _fits_packed(
+    capacity: Amounts,
+    admitted: Admitted,
+    pieces: list[Piece],
+) -> bool:
+    first, last = min(p.start for p in pieces), max(p.end for p in pieces)
+    others = [
+        piece
+        for held in admitted.pieces.values()
+        for piece in held
+        if piece.start < last and piece.end > first
+    ]
+    # What runs changes only where a piece starts.
+    steps = {piece.start for piece in [*others, *pieces] if first <= piece.start < last}
+    return is_packable(capacity, [*others, *pieces], sorted(steps | {first}))
+
+
+def promise_cluster(options: PromiseOptions) -> Cluster:
+    """Return two kinds of machines, one short of memory and one short of cores."""
+    half = options.machines // 2
+    wide = Resources.of({"cpu": 32_000, "memory": 64 * 1024})
+    deep = Resources.of({"cpu": 16_000, "memory": 128 * 1024})
+    return Cluster(
+        step_ms=_STEP_MS,
+        horizon_ms=options.horizon * _STEP_MS,
+        machines=(
+            MachineGroup("wide", half, wide),
+            MachineGroup("deep", options.machines - half, deep),
+        ),
+    )
+
+
+def draw_requests(
+    options: PromiseOptions,
+    cluster: Cluster,
+    largest: tuple[int, int],
+    random: np.random.Generator,
+) -> list[tuple[Request, Atom]]:
+    """Return atoms of up to `largest` cores and GiB, gangs among them, scaled to the load."""
+    nominal = cluster.nominal
+    found: list[tuple[Request, Atom]] = []
+    budget = options.load * options.horizon
+    each = budget / options.requests
+    for index in range(options.requests):
+        bundle = Resources.of(
+            {
+                "cpu": 1000 * int(random.integers(1, largest[0] + 1)),
+                "memory": 1024 * int(random.integers(1, largest[1] + 1)),
+            }
+        )
+        share = max(bundle[kind] / nominal[kind] for kind in ("cpu", "memory"))
+        lease = int(random.integers(5, 61))
+        size = each * float(random.uniform(0.3, 1.7))
+        leases = max(1, round(size / (share * lease)))
+        width = min(leases, int(random.integers(1, 9)) * (12 // largest[0]))
+        leases = width * max(1, round(leases / width))
+        least = width if random.random() < 0.4 else 1
+        atom = Atom(bundle, least, width, lease * _STEP_MS, leases * lease * _STEP_MS)
+        request = _request(index, atom, options, cluster, random)
+        if request is not None:
+            found.append((request, atom))
+    return found
+
+
+def _request(
+    index: int,
+    atom: Atom,
+    options: PromiseOptions,
+    cluster: Cluster,
+    random: np.random.Generator,
+) -> Request | None:
+    alone = atom.work_ms // (atom.maximum * _STEP_MS)
+    span = int(alone * (1.1 + 2.9 * random.random())) + 1
+    start = int(random.integers(0, max(1, options.horizon - span)))
+    end = min(start + span, options.horizon)
+    window = Window(Offset(start * _STEP_MS), Offset(end * _STEP_MS), atom)
+    try:
+        graph = compile_expression(window, CompileContext(cluster.grid()))
+    except RdlError:  # wider than the horizon
+        return None
+    return Request(f"r{index}", "t", "default", 0, 1.0, 0, graph)
+
+
+def _asked_work(
+    requests: Sequence[tuple[Request, Atom]],
+    capacity: Amounts,
+) -> float:
+    whole = capacity.sum(axis=0)
+    total = 0.0
+    for _, atom in requests:
+        amounts = np.array([amount for _, amount in sorted(atom.bundle.items())])
+        total += atom.work_ms / _STEP_MS * float((amounts / whole).max())
+    return total
+
+
+def _pieces(request: Request, result: PlacementResult, cluster: Cluster) -> list[Piece]:
+    found: list[Piece] = []
+    for vertex, rows in result.atoms():
+        bundle = request.graph.bundles[int(request.graph.vertices[vertex, BUNDLE])]
+        amounts = tuple(bundle.get(kind, 0) for kind in cluster.resources)
+        found += pieces_of(request.id, rows, amounts)
+    return found
+
+
+def _capacity(cluster: Cluster) -> Amounts:
+    return np.array(
+        [
+            [group.resources.get(kind, 0) for kind in cluster.resources]
+            for group in cluster.machines
+            for _ in range(group.count)
+        ],
+        dtype=np.int64,
+    )
