@@ -25,6 +25,10 @@ from dispatch.placement.interface import Policy
 from dispatch.placer import Placer
 
 
+#: How often room is shared in one cycle at most; what is left over then waits for the next.
+_ROUNDS = 4
+
+
 @dataclass(frozen=True, slots=True)
 class DispatchOptions:
     """How a dispatcher works.
@@ -128,8 +132,7 @@ class Dispatcher:
         self._clear_machines(machines)
         self._take_changes(changed)
         self._cover(directive)  # step 1
-        budget = self._room(directive)  # steps 2 and 5
-        self._serve(budget)  # step 3
+        room = self._share_room(directive)  # steps 2, 3 and 5
         self._give_back()  # step 4
         self._place()
         self._directive = directive
@@ -144,7 +147,7 @@ class Dispatcher:
             directive.table_version,
             directive.at_ms,
             deltas,
-            budget,
+            room,
             below,
             tuple(work.requeued),
             work.lost_ms,
@@ -287,6 +290,18 @@ class Dispatcher:
             demand_of(execution.parts, given, total)
         return total
 
+    def _share_room(self, directive: Directive) -> Vector:
+        """Serve the others with what is left, again while those ahead of their cover add to it."""
+        room = self._room(directive)
+        for _ in range(_ROUNDS):
+            self._serve(room)
+            self._grant_extras()
+            more = self._room(directive) if self._soon else room
+            if more == room:
+                break
+            room = more
+        return room
+
     # Steps 2 and 5: what the entitlements leave, now and when the grace of stops is over.
 
     def _room(self, directive: Directive) -> Vector:
@@ -302,9 +317,9 @@ class Dispatcher:
         for total, counts in self._soon.values():
             _subtract(soon, total)
             for execution, given in counts.items():
-                # What runs ahead of its cover holds its own room already.
+                # What is served ahead of its cover is in the line's share already.
                 ahead = [
-                    max(min(len(part.held), count) - part.covered, 0)
+                    max(min(part.covered + part.granted, count) - part.covered, 0)
                     for part, count in zip(execution.parts, given, strict=True)
                 ]
                 demand_of(execution.parts, ahead, soon)
@@ -367,7 +382,7 @@ class Dispatcher:
             for execution in victims:
                 self._work.mover.remove_all(execution, "the Plan needs its room")
             self._stop_all(victims)
-        self._grant_extras()
+            self._grant_extras()
 
     def _stop(self, execution: Execution) -> None:
         self._stop_all([execution])

@@ -146,6 +146,17 @@ def test_work_of_a_later_reservation_is_anticipated_and_then_covered() -> None:
     assert len(world.covered()) == 6
 
 
+def test_what_is_ahead_of_its_cover_takes_its_own_room_in_one_tick() -> None:
+    """In the grace before its time: core and elastic component start together, then nothing."""
+    world = a_world(_TEN, _atom(2, 5, 115, 120))
+    for number in range(7):
+        world.submit(an_application(f"e{number}", 1, 0), number)
+    world.submit(an_application("early", 1, 1, reservation="r1"), 7)
+    world.tick(112)
+    assert world.held("early") == [1, 1]
+    assert world.tick(112).deltas == ()
+
+
 def test_anticipated_work_waits_for_its_predecessors() -> None:
     """Stage two is submitted with stage one and starts once that has ended."""
     text = f"order({_atom(2, 60, 100, 160)}, {_atom(2, 60, 160, 220)})"
