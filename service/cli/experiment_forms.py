@@ -239,18 +239,18 @@ def _rayon_panels(table: RayonTable) -> list[Panel]:
 
 
 def promise_outcome(table: PromiseTable) -> Outcome:
-    """What each level accepts and what of it breaks, by size of bundles and strategy."""
+    """What each level accepts and what of it breaks, by case and strategy."""
     keys = list(next(iter(table.rows.values())))
     rows = [
         (*row, *(value for key in keys for value in (figures[key].mean, figures[key].deviation)))
         for row, figures in table.rows.items()
     ]
-    header = ["bundles", "level", "strategy"]
+    header = ["case", "level", "strategy"]
     for key in keys:
         header += [key, "spread"]
     panels = []
-    for bundles in dict.fromkeys(row[0] for row in table.rows):
-        mine = {row: figures for row, figures in table.rows.items() if row[0] == bundles}
+    for case in dict.fromkeys(row[0] for row in table.rows):
+        mine = {row: figures for row, figures in table.rows.items() if row[0] == case}
         names = [f"{level}, {strategy}" for _, level, strategy in mine]
         series = [
             Series(
@@ -264,7 +264,7 @@ def promise_outcome(table: PromiseTable) -> Outcome:
                 ("broken", "of accepted: entitlement broken"),
             )
         ]
-        panels.append(Panel(f"{bundles} bundles", "", "share", series, form="bars"))
+        panels.append(Panel(case, "", "share", series, form="bars"))
     return Outcome(table.to_json(), (Table(header, rows),), panels)
 
 

@@ -40,12 +40,34 @@ from rdl.work_graph import BUNDLE
 
 LEVELS = ("pooled", "packable", "placed")
 STRATEGIES = ("best_fit", "greedy", "spread", "tetris")
-#: Most cores and GiB of one bundle.
-BUNDLES = {"small": (3, 12), "large": (12, 48)}
 _STEP_MS = 60_000
 
 
-#: Bundles, level and strategy.
+@dataclass(frozen=True, slots=True)
+class PromiseCase:
+    """What bundles come on which machines.
+
+    Attributes
+    ----------
+    cores, gib
+        Most of either in one bundle.
+    two_kinds
+        Half of the machines with 32 cores and 64 GiB, half with 16 cores and 128 GiB; else all
+        with 24 cores and 96 GiB.
+    """
+
+    cores: int
+    gib: int
+    two_kinds: bool = False
+
+
+CASES = {
+    "small bundles, machines alike": PromiseCase(3, 12),
+    "large bundles, machines alike": PromiseCase(12, 48),
+    "large bundles, two kinds of machines": PromiseCase(12, 48, two_kinds=True),
+}
+
+#: Case, level and strategy.
 RowKey = tuple[str, str, str]
 #: Figures of one seed.
 SeedFigures = dict[RowKey, dict[str, float]]
@@ -58,7 +80,7 @@ class PromiseOptions:
     Attributes
     ----------
     machines
-        Half of 32 cores and 64 GiB, half of 16 cores and 128 GiB.
+        How many; an even number.
     requests, horizon
         How many, with windows in so many steps of a minute.
     load
@@ -77,7 +99,7 @@ class PromiseOptions:
 
 @dataclass(frozen=True, slots=True)
 class PromiseTable:
-    """Figures by bundles, level and strategy; mean and spread over seeds."""
+    """Figures by case, level and strategy; mean and spread over seeds."""
 
     params: dict[str, object]
     rows: dict[RowKey, dict[str, Figure]]
@@ -89,12 +111,12 @@ class PromiseTable:
             "params": self.params,
             "rows": [
                 {
-                    "bundles": bundles,
+                    "case": case,
                     "level": level,
                     "strategy": strategy,
                     "figures": figures_json(figures),
                 }
-                for (bundles, level, strategy), figures in self.rows.items()
+                for (case, level, strategy), figures in self.rows.items()
             ],
         }
 
@@ -102,12 +124,12 @@ class PromiseTable:
 def run_promise_seed(options: PromiseOptions, seed: int) -> SeedFigures:
     """Admit the same requests under each level, and carry out what was accepted."""
     found: SeedFigures = {}
-    for bundles, largest in BUNDLES.items():
+    for name, case in CASES.items():
         for level in LEVELS:
-            run = admit_all(options, level, largest, seed)
+            run = admit_all(options, level, case, seed)
             strategies = ("its slots",) if level == "placed" else STRATEGIES
             for strategy in strategies:
-                found[bundles, level, strategy] = run.figures(strategy)
+                found[name, level, strategy] = run.figures(strategy)
     return found
 
 
@@ -169,13 +191,13 @@ class Admitted:
         return below
 
 
-def admit_all(options: PromiseOptions, level: str, largest: tuple[int, int], seed: int) -> Admitted:
+def admit_all(options: PromiseOptions, level: str, case: PromiseCase, seed: int) -> Admitted:
     """Offer every request of a seed to one level, in order of submission."""
-    cluster = promise_cluster(options)
+    cluster = promise_cluster(options, case)
     plan, agent = Plan(cluster, cluster.grid()), agent_named(options.agent)
     capacity = _capacity(cluster)
     book = SlotBook(capacity, options.horizon)
-    requests = draw_requests(options, cluster, largest, np.random.default_rng(seed))
+    requests = draw_requests(options, cluster, case, np.random.default_rng(seed))
     admitted = Admitted(capacity, len(requests), _asked_work(requests, capacity), {}, {})
     for request, _ in requests:
         result = agent.plan([request], plan.view(), Limits())[0]
@@ -213,11 +235,15 @@ def _fits_packed(
     return is_packable(capacity, [*others, *pieces], sorted(steps | {first}))
 
 
-def promise_cluster(options: PromiseOptions) -> Cluster:
-    """Return two kinds of machines, one short of memory and one short of cores."""
+def promise_cluster(options: PromiseOptions, case: PromiseCase) -> Cluster:
+    """Return the machines; as many cores and GiB in every case."""
     half = options.machines // 2
-    wide = Resources.of({"cpu": 32_000, "memory": 64 * 1024})
-    deep = Resources.of({"cpu": 16_000, "memory": 128 * 1024})
+    cores = (32, 16) if case.two_kinds else (24, 24)
+    gib = (64, 128) if case.two_kinds else (96, 96)
+    wide, deep = (
+        Resources.of({"cpu": 1000 * each, "memory": 1024 * more})
+        for each, more in zip(cores, gib, strict=True)
+    )
     return Cluster(
         step_ms=_STEP_MS,
         horizon_ms=options.horizon * _STEP_MS,
@@ -231,10 +257,10 @@ def promise_cluster(options: PromiseOptions) -> Cluster:
 def draw_requests(
     options: PromiseOptions,
     cluster: Cluster,
-    largest: tuple[int, int],
+    case: PromiseCase,
     random: np.random.Generator,
 ) -> list[tuple[Request, Atom]]:
-    """Return atoms of up to `largest` cores and GiB, gangs among them, scaled to the load."""
+    """Return atoms of up to so many cores and GiB, gangs among them, scaled to the load."""
     nominal = cluster.nominal
     found: list[tuple[Request, Atom]] = []
     budget = options.load * options.horizon
@@ -242,15 +268,15 @@ def draw_requests(
     for index in range(options.requests):
         bundle = Resources.of(
             {
-                "cpu": 1000 * int(random.integers(1, largest[0] + 1)),
-                "memory": 1024 * int(random.integers(1, largest[1] + 1)),
+                "cpu": 1000 * int(random.integers(1, case.cores + 1)),
+                "memory": 1024 * int(random.integers(1, case.gib + 1)),
             }
         )
         share = max(bundle[kind] / nominal[kind] for kind in ("cpu", "memory"))
         lease = int(random.integers(5, 61))
         size = each * float(random.uniform(0.3, 1.7))
         leases = max(1, round(size / (share * lease)))
-        width = min(leases, int(random.integers(1, 9)) * (12 // largest[0]))
+        width = min(leases, int(random.integers(1, 9)) * (12 // case.cores))
         leases = width * max(1, round(leases / width))
         least = width if random.random() < 0.4 else 1
         atom = Atom(bundle, least, width, lease * _STEP_MS, leases * lease * _STEP_MS)

@@ -17,7 +17,7 @@ from dispatch.simulation.cluster.slots import (
     replay,
 )
 from dispatch.simulation.experiments.promise_levels import (
-    BUNDLES,
+    CASES,
     PromiseOptions,
     admit_all,
     promise_table,
@@ -142,7 +142,8 @@ def test_packing_at_every_instant_is_not_enough_when_pieces_stay() -> None:
 def test_placed_breaks_none_and_each_level_costs_acceptance() -> None:
     """Large bundles on two kinds of machines: pooled breaks some, placed none of fewer accepted."""
     pooled, packable, placed = (
-        admit_all(TINY, level, BUNDLES["large"], 1) for level in ("pooled", "packable", "placed")
+        admit_all(TINY, level, CASES["large bundles, two kinds of machines"], 1)
+        for level in ("pooled", "packable", "placed")
     )
     assert pooled.figures("best_fit")["broken"] > 0.1
     assert packable.figures("best_fit")["broken"] < pooled.figures("best_fit")["broken"]
@@ -151,8 +152,8 @@ def test_placed_breaks_none_and_each_level_costs_acceptance() -> None:
 
 
 def test_the_table_is_plain_json_over_the_seeds_that_ran() -> None:
-    """Nine rows for each size of bundles; the seeds told are those that ran."""
+    """Nine rows a case; the seeds told are those that ran."""
     table = promise_table(TINY, [run_promise_seed(TINY, 1)])
     document = json.loads(json.dumps(table.to_json()))
-    assert len(document["rows"]) == 18
+    assert len(document["rows"]) == 27
     assert document["params"]["seeds"] == [1]
