@@ -10,25 +10,25 @@ conflict.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.moves import Moves
-from planner.adaptation.promise import Move, Promise, context_for, promise_of
+from planner.adaptation.promise import Promise, context_for, promise_of
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
 from planner.admission import limit_refusal
-from planner.agent import Limits
-from planner.agents import agent_named
 from planner.commit import Admit, Advance, Change, Degrade, Update
 from planner.ledger import Ledger
+from planner.optimization.answer import Effort, Optimised, Progress, Scope
 from planner.optimization.goal import Account, Goal, Parts
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.search import Best, Search
+from planner.optimization.solving import Solving
 from planner.plan import Plan
 from planner.plan_state import capture, restore
 from planner.records import Holding
@@ -46,127 +46,11 @@ OPTIMISED: Final = "optimised"
 #: Most promises that a solver is asked to place together where nobody says which solver.
 _SOLVABLE: Final = 400
 
-#: Part of the time that a solver gets.
-_SOLVER_SHARE: Final = 0.4
-
 #: Rounds of the repair that precedes, where machines are short.
 _REPAIRS: Final = 100
 
 #: Trials where neither time nor work is limited.
 _TRIALS: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What may move.
-
-    Attributes
-    ----------
-    frozen_until
-        Step before which no row moves.
-    pins
-        Ids of reservations that stay wholly as they are.
-    admit_refused
-        Whether refused requests may come in.
-    """
-
-    frozen_until: int = 0
-    pins: tuple[str, ...] = ()
-    admit_refused: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an optimisation is.
-
-    Attributes
-    ----------
-    value, bound
-        Value held now, and the most that any plan can hold.
-    source
-        What found it: the plan itself, a solver, the search.
-    """
-
-    value: float
-    bound: float
-    source: str
-    elapsed_s: float
-
-    @property
-    def gap(self) -> float:
-        """(bound - value) / bound; 0 where nothing more can be held."""
-        return max(0.0, (self.bound - self.value) / self.bound) if self.bound > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Optimised:
-    """What came of it.
-
-    Attributes
-    ----------
-    changes
-        For one joint commit on `based_on`; empty where nothing better was found.
-    before, after
-        Parts of the score.
-    value, bound
-        Value held after, and the most that any plan can hold.
-    status
-        ``optimal`` where all that is asked is held or the bound is reached and nothing else counts
-        against it, ``feasible``, or ``stopped``.
-    conflict
-        Pins that cannot all stay; then nothing was tried.
-    """
-
-    changes: tuple[Change, ...] = ()
-    based_on: int = 0
-    before: Parts = field(default_factory=Parts)
-    after: Parts = field(default_factory=Parts)
-    value: float = 0.0
-    bound: float = 0.0
-    status: str = "feasible"
-    source: str = "plan"
-    trials: int = 0
-    conflict: PinConflict | None = None
-
-    @property
-    def gap(self) -> float:
-        """(bound - value) / bound."""
-        return Progress(self.value, self.bound, self.source, 0.0).gap
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; changes are told as a diff of plans, not here."""
-        return {
-            "status": self.status,
-            "value": round(self.value, 6),
-            "bound": round(self.bound, 6),
-            "gap": round(self.gap, 6),
-            "source": self.source,
-            "trials": self.trials,
-            "before": self.before.to_json(),
-            "after": self.after.to_json(),
-            "moved": sum(isinstance(one, Update) for one in self.changes),
-            "admitted": sum(isinstance(one, Admit) for one in self.changes),
-            "conflict": None if self.conflict is None else self.conflict.to_json(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How it is sought.
-
-    Attributes
-    ----------
-    limits
-        `time_s`, `work` (trials), `seed`, `stop`.
-    solver
-        Name of an agent that solves; None chooses, ``""`` is none.
-    tell
-        Told of every better plan.
-    """
-
-    limits: Limits = field(default_factory=Limits)
-    solver: str | None = None
-    tell: Callable[[Progress], None] | None = None
 
 
 def optimise(
@@ -325,34 +209,19 @@ class _Run:
         return sum(one.value for one in self.everything) - best.parts.rejected
 
     def _solved(self, search: Search, start: Best) -> Best:
-        """Ask a solver for a bound and a plan; its plan counts where it keeps everybody."""
+        """Ask a solver for a bound, and for a plan; that counts where it keeps everybody."""
         name = self._solver(search)
         self._tell(start)
         if not name or not search.promises:
             return start
-        layout = start.layout.copy()
-        for one in self.movable:
-            layout.lift(one)
-        moves = [move for one in search.promises for move in search.moves.plain(layout, one)[-1:]]
-        moves = [move for move in moves if move.remainder.request is not None]
-        limits = self.effort.limits
-        allowed = None if limits.time_s is None else limits.time_s * _SOLVER_SHARE
-        rests = [self._weighted(move) for move in moves]
-        agent: Any = agent_named(name)
-        results, report = agent.solve(rests, layout.view(), replace(limits, time_s=allowed))
-        self._take_bound(moves, report.bound)
-        for move, result in zip(moves, results, strict=True):
-            whole = move.whole(result)
-            if whole.placed:
-                layout.take(move.promise, whole)
-        for one in self.movable:
-            if one.number in layout.lifted and not layout.put_back(one):
-                return start
-        found = search.judged(layout, name)
-        if found.score < start.score:
-            self._tell(found)
-            return found
-        return start
+        solving = Solving(search, self.movable, name, self.effort.limits)
+        found = solving.run(start.layout)
+        rest = sum(one.value for one in self.everything if one.number not in solving.asked)
+        self.bound = min(self.bound, rest + solving.bound)
+        if found is None or found.score >= start.score:
+            return start
+        self._tell(found)
+        return found
 
     def _solver(self, search: Search) -> str:
         """Return the agent that solves, or nothing where none can help."""
@@ -360,19 +229,6 @@ class _Run:
             return self.effort.solver
         worth_it = any(one.value > 0 for one in self.waiting)
         return "exact" if worth_it and len(search.promises) <= _SOLVABLE else ""
-
-    def _weighted(self, move: Move) -> Request:
-        """Return what is left of a promise, worth what the whole of it is."""
-        rest = move.remainder.request
-        assert rest is not None
-        size = size_of(rest.graph, self.plan.cluster.nominal)
-        return replace(rest, weight=move.promise.value / size if size else 0.0)
-
-    def _take_bound(self, moves: Sequence[Move], bound: float) -> None:
-        """Add what no solver was asked about, all of which is held or could be."""
-        asked = {move.promise.number for move in moves}
-        rest = sum(one.value for one in self.everything if one.number not in asked)
-        self.bound = min(self.bound, rest + bound)
 
     def _answer(self, start: Best, best: Best) -> Optimised:
         changes = [*self._moves(best.layout), *self._losses(best.layout)]

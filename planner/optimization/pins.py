@@ -83,9 +83,9 @@ def conflicting_pins(
     """
     pieces = [pieces_of(held, empty, one.tenant, one.queue) for one, held in pins]
     for (promise, _), mine in zip(pins, pieces, strict=True):
-        if unfit(empty, mine):
-            detail = "it holds more bundles at once than the machines that are up do"
-            return PinConflict((promise.id,), detail)
+        for piece in mine:
+            if unfit(empty, [piece]):
+                return PinConflict((promise.id,), _unfit_text(plan, empty, piece))
     ids = [promise.id for promise, _ in pins]
     best: tuple[int, _Uses, int, str] | None = None
     for uses, told in (*_rows(plan, empty, ids, pieces), *_averages(plan, empty, ids, pieces)):
@@ -95,6 +95,14 @@ def conflicting_pins(
     if best is None:
         return None
     return PinConflict(best[1].members(best[0], best[2]), best[3])
+
+
+def _unfit_text(plan: Plan, ledger: Ledger, piece: Piece) -> str:
+    caps = np.repeat(np.array(piece.demand.fit), np.diff(ledger.calendar.breaks))
+    held = ledger.use_of(piece.rows)
+    at = int(np.argmax(held > caps))
+    when = time_text(at + ledger.first, plan.grid)
+    return f"machines that are up {when} hold {int(caps[at])} of its {int(held[at])} bundles"
 
 
 def _rows(

@@ -19,8 +19,8 @@ from service.cli.trouble import Trouble, tells_trouble
 
 if TYPE_CHECKING:
     from planner.files import PlanDocument
+    from planner.optimization.answer import Optimised, Progress
     from planner.optimization.goal import Goal
-    from planner.optimization.optimizer import Optimised, Progress
     from planner.plan import Plan
 
 _SHOWN = 50
@@ -99,7 +99,8 @@ def _goal(weights: str | None, lexicographic: bool) -> Goal:
 
 def _optimised(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimised:
     from planner.agent import Limits
-    from planner.optimization.optimizer import Effort, Scope, optimise
+    from planner.optimization.answer import Effort, Scope
+    from planner.optimization.optimizer import optimise
 
     grid = held.grid
     frozen = grid.ceil(options["frozen_until"])

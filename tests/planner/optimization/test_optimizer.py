@@ -1,0 +1,229 @@
+"""A better plan lowers no promise, keeps pins and frozen rows, and is taken whole or not."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planner.agent import Limits
+from planner.cluster import Cluster
+from planner.commit import Admit, Cancel, Reconfigure, Update
+from planner.holding import split
+from planner.optimization.answer import Effort, Optimised, Scope
+from planner.optimization.goal import Goal, Weights
+from planner.optimization.optimizer import optimise
+from planner.plan import Plan
+from planner.plan_file import document_of
+from planner.plan_reading import metrics_of, plan_of_document
+from planner.states import State
+from planner.validator import validate
+from tests.builders import a_cluster, a_plan, a_request, ask, commit
+from tests.planner.adaptation.events import plans, with_outages
+
+_SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+_SEARCH = Effort(Limits(work=25, seed=1), solver="")
+
+
+def _rows(plan: Plan) -> dict[str, dict[str, list[list[int]]]]:
+    return {
+        one.id: {path: rows.tolist() for atom in one.atoms for path, rows in atom.occurrences()}
+        for one in plan.reservations()
+    }
+
+
+def _apply(plan: Plan, found: Optimised) -> None:
+    if found.changes:
+        prepared = plan.prepare(found.changes, found.based_on, joint=True)
+        assert prepared.record is not None, prepared.outcomes
+        plan.apply(prepared.record)
+
+
+def _violations(plan: Plan) -> list[str]:
+    body = document_of(plan, "x", "submitted", metrics_of(plan)).to_json()
+    return [f"{one.where}: {one.detail}" for one in validate(body, grid=plan.grid)]
+
+
+@_SLOW
+@given(plans(), st.integers(0, 12), st.booleans(), st.data())
+def test_no_promise_is_lowered_and_what_is_fixed_stays(
+    plan: Plan, frozen: int, lexicographic: bool, data: st.DataObject
+) -> None:
+    """Accepted stay accepted; pins keep every row, all keep those before `frozen_until`."""
+    before = _rows(plan)
+    pins = tuple(one for one in before if data.draw(st.booleans()))
+    later = {one.id for one in plan.reservations() if one.atoms}
+    held = {one for one in pins if one in later and _ends(before[one]) > frozen}
+    scope = Scope(frozen, tuple(sorted(held)), admit_refused=True)
+    goal = Goal(lexicographic=lexicographic)
+    found = optimise(plan, goal, scope, _SEARCH)
+    assert found.conflict is None
+    assert found.value <= found.bound + 1e-6
+    states = {one.id: one.expression for one in plan.reservations()}
+    _apply(plan, found)
+    assert _violations(plan) == []
+    after = _rows(plan)
+    for id_, expression in states.items():
+        known = plan.reservation(id_)
+        assert known is not None
+        assert known.state in (State.ACCEPTED, State.ACTIVE)
+        assert known.expression == expression
+        assert _until(after[id_], frozen) == _until(before[id_], frozen)
+    for id_ in held:
+        assert after[id_] == before[id_]
+
+
+def _ends(rows: dict[str, list[list[int]]]) -> int:
+    return max((row[1] for held in rows.values() for row in held), default=0)
+
+
+def _until(rows: dict[str, list[list[int]]], step: int) -> dict[str, list[list[int]]]:
+    import numpy as np
+
+    cut = {
+        path: split(np.array(held, dtype=np.int64).reshape(-1, 3), step)[0].tolist()
+        for path, held in rows.items()
+    }
+    return {path: held for path, held in cut.items() if held}
+
+
+@_SLOW
+@given(plans())
+def test_the_same_seed_gives_the_same_plan_and_never_a_worse_one(plan: Plan) -> None:
+    """Two runs agree, and the score does not rise."""
+    first = optimise(plan, None, Scope(admit_refused=True), _SEARCH)
+    second = optimise(plan, None, Scope(admit_refused=True), _SEARCH)
+    assert first.to_json() == second.to_json()
+    assert first.after.rejected <= first.before.rejected + 1e-9
+
+
+@_SLOW
+@given(plans(), st.integers(1, 5), st.integers(0, 12))
+def test_conflicting_pins_are_the_fewest_that_do_not_fit(plan: Plan, lost: int, start: int) -> None:
+    """Brute force over all sets of pins finds none that is smaller."""
+    commit(plan, Reconfigure(with_outages(plan.cluster, (lost, start, 20))))
+    pins = tuple(one.id for one in plan.reservations() if one.atoms)
+    found = optimise(plan, None, Scope(pins=pins), Effort(Limits(work=0), solver="")).conflict
+    smallest = next(
+        (
+            len(chosen)
+            for count in range(1, len(pins) + 1)
+            for chosen in itertools.combinations(pins, count)
+            if not _fit(plan, chosen)
+        ),
+        None,
+    )
+    assert (found is None) == (smallest is None)
+    if found is not None:
+        assert len(found.pins) == smallest
+        assert not _fit(plan, found.pins)
+        assert found.detail
+
+
+def _fit(plan: Plan, chosen: tuple[str, ...]) -> bool:
+    """Hold the rows of `chosen` alone on the machines there are."""
+    alone = Plan(plan.cluster, plan.grid)
+    for one in chosen:
+        number = plan.table.number_of(one)
+        assert number is not None
+        for atom in plan.table.holding(number).atoms:
+            demand = alone.ledger.demand(atom.bundle, atom.label, "t", "q")
+            alone.ledger.take([(demand, atom.all_rows(), 1)])
+    return bool((alone.view().free >= 0).all())
+
+
+def _two_in_the_way() -> tuple[Plan, Cluster]:
+    """`a` stands in the middle of where only `b` can be; `b` is refused."""
+    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
+    plan = a_plan(cluster).placed_by("earliest").build()
+    ask(plan, a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 4, 12)").on(cluster))
+    ask(plan, a_request("b", "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)").on(cluster))
+    return plan, cluster
+
+
+def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
+    """Only one way holds both; the refusal is gone, the reservation is there, all is proven."""
+    plan, _ = _two_in_the_way()
+    assert plan.refusal("b") is not None
+    effort = Effort(Limits(work=60, seed=1), solver="milp")
+    without = optimise(plan, None, Scope(), effort)
+    assert not any(isinstance(one, Admit) for one in without.changes)
+    found = optimise(plan, Goal(Weights(preemption=0, cost=0)), Scope(admit_refused=True), effort)
+    assert found.gap == 0
+    _apply(plan, found)
+    assert plan.refusal("b") is None
+    assert plan.reservation("b") is not None
+    assert _violations(plan) == []
+
+
+def test_a_pin_in_the_way_keeps_the_request_out() -> None:
+    """The same plan with `a` pinned: nothing changes."""
+    plan, _ = _two_in_the_way()
+    found = optimise(plan, None, Scope(pins=("a",), admit_refused=True), _SEARCH)
+    assert found.changes == ()
+    with pytest.raises(KeyError):
+        optimise(plan, None, Scope(pins=("zz",)), _SEARCH)
+
+
+def test_changes_are_merged_where_they_still_fit_and_refused_where_not() -> None:
+    """A cancellation elsewhere does not matter; another reservation in the new place does."""
+    plan, cluster = _two_in_the_way()
+    found = optimise(plan, None, Scope(admit_refused=True), _SEARCH)
+    assert found.changes
+    ask(plan, a_request("c", "window(atom(<1 cpu>, 1, 1, 1, 1), 0, 2)").on(cluster))
+    assert plan.prepare(found.changes, found.based_on, joint=True).record is not None
+    ask(plan, a_request("d", "window(atom(<1 cpu>, 1, 1, 4, 4), 4, 8)").on(cluster))
+    assert plan.reservation("d") is not None
+    late = plan.prepare(found.changes, found.based_on, joint=True)
+    assert late.record is None
+    assert late.conflicts[0].binding is not None
+    assert any(isinstance(one, Update) and one.id == "a" for one in found.changes)
+    commit(plan, Cancel("d"))
+    commit(plan, Cancel("a"))
+    assert plan.prepare(found.changes, found.based_on, joint=True).record is None
+
+
+def test_cheap_steps_are_taken_where_cost_counts() -> None:
+    """With a price on the late half, work moves to the early one, as far as weights say."""
+    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1)
+    priced = type(cluster)({**cluster.document, "prices": [{"start": 6, "end": 12, "factor": 3}]})
+    built = priced.build()
+    plan = (
+        a_plan(built)
+        .holding(a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(built))
+        .build()
+    )
+    dear = Goal(Weights(churn=0, preemption=0, cost=1))
+    found = optimise(plan, dear, Scope(), Effort(Limits(work=40, seed=2), solver=""))
+    assert found.after.cost < found.before.cost
+    kept = optimise(plan, Goal(lexicographic=True), Scope(), _SEARCH)
+    assert kept.changes == ()
+
+
+def test_a_stop_keeps_the_best_so_far_and_says_so() -> None:
+    """Stopped before the first trial, the plan is as it was and the status says why."""
+    plan, _ = _two_in_the_way()
+    effort = Effort(Limits(work=50, stop=lambda: True), solver="")
+    found = optimise(plan, None, Scope(admit_refused=True), effort)
+    assert (found.changes, found.status) == ((), "stopped")
+
+
+@_SLOW
+@given(plans())
+def test_a_plan_file_reads_back_as_the_same_plan(plan: Plan) -> None:
+    """Document to Plan to document: reservations, refusals and figures are the same."""
+    document = document_of(plan, "x", "submitted", metrics_of(plan))
+    again = plan_of_document(document)
+    second = document_of(again, "x", "submitted", metrics_of(again))
+    assert second.reservations == document.reservations
+    assert [one["id"] for one in second.refusals] == [one["id"] for one in document.refusals]
+    assert second.metrics == document.metrics
+    assert (again.view().free == plan.view().free).all()
+
+
+def test_weights_below_zero_are_refused() -> None:
+    """A weight is 0 or more and finite."""
+    with pytest.raises(ValueError, match="churn"):
+        Weights(churn=-1)

@@ -1,0 +1,96 @@
+"""`agenda optimize`: from a Plan file to a better one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli.main import main
+
+CLUSTER = """
+step = "1s"
+horizon = "12s"
+
+[[machines]]
+name = "m"
+count = 2
+resources = { cpu = 1 }
+"""
+LINES = (
+    {"id": "a", "rdl": "window(atom(<1 cpu>, 2, 2, 4, 8), 4, 12)"},
+    {"id": "b", "rdl": "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)"},
+)
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    """Write a Plan in which `b` was refused though both could be held."""
+    (tmp_path / "c.toml").write_text(CLUSTER)
+    lines = [json.dumps({"tenant": "t", "submitted": 0, **line}) for line in LINES]
+    (tmp_path / "w.jsonl").write_text("\n".join(lines))
+    out = tmp_path / "plan.json"
+    files = [str(tmp_path / "c.toml"), str(tmp_path / "w.jsonl")]
+    done = CliRunner().invoke(main, ["plan", *files, "--agent", "gree", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def test_a_better_plan_is_written_and_valid(plan_file: Path, tmp_path: Path) -> None:
+    """`b` comes in, `a` moves, the weights and the diff are told, and the judge agrees."""
+    out = tmp_path / "better.json"
+    given = [str(plan_file), "--out", str(out), "--work", "40", "--admit-refused", "--no-solver"]
+    done = CliRunner().invoke(main, ["optimize", *given, "-o", "json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert told["admitted"] == 1
+    assert told["diff"]["counts"]["gained"] == 1
+    assert told["goal"]["weights"]["reject"] == 1000
+    assert CliRunner().invoke(main, ["validate", str(out)]).exit_code == 0
+    table = CliRunner().invoke(main, ["optimize", *given])
+    assert "1 gained, 1 moved" in table.output
+
+
+def test_without_admission_nothing_need_change(plan_file: Path) -> None:
+    """Refused requests stay out unless they are asked in; the file's refusals stay as they are."""
+    done = CliRunner().invoke(main, ["optimize", str(plan_file), "--work", "20", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["diff"]["counts"]["gained"] == 0
+
+
+def test_pins_that_cannot_all_stay_are_named(plan_file: Path, tmp_path: Path) -> None:
+    """The machines under `a` are out: the pin is the conflict, told with where; exit code 3."""
+    document = json.loads(plan_file.read_text())
+    start, end = document["reservations"][0]["atoms"][0]["allocation"][0][:2]
+    outage = {"machines": "m", "count": 1, "start": start, "end": end}
+    document["cluster"]["outages"] = [outage]
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(document))
+    done = CliRunner().invoke(main, ["optimize", str(broken), "--pin", "a", "--work", "5"])
+    assert done.exit_code == 3
+    assert "cannot all stay: a" in done.output
+    assert "machines that are up at 8s hold 1 of its 2 bundles" in done.output
+    mended = tmp_path / "mended.json"
+    free = [str(broken), "--work", "5", "--no-solver", "--out", str(mended)]
+    assert CliRunner().invoke(main, ["optimize", *free]).exit_code == 0
+    assert CliRunner().invoke(main, ["validate", str(mended)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--pin", "c"], "no reservation 'c' holds anything"),
+        (["--pin", "b"], "'b' was refused and holds nothing to pin"),
+        (["--weights", "chrun=1"], "is no weight"),
+        (["--weights", "churn=much"], "is no number"),
+        (["--weights", "churn=-1"], "0 or more"),
+        (["--frozen-until", "2h"], "before the horizon"),
+    ],
+)
+def test_bad_options_are_told(plan_file: Path, option: list[str], said: str) -> None:
+    """Each says what is wrong and what would be right."""
+    done = CliRunner().invoke(main, ["optimize", str(plan_file), "--work", "1", *option])
+    assert done.exit_code == 1
+    assert said in done.output
