@@ -18,6 +18,7 @@ _HOMES: Final = {
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
     "milp": "planner.agents.milp:MILP",
     "exact": "planner.agents.exact:EXACT",
+    "hybrid": "planner.agents.hybrid:HYBRID",
 }
 
 #: All agents, the reference of comparisons first.

@@ -145,7 +145,7 @@ class MilpAgent:
             if not stage.keeps_value:
                 stopped = left_s != 0.0
                 best.outcome = SolverOutcome.STOPPED if stopped else SolverOutcome.NO_ANSWER
-                best.detail = "stopped" if stopped else "the time was over"
+                best.detail = "this came" if stopped else "the limit came"
                 best.detail += " before the solver began: the greedy plan stands"
             return
         kept = best.score[0] if stage.keeps_value else None
@@ -227,7 +227,7 @@ def _outcome(answer: Solution) -> tuple[SolverOutcome, str]:
     if answer.stop is StopReason.CRASHED:
         return SolverOutcome.FAILED, f"the solver broke ({answer.message}): the best so far stands"
     if answer.stop is StopReason.STOPPED:
-        return SolverOutcome.STOPPED, "stopped: the best so far stands"
+        return SolverOutcome.STOPPED, "the best so far stands"
     if answer.status.has_values:
         return SolverOutcome.FEASIBLE, "the limit came before the proof"
     return SolverOutcome.NO_ANSWER, "the limit came before the solver's first plan"
