@@ -7,11 +7,15 @@ import json
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import TextIO
 
+from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
 from dispatch.simulation.cluster.simulator import Outcome, Run
 
 COMPLETED = "COMPLETED_SUCCESSFULLY"
 REJECTED = "REJECTED"
+#: The run was over before the job was.
+UNFINISHED = "UNFINISHED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,28 @@ def records_of(run: Run, workload: str) -> list[JobRecord]:
     return [_record(outcome, workload) for outcome in run.outcomes]
 
 
-def write_jobs(records: Iterable[JobRecord], path: str | Path) -> None:
-    """Write ``jobs.csv``."""
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+def rayon_records_of(run: RayonRun, workload: str) -> list[JobRecord]:
+    """Return one record a job of Rayon's workloads, in order of submission."""
+    return [_rayon_record(outcome, workload) for outcome in run.outcomes]
+
+
+class JobsFile:
+    """``jobs.csv`` of many runs, one after the other; `workload_name` tells them apart."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._writer.writerow(COLUMNS)
+
+    def write(self, records: Iterable[JobRecord]) -> None:
+        """Append the records of one run."""
         for record in records:
-            writer.writerow("" if value is None else value for value in astuple(record))
+            self._writer.writerow("" if value is None else value for value in astuple(record))
+
+
+def write_jobs(records: Iterable[JobRecord], path: str | Path) -> None:
+    """Write ``jobs.csv`` of one run."""
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        JobsFile(file).write(records)
 
 
 def _record(outcome: Outcome, workload: str) -> JobRecord:
@@ -82,6 +101,38 @@ def _record(outcome: Outcome, workload: str) -> JobRecord:
         turnaround_time=turnaround,
         stretch=None if turnaround is None else turnaround / float(submission.run),
         # The simulated pool is one: which machine held what is not its matter.
+        allocated_resources="",
+        metadata=json.dumps(about, separators=(",", ":")),
+    )
+
+
+def _rayon_record(outcome: JobOutcome, workload: str) -> JobRecord:
+    job, began, ended = outcome.job, outcome.began_s, outcome.ended_s
+    alone = sum(stage.alone_s for stage in job.stages)
+    turnaround = None if ended is None else ended - job.at_s
+    state = COMPLETED if ended is not None else UNFINISHED if outcome.accepted else REJECTED
+    about = {
+        "tenant": job.tenant,
+        "deadline": job.deadline_s,
+        "below": outcome.below_s,
+        "requeued": outcome.requeued,
+    }
+    return JobRecord(
+        job_id=job.name,
+        workload_name=workload,
+        profile=job.kind,
+        submission_time=job.at_s,
+        requested_number_of_resources=max(stage.tasks for stage in job.stages),
+        requested_time=alone,
+        success=int(ended is not None),
+        final_state=state,
+        starting_time=began,
+        execution_time=None if ended is None or began is None else ended - began,
+        finish_time=ended,
+        waiting_time=None if began is None else began - job.at_s,
+        turnaround_time=turnaround,
+        stretch=None if turnaround is None else turnaround / alone,
+        # Containers are alike and move from job to job every second.
         allocated_resources="",
         metadata=json.dumps(about, separators=(",", ":")),
     )

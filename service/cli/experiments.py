@@ -20,6 +20,7 @@ from service.cli.trouble import Trouble
 
 if TYPE_CHECKING:
     from dispatch.simulation.experiments.zoe_runs import Plan, ZoeOptions
+    from dispatch.simulation.records import JobRecord, JobsFile
     from service.cli.experiment_forms import Outcome
 
 TRACES: Final = "AGENDA_TRACES"
@@ -39,11 +40,14 @@ class Effort:
         Sizes that take seconds; the figures then show the form, not the claim.
     run
         Told how far the work is; says when to stop.
+    jobs
+        Where every job of every run is written, or None.
     """
 
     seeds: int | None
     small: bool
     run: Run
+    jobs: JobsFile | None = None
 
     def seeds_or(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """Return the seeds to run."""
@@ -62,6 +66,15 @@ class Effort:
                 break
         return done
 
+    def keeps(
+        self, records_of: Callable[[Any, str], list[JobRecord]]
+    ) -> Callable[[str, Any], None] | None:
+        """Return what writes the jobs of a run, or None where nobody asked for them."""
+        file = self.jobs
+        if file is None:
+            return None
+        return lambda name, run: file.write(records_of(run, name))
+
     def whole(self, work: Callable[[], Any]) -> Any:
         """Run work that cannot be cut; a terminal shows that it goes on."""
         if self.run.bar is not None:
@@ -71,11 +84,12 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment: its name, what it is, and how to run it."""
+    """One experiment: its name, what it is, how to run it, and whether its jobs can be written."""
 
     name: str
     help: str
     run: Callable[[Effort], Outcome]
+    has_jobs: bool = False
 
 
 def google_folder(name: str) -> Path:
@@ -194,7 +208,7 @@ def _zoe(effort: Effort, name: str) -> Outcome:
     folder = root / "google2011"
     trace = folder if os.environ.get(TRACES) and folder.is_dir() else None
     own = zoe_options(name, trace)
-    workload = replace(own.workload, applications=1_000) if effort.small else own.workload
+    workload = replace(own.workload, applications=400) if effort.small else own.workload
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     with _reading(folder):
         return _zoe_by_seed(effort, zoe_plan(name), options)
@@ -212,9 +226,11 @@ def _zoe_by_seed(effort: Effort, plan: Plan, options: ZoeOptions) -> Outcome:
     from functools import partial
 
     from dispatch.simulation.experiments.zoe_runs import run_seed, table_of
+    from dispatch.simulation.records import records_of
     from service.cli.experiment_forms import zoe_outcome
 
-    runs = effort.parts([partial(run_seed, plan, options, seed) for seed in options.seeds])
+    keep = effort.keeps(records_of)
+    runs = effort.parts([partial(run_seed, plan, options, s, keep) for s in options.seeds])
     return zoe_outcome(table_of(plan, options, runs))
 
 
@@ -229,6 +245,7 @@ def _rayon(effort: Effort, name: str) -> Outcome:
         rayon_table,
         run_rayon_seed,
     )
+    from dispatch.simulation.records import rayon_records_of
     from service.cli.experiment_forms import rayon_outcome
 
     file = Path(os.environ.get(TRACES, "")) / _SWIM
@@ -237,11 +254,14 @@ def _rayon(effort: Effort, name: str) -> Outcome:
         own.workload, trace=file if os.environ.get(TRACES) and file.is_file() else None
     )
     if effort.small:
-        workload = replace(workload, machines=16, jobs_per_hour=340.0, hours=0.2)
+        workload = replace(workload, machines=16, jobs_per_hour=340.0, hours=0.1)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     plan = rayon_plan(name)
+    keep = effort.keeps(rayon_records_of)
     with _reading(file):
-        runs = effort.parts([partial(run_rayon_seed, plan, options, s) for s in options.seeds])
+        runs = effort.parts(
+            [partial(run_rayon_seed, plan, options, s, keep) for s in options.seeds]
+        )
     return rayon_outcome(rayon_table(plan, options, runs))
 
 
@@ -290,11 +310,11 @@ def _omega(effort: Effort) -> Outcome:
 
 
 def _zoe_experiment(name: str, about: str) -> Experiment:
-    return Experiment(name, about, lambda effort: _zoe(effort, name))
+    return Experiment(name, about, lambda effort: _zoe(effort, name), has_jobs=True)
 
 
 def _rayon_experiment(name: str, about: str) -> Experiment:
-    return Experiment(name, about, lambda effort: _rayon(effort, name))
+    return Experiment(name, about, lambda effort: _rayon(effort, name), has_jobs=True)
 
 
 EXPERIMENTS: Final = {
@@ -311,7 +331,7 @@ EXPERIMENTS: Final = {
         _zoe_experiment("zoe-sizes", "definitions of size (4.4)"),
         _zoe_experiment("zoe-preemption", "with and without preemption (4.5)"),
         _zoe_experiment("zoe-widths", "what the gains depend on"),
-        Experiment("zoe-cluster", "the shape of the ten servers (6)", _zoe_cluster),
+        Experiment("zoe-cluster", "the shape of the ten servers (6)", _zoe_cluster, has_jobs=True),
         _rayon_experiment("rayon-sla", "deadlines kept, against a capacity scheduler (6.4)"),
         _rayon_experiment("rayon-overreserve", "work asked for 50 % above the truth (6.4.2)"),
         _rayon_experiment("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)"),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from service.cli.codes import DONE
-from service.cli.experiments import EXPERIMENTS, Effort
+from service.cli.experiments import EXPERIMENTS, Effort, Experiment
 from service.cli.options import WRITABLE
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.running import running
 from service.cli.trouble import tells_trouble
+
+if TYPE_CHECKING:
+    from service.cli.experiment_forms import Outcome
 
 
 def _experiment(value: str) -> str:
@@ -30,15 +34,15 @@ def _experiment(value: str) -> str:
 @click.option("--seeds", type=click.IntRange(min=1), help="Seeds 1 to so many; spread over them.")
 @click.option("--small", is_flag=True, help="Sizes that take seconds, to see what comes out.")
 @click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
+@click.option("--jobs", type=WRITABLE, help="Write every job of every run here, CSV.")
 @format_option(TABLE, JSON)
 @tells_trouble
-def simulate(
-    experiment: str | None, seeds: int | None, small: bool, picture: Path | None, form: str
-) -> int:
+def simulate(experiment: str | None, form: str, picture: Path | None, **asked: Any) -> int:
     """Run EXPERIMENT; without one, list them.
 
     Without --small the sizes are the papers' and may take minutes. lotes-trace and lotes-drift read
-    Google's 2011 trace below the folder that AGENDA_TRACES names. The first ^C prints what is done
+    Google's 2011 trace below the folder that AGENDA_TRACES names; zoe-* and rayon-* sample the
+    traces there, and draw where there are none. The first ^C prints what is done
     so far where an experiment has parts; the second gives up.
     """
     if experiment is None:
@@ -48,8 +52,7 @@ def simulate(
         from service.pictures.paths import check_picture_path
 
         check_picture_path(picture)
-    with running(experiment) as run:
-        outcome = EXPERIMENTS[experiment].run(Effort(seeds, small, run))
+    outcome = _run(EXPERIMENTS[experiment], **asked)
     if picture is not None:
         from service.pictures.experiments import write_panels
 
@@ -62,3 +65,17 @@ def simulate(
             click.echo()
         print_table(table.header, table.rows)
     return DONE
+
+
+def _run(experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None) -> Outcome:
+    """Run an experiment; where asked for, every job is written as its run ends."""
+    if jobs is None:
+        with running(experiment.name) as run:
+            return experiment.run(Effort(seeds, small, run))
+    if not experiment.has_jobs:
+        known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
+        raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
+    from dispatch.simulation.records import JobsFile
+
+    with jobs.open("w", newline="", encoding="utf-8") as file, running(experiment.name) as run:
+        return experiment.run(Effort(seeds, small, run, JobsFile(file)))

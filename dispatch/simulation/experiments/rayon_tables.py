@@ -6,7 +6,7 @@ paper claims stands beside what came out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -156,11 +156,19 @@ def rayon_plan(name: str) -> RayonPlan:
     return _PLANS[name]
 
 
-def run_rayon_seed(plan: RayonPlan, options: RayonOptions, seed: int) -> SeedFigures:
-    """Run every system once on the jobs of one seed."""
+def run_rayon_seed(
+    plan: RayonPlan,
+    options: RayonOptions,
+    seed: int,
+    keep: Callable[[str, RayonRun], None] | None = None,
+) -> SeedFigures:
+    """Run every system once on the jobs of one seed; `keep` is given each run with its name."""
     workload = replace(options.workload, mix=plan.mix)
     jobs = rayon_workload(workload, np.random.default_rng(seed))
     runs = {one: _run(one, jobs, workload, options) for one in plan.systems}
+    for one, run in runs.items():
+        if keep is not None:
+            keep(f"{plan.name} {one.name} seed {seed}", run)
     base = runs[CAPACITY]
     return {
         one.name: measure_rayon(run) | ({} if one.over is None else compare_rayon(run, base))

@@ -10,7 +10,7 @@ import numpy as np
 from dispatch.baselines import scheduler_named
 from dispatch.ordering import ordering_named
 from dispatch.simulation.cluster.generator import ZoeWorkload, zoe_workload
-from dispatch.simulation.cluster.simulator import simulate_cluster
+from dispatch.simulation.cluster.simulator import Run, simulate_cluster
 from dispatch.simulation.cluster.work import WorkModel
 from dispatch.simulation.cluster.workload import Submission
 from dispatch.simulation.metrics import RunMetrics, measure_run
@@ -45,6 +45,12 @@ class Variant:
         if self.widest is None or self.most_rigid is None:
             return ""
         return f"widest {self.widest:g}, cores to {self.most_rigid:,}"
+
+    @property
+    def name(self) -> str:
+        """Scheduler, ordering and what is its own, in words."""
+        plain = f"{self.scheduler} {self.ordering}{' preemptive' if self.preemptive else ''}"
+        return f"{plain}, {self.setting}" if self.setting else plain
 
     def workload(self, options: ZoeOptions) -> ZoeWorkload:
         """Return the workload it is run on."""
@@ -149,8 +155,13 @@ def run_experiment(plan: Plan, options: ZoeOptions) -> ZoeTable:
     return table_of(plan, options, [run_seed(plan, options, seed) for seed in options.seeds])
 
 
-def run_seed(plan: Plan, options: ZoeOptions, seed: int) -> SeedFigures:
-    """Run every variant once; those that share a workload meet the very same submissions."""
+def run_seed(
+    plan: Plan, options: ZoeOptions, seed: int, keep: Callable[[str, Run], None] | None = None
+) -> SeedFigures:
+    """Run every variant once; those that share a workload meet the very same submissions.
+
+    `keep` is given each run with its name, to write its jobs.
+    """
     drawn: dict[ZoeWorkload, list[Submission]] = {}
     found: SeedFigures = {}
     for variant in plan.variants:
@@ -158,7 +169,10 @@ def run_seed(plan: Plan, options: ZoeOptions, seed: int) -> SeedFigures:
         if workload not in drawn:
             submissions = plan.draw(workload, np.random.default_rng(seed))
             drawn[workload] = plan.choose(submissions)
-        found[variant] = _flat(run_variant(drawn[workload], variant, options))
+        run = _simulate(drawn[workload], variant, options)
+        if keep is not None:
+            keep(f"{plan.name} {variant.name} seed {seed}", run)
+        found[variant] = _flat(measure_run(run, workload.total))
     return found
 
 
@@ -176,7 +190,12 @@ def table_of(plan: Plan, options: ZoeOptions, runs: Sequence[SeedFigures]) -> Zo
 def run_variant(
     submissions: Sequence[Submission], variant: Variant, options: ZoeOptions
 ) -> RunMetrics:
-    """Run one variant once."""
+    """Run one variant once and measure it."""
+    total = variant.workload(options).total
+    return measure_run(_simulate(submissions, variant, options), total)
+
+
+def _simulate(submissions: Sequence[Submission], variant: Variant, options: ZoeOptions) -> Run:
     ordering = ordering_named(
         variant.ordering,
         preemptive=variant.preemptive,
@@ -184,7 +203,7 @@ def run_variant(
     )
     total = variant.workload(options).total
     scheduler = scheduler_named(variant.scheduler, total, ordering)
-    return measure_run(simulate_cluster(submissions, scheduler, options.model), total)
+    return simulate_cluster(submissions, scheduler, options.model)
 
 
 def _flat(metrics: RunMetrics) -> dict[str, float]:

@@ -12,6 +12,8 @@ import pytest
 from dispatch.baselines import scheduler_named
 from dispatch.claims import Claim, Part
 from dispatch.simulation.cluster.generator import ZoeWorkload
+from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
+from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
 from dispatch.simulation.cluster.simulator import Run, simulate_cluster
 from dispatch.simulation.cluster.workload import Submission
 from dispatch.simulation.experiments.zoe_cluster import SERVERS, cluster_plan
@@ -23,7 +25,7 @@ from dispatch.simulation.experiments.zoe_runs import (
 )
 from dispatch.simulation.experiments.zoe_tables import zoe_plan
 from dispatch.simulation.metrics import Spread, measure_run
-from dispatch.simulation.records import COLUMNS, records_of, write_jobs
+from dispatch.simulation.records import COLUMNS, rayon_records_of, records_of, write_jobs
 
 
 def _run() -> Run:
@@ -99,3 +101,30 @@ def test_seeds_that_were_not_run_are_not_told() -> None:
     table = table_of(plan, options, [run_seed(plan, options, 1)])
     assert table.params["seeds"] == [1]
     assert all(figure.deviation == 0 for figure in table.ratios.values())
+
+
+def test_records_of_rayons_jobs_tell_ended_refused_and_unfinished(tmp_path: Path) -> None:
+    """Three jobs: 5 s late of 10 s alone, refused, cut off by the end of the run."""
+    stage = (RayonStage(2, 20.0),)
+    jobs = [RayonJob(f"j{index}", "A", 3, 10.0, stage, 40.0) for index in range(3)]
+    outcomes = (
+        JobOutcome(jobs[0], True, 15.0, 15.0, 25.0, below_s=2.0),
+        JobOutcome(jobs[1], False, None, None, None),
+        JobOutcome(jobs[2], True, 12.0, None, None),
+    )
+    run = RayonRun(outcomes, 4, 100.0, ())
+    path = tmp_path / "jobs.csv"
+    write_jobs(rayon_records_of(run, "w"), path)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["final_state"] for row in rows] == [
+        "COMPLETED_SUCCESSFULLY",
+        "REJECTED",
+        "UNFINISHED",
+    ]
+    assert [float(rows[0][key]) for key in ("waiting_time", "turnaround_time", "stretch")] == [
+        5.0,
+        15.0,
+        1.5,
+    ]
+    assert json.loads(rows[0]["metadata"])["below"] == 2.0

@@ -84,6 +84,44 @@ def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
     assert "claimed: 0.63" in picture.read_text()
 
 
+def test_every_job_of_every_run_is_written(tmp_path: Path) -> None:
+    """zoe-cluster, two seeds of two variants of 100 applications: 400 lines below the header."""
+    jobs = tmp_path / "jobs.csv"
+    done = simulate("zoe-cluster", "--seeds", 2, "--jobs", jobs)
+    assert done.exit_code == DONE, done.output
+    lines = jobs.read_text().splitlines()
+    assert lines[0].startswith("job_id,workload_name,")
+    assert len(lines) == 401
+    assert "zoe-cluster rigid fifo seed 2" in lines[-101]
+
+
+def test_an_experiment_without_jobs_says_which_have_them(tmp_path: Path) -> None:
+    """Usage, exit code 2, and no file is left."""
+    done = simulate("zoe-example", "--jobs", tmp_path / "jobs.csv")
+    assert done.exit_code == USAGE
+    assert "zoe-example writes no jobs; these do: zoe-baseline" in done.stderr
+    assert not (tmp_path / "jobs.csv").exists()
+
+
+def test_promise_levels_show_placed_without_a_broken_entitlement() -> None:
+    """The table's rows of `placed` have zero broken in every case."""
+    document = json.loads(simulate("promise-levels", "--small", "-o", "json").stdout)
+    placed = [row for row in document["rows"] if row["level"] == "placed"]
+    assert len(placed) == 3
+    assert all(row["figures"]["broken"]["mean"] == 0 for row in placed)
+
+
+def test_rayon_keeps_every_accepted_deadline(tmp_path: Path) -> None:
+    """rayon-sla, small: fulfilment 1 beside the paper's word, and a picture with figure 17."""
+    picture = tmp_path / "rayon.svg"
+    done = simulate("rayon-sla", "--small", "-o", "json", "--picture", picture)
+    assert done.exit_code == DONE, done.output
+    document = json.loads(done.stdout)
+    assert document["claimed"]["agenda: sla fulfilment"]["mean"] == 1
+    assert document["claims"]["agenda: sla fulfilment"] == "1"
+    assert "figure 17" in picture.read_text()
+
+
 def test_parts_stop_when_asked_and_keep_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
     """After the first ^C the part that runs is finished and the rest left; that is told."""
     run = Run()
