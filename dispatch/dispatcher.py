@@ -7,23 +7,24 @@ derived again from the execution table, which is what a new dispatcher does in i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dispatch.assignment import Delta
-from dispatch.cover import Counts, covered_counts, demand_of
-from dispatch.directive import Directive, Entitlement, Standing
+from dispatch.cover_book import CoverBook
+from dispatch.cycle import Cycle, Work
+from dispatch.directive import Directive
 from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import ExecutionState
-from dispatch.give_back import choose_victims, victims_first
-from dispatch.line import Line, LineOptions, Tier, grant_extras
+from dispatch.line import LineOptions
 from dispatch.machines import MachinePool, Vector
 from dispatch.moving import Mover, missing_parts, place_order
 from dispatch.placement.interface import Policy
 from dispatch.placer import Placer
+from dispatch.serving import Serving
 
+__all__ = ["Cycle", "DispatchOptions", "Dispatcher"]
 
 #: How often room is shared in one cycle at most; what is left over then waits for the next.
 _ROUNDS = 4
@@ -45,45 +46,6 @@ class DispatchOptions:
     line: LineOptions = field(default_factory=LineOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """What one cycle did; `ExecutionTable.assignment` says what runs where after it.
-
-    Attributes
-    ----------
-    deltas
-        For the backend, in the order in which they are carried out.
-    room
-        What the entitlements leave of the machines that are up (R of step 2).
-    below
-        Reservations of which entitled demand found no machine.
-    requeued
-        Executions without cover whose cores were stopped.
-    lost_ms
-        Time their core components had run, summed over components.
-    """
-
-    plan_version: int
-    table_version: int
-    at_ms: int
-    deltas: tuple[Delta, ...]
-    room: Vector
-    below: frozenset[str]
-    requeued: tuple[str, ...]
-    lost_ms: int
-
-
-@dataclass(slots=True)
-class _Work:
-    """The scratch of one cycle."""
-
-    directive: Directive
-    mover: Mover
-    changed: set[Execution] = field(default_factory=set)
-    requeued: list[str] = field(default_factory=list)
-    lost_ms: int = 0
-
-
 class Dispatcher:
     """Owns cover, the line of those without, and the index of machines.
 
@@ -97,16 +59,12 @@ class Dispatcher:
 
     _pool: MachinePool
     _placer: Placer
-    _line: Line
-    _work: _Work
+    _book: CoverBook
+    _serving: Serving
+    _work: Work
     _retry: bool
     _closed: frozenset[str]
     _cleared: frozenset[str]
-    _counts: dict[str, Counts]
-    _sums: dict[str, list[int]]
-    _soon: dict[str, tuple[list[int], Counts]]
-    _dirty: set[str]
-    _open: set[Execution]
     _pending: list[Execution]
 
     def __init__(
@@ -126,14 +84,15 @@ class Dispatcher:
         put right by `dispatch.reconcile`.
         """
         changed = self._begin(directive, queue, machines)
-        self._work = work = _Work(
-            directive, Mover(queue, self._placer, directive.at_ms, self._stop)
-        )
+        mover = Mover(queue, self._placer, directive.at_ms, self._stop)
+        self._work = work = Work(directive, mover)
         self._clear_machines(machines)
         self._take_changes(changed)
-        self._cover(directive)  # step 1
-        room = self._share_room(directive)  # steps 2, 3 and 5
-        self._give_back()  # step 4
+        looked, moved = self._book.update(directive, self._uncovered())  # step 1
+        self._serving.open.update(looked)
+        work.changed.update(moved)
+        room = self._share_room(work)  # steps 2, 3 and 5
+        self._serving.give_back(work)  # step 4
         self._place()
         self._directive = directive
         below = frozenset(
@@ -185,10 +144,10 @@ class Dispatcher:
     def _start_over(self, queue: ExecutionTable, machines: MachinePool) -> None:
         self._table, self._pool = queue, machines
         self._directive = None
-        self._line = Line(machines.resources, self._options.line)
+        self._book = CoverBook(queue, machines)
+        self._serving = Serving(queue, machines, self._book, self._options.line)
         self._closed = self._cleared = frozenset()
-        self._counts, self._sums, self._soon = {}, {}, {}
-        self._dirty, self._open, self._pending = set(), set(), []
+        self._pending = []
         for execution in queue:
             for part in execution.parts:
                 part.covered = part.granted = 0
@@ -207,222 +166,42 @@ class Dispatcher:
     def _take_changes(self, changed: Iterable[Execution]) -> None:
         assert self._table is not None
         also = self._table.take_changes().executions
-        now_ms = self._work.directive.at_ms
+        now_ms, serving = self._work.directive.at_ms, self._serving
         for execution in dict.fromkeys([*changed, *also]):
             self._work.changed.add(execution)
-            if execution.application.reservation is not None:
-                self._dirty.add(execution.application.reservation)
+            self._book.note(execution)
             if execution.must_leave:
                 execution.must_leave = False
                 reason = execution.reason or execution.state.value
                 self._work.mover.remove_all(execution, reason)
-                self._withdraw(execution)
+                serving.withdraw(self._work, execution)
             if execution.is_over:
                 for part in execution.parts:
                     part.covered = part.granted = 0
                 self._table.stopped(execution, now_ms)
-                self._open.discard(execution)
-            elif self._line.tier_of(execution) is not None:
-                self._work.changed.update(self._line.resize(execution, now_ms))
+                serving.open.discard(execution)
+            elif serving.line.tier_of(execution) is not None:
+                self._work.changed.update(serving.line.resize(execution, now_ms))
             else:
-                self._open.add(execution)
+                serving.open.add(execution)
 
-    def _withdraw(self, execution: Execution) -> None:
-        if self._line.tier_of(execution) is not None:
-            now_ms = self._work.directive.at_ms
-            self._work.changed.update(self._line.leave(execution, now_ms))
+    def _uncovered(self) -> list[Execution]:
+        return [*self._serving.open, *self._serving.line.members()]
 
-    # Step 1: who is covered.
+    def _stop(self, execution: Execution) -> None:
+        self._serving.stop(self._work, [execution])
 
-    def _cover(self, directive: Directive) -> None:
-        now = _by_reservation(directive.entitlements)
-        soon = now
-        if directive.soon is not directive.entitlements:
-            soon = _by_reservation(directive.soon)
-        last = self._directive
-        if last is None or last.plan_version != directive.plan_version:
-            self._dirty.update(self._counts, now, soon)
-            self._dirty.update(self._waiting_reservations())
-        elif last.entitlements is not directive.entitlements:
-            before = _by_reservation(last.entitlements)
-            self._dirty.update(id_ for id_ in now if before.get(id_) != now[id_])
-            self._dirty.update(before.keys() - now.keys())
-        if last is not None and last.soon is not directive.soon:
-            self._dirty.update(self._soon, soon)
-        for reservation in sorted(self._dirty):
-            self._cover_one(reservation, now.get(reservation), soon.get(reservation))
-        self._dirty.clear()
-
-    def _waiting_reservations(self) -> set[str]:
-        """Return the reservations of those in the line; a commit may have changed their tiers."""
-        assert self._table is not None
-        named = (one.application.reservation for one in self._open | set(self._line.members()))
-        return {name for name in named if name is not None}
-
-    def _cover_one(
-        self, reservation: str, now: Entitlement | None, soon: Entitlement | None
-    ) -> None:
-        assert self._table is not None
-        fellows = self._table.of_reservation(reservation)
-        before = self._counts.pop(reservation, {})
-        counts = {} if now is None else covered_counts(now, fellows, self._pool)
-        later = counts
-        if soon is not now and soon != now:
-            later = {} if soon is None else covered_counts(soon, fellows, self._pool)
-        for execution in fellows:
-            given = counts.get(execution)
-            if given != before.get(execution):
-                self._work.changed.add(execution)
-            for place, part in enumerate(execution.parts):
-                part.covered = 0 if given is None else given[place]
-            self._open.add(execution)
-        self._sums.pop(reservation, None)
-        self._soon.pop(reservation, None)
-        if counts:
-            self._counts[reservation] = counts
-            self._sums[reservation] = self._sum_of(counts)
-        if later is not counts:
-            self._soon[reservation] = (self._sum_of(later), later)
-
-    def _sum_of(self, counts: Counts) -> list[int]:
-        total = [0] * len(self._pool.resources)
-        for execution, given in counts.items():
-            demand_of(execution.parts, given, total)
-        return total
-
-    def _share_room(self, directive: Directive) -> Vector:
+    def _share_room(self, work: Work) -> Vector:
         """Serve the others with what is left, again while those ahead of their cover add to it."""
-        room = self._room(directive)
+        book, directive = self._book, work.directive
+        room = book.room(directive)
         for _ in range(_ROUNDS):
-            self._serve(room)
-            self._grant_extras()
-            more = self._room(directive) if self._soon else room
+            self._serving.serve(work, room)
+            more = book.room(directive) if book.looks_ahead else room
             if more == room:
                 break
             room = more
         return room
-
-    # Steps 2 and 5: what the entitlements leave, now and when the grace of stops is over.
-
-    def _room(self, directive: Directive) -> Vector:
-        now = list(self._pool.total())
-        for total in self._sums.values():
-            _subtract(now, total)
-        if not self._soon and not directive.away_soon - directive.away:
-            return tuple(now)
-        soon = list(self._pool.total(directive.away_soon))
-        for reservation, total in self._sums.items():
-            if reservation not in self._soon:
-                _subtract(soon, total)
-        for total, counts in self._soon.values():
-            _subtract(soon, total)
-            for execution, given in counts.items():
-                # What is served ahead of its cover is in the line's share already.
-                ahead = [
-                    max(min(part.covered + part.granted, count) - part.covered, 0)
-                    for part, count in zip(execution.parts, given, strict=True)
-                ]
-                demand_of(execution.parts, ahead, soon)
-        return tuple(min(one, other) for one, other in zip(now, soon, strict=True))
-
-    # Step 3: the others.
-
-    def _serve(self, budget: Vector) -> None:
-        now_ms, line, changed = self._work.directive.at_ms, self._line, self._work.changed
-        lower = tuple(min(one, other) for one, other in zip(budget, line.total, strict=True))
-        changed.update(line.set_total(lower, now_ms))
-        entering: list[tuple[Execution, Tier]] = []
-        for execution in sorted(self._open, key=lambda one: one.order):
-            tier = self._tier_of(execution)
-            if tier != line.tier_of(execution):
-                self._withdraw(execution)
-                if tier is not None and execution.started_ms is not None:
-                    changed.update(line.enter(execution, tier, now_ms))
-                elif tier is not None:
-                    entering.append((execution, tier))
-                changed.add(execution)
-        self._open.clear()
-        changed.update(line.set_total(budget, now_ms))
-        for execution, tier in entering:
-            changed.update(line.enter(execution, tier, now_ms))
-
-    def _tier_of(self, execution: Execution) -> Tier | None:
-        """Return where an execution stands in the line, or None: covered, or not to be served."""
-        if any(part.covered for part in execution.parts):
-            return None
-        reservation = execution.application.reservation
-        standing = Standing.UNKNOWN
-        if reservation is not None:
-            standing = self._work.directive.standings.of(reservation)
-        if standing is Standing.ACTIVE:
-            tier = Tier.ABOVE
-        elif standing is Standing.LATER:
-            tier = Tier.LATER
-            if not self._predecessors_ended(execution):
-                return None
-        else:
-            tier = Tier.BEST_EFFORT
-        runs = execution.started_ms is not None
-        return tier if runs or self._options.line.serves(tier) else None
-
-    def _predecessors_ended(self, execution: Execution) -> bool:
-        """Return whether all work of the atoms before its own was submitted and has ended."""
-        assert self._table is not None
-        return self._table.have_ended(execution)
-
-    # Step 4: give back.
-
-    def _give_back(self) -> None:
-        excess = [-amount for amount in self._line.free()]
-        if any(amount > 0 for amount in excess):
-            soon = {one for _, counts in self._soon.values() for one in counts}
-            needed_ms = self._work.directive.at_ms
-            order = victims_first(self._line.serving(), needed_ms, soon.__contains__)
-            victims = choose_victims(order, excess)
-            for execution in victims:
-                self._work.mover.remove_all(execution, "the Plan needs its room")
-            self._stop_all(victims)
-            self._grant_extras()
-
-    def _stop(self, execution: Execution) -> None:
-        self._stop_all([execution])
-
-    def _stop_all(self, victims: Sequence[Execution]) -> None:
-        """Send executions without cover back into the line; their components are off already."""
-        assert self._table is not None
-        now_ms, changed = self._work.directive.at_ms, self._work.changed
-        for execution in victims:
-            if execution.started_ms is not None:
-                cores = sum(p.component.count for p in execution.parts if p.component.core)
-                self._work.lost_ms += cores * (now_ms - execution.started_ms)
-                self._work.requeued.append(execution.id)
-            self._table.requeue(execution, now_ms, "the Plan needs its room")
-            execution.must_leave = False  # its components are off
-            tier = self._line.tier_of(execution)
-            if tier is not None and self._options.line.serves(tier):
-                changed.update(self._line.requeue(execution, now_ms))
-            else:
-                changed.update(self._line.leave(execution, now_ms))
-        changed.update(victims)
-
-    def _grant_extras(self) -> None:
-        """Grant elastic components of production and of later reservations from what is left."""
-        reserved: list[tuple[tuple[int, int, tuple[int, int]], Execution]] = []
-        numbers = {e.reservation: e.number for e in self._work.directive.entitlements}
-        options = self._options.line
-        for reservation, counts in self._counts.items():
-            reserved += [((1, numbers[reservation], one.order), one) for one in counts]
-        for execution, tier in self._line.reserved():
-            number = numbers.get(str(execution.application.reservation), 0)
-            reserved.append(((int(tier), number, execution.order), execution))
-        if reserved:
-            ordered = [
-                (execution, options.serves(Tier(tier)))
-                for (tier, _, _), execution in sorted(reserved, key=lambda entry: entry[0])
-            ]
-            grant_extras(ordered, self._line.free(), self._work.changed)
-
-    # Onto machines.
 
     def _place(self) -> None:
         """Stop what may no longer run, then find machines for what may."""
@@ -473,12 +252,3 @@ class Dispatcher:
     def _number_of(self, execution: Execution, numbers: dict[str, int]) -> int | None:
         covered = any(part.covered for part in execution.parts)
         return numbers.get(str(execution.application.reservation)) if covered else None
-
-
-def _by_reservation(entitlements: Iterable[Entitlement]) -> dict[str, Entitlement]:
-    return {one.reservation: one for one in entitlements}
-
-
-def _subtract(into: list[int], amounts: Iterable[int]) -> None:
-    for kind, amount in enumerate(amounts):
-        into[kind] -= amount

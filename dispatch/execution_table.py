@@ -8,11 +8,12 @@ until the next cycle has looked at it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from dispatch.application import Application, Component
+from dispatch.application import Application
 from dispatch.assignment import AssignmentRow, Key, VirtualAssignment
-from dispatch.backends.interface import BackendEvent, EventKind
+from dispatch.events import BackendEvent, EventKind
+from dispatch.execution import Execution, Part, Piece, total_of
 from dispatch.executions import (
     FINAL_EXECUTION_STATES,
     ExecutionEvent,
@@ -20,126 +21,15 @@ from dispatch.executions import (
     after_component_failure,
     next_execution_state,
 )
-from dispatch.machines import MachinePool, Vector
-from dispatch.predecessors import is_below
+from dispatch.machines import MachinePool
+from dispatch.predecessors import AliveAtoms
 from rdl.resources import Resources
+
+__all__ = ["Changes", "Execution", "ExecutionTable", "Part", "Piece"]
 
 #: First pause before a component that could not be started, or failed, is started again, and
 #: the longest; it doubles in between.
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 60_000
-
-
-@dataclass(slots=True)
-class Piece:
-    """One component on a machine; `up` once it has started."""
-
-    index: int
-    machine: str
-    since_ms: int
-    up: bool = False
-
-
-@dataclass(slots=True)
-class Part:
-    """The components of one kind of one execution.
-
-    Attributes
-    ----------
-    component, amounts
-        What was asked for, and for one of them the amounts in the pool's order.
-    wanted
-        How many are still to run: elastic ones that ended by themselves do not come back.
-    held
-        Those on machines, first started first.
-    covered, granted
-        How many the entitlement covers, and how many more may run (the dispatcher's).
-    """
-
-    component: Component
-    amounts: Vector
-    wanted: int
-    held: list[Piece] = field(default_factory=list)
-    covered: int = 0
-    granted: int = 0
-    failures: int = 0
-    paused_until_ms: int = 0
-    _used: set[int] = field(default_factory=set)
-    _lowest: int = 0
-
-    def free_index(self) -> int:
-        """Return the lowest number that none of them has."""
-        while self._lowest in self._used:
-            self._lowest += 1
-        return self._lowest
-
-    def take_on(self, piece: Piece) -> None:
-        """Count a piece as held, last."""
-        self.held.append(piece)
-        self._used.add(piece.index)
-
-    def give_up(self, piece: Piece) -> None:
-        """Count a piece as held no more."""
-        self.held.remove(piece)
-        self._used.discard(piece.index)
-        self._lowest = min(self._lowest, piece.index)
-
-
-@dataclass(slots=True, eq=False)
-class Execution:
-    """One run of an application.
-
-    Attributes
-    ----------
-    id, application, tenant, submitted_ms
-        As submitted; a requeued execution keeps its submission.
-    number
-        Place in the order in which the table met them.
-    after
-        Paths of the reservation's atoms that go before its own, see `dispatch.predecessors`.
-    parts
-        One a component, in file order.
-    core
-        What its cores take together.
-    must_leave
-        Whether all that it holds is to be stopped: it is over, or begins anew.
-    started_ms
-        Since when its cores have machines; None while it waits.
-    reason
-        Why it is in a final state, or what it waits for.
-    """
-
-    id: str
-    application: Application
-    tenant: str
-    submitted_ms: int
-    number: int
-    after: tuple[str, ...]
-    parts: tuple[Part, ...]
-    core: Vector
-    state: ExecutionState = ExecutionState.QUEUED
-    must_leave: bool = False
-    started_ms: int | None = None
-    ended_ms: int | None = None
-    reason: str = ""
-
-    def __hash__(self) -> int:
-        """Return the number: sets of executions come in the same order in every run."""
-        return self.number
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """By submission, the first known first."""
-        return self.submitted_ms, self.number
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing will run of it any more."""
-        return self.state in FINAL_EXECUTION_STATES or self.state is ExecutionState.ENDING
-
-    @property
-    def holds(self) -> bool:
-        """Whether any component has a machine."""
-        return any(part.held for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +52,7 @@ class ExecutionTable:
         self._changed: dict[str, Execution] = {}
         self._left: list[tuple[Execution, Part, Piece]] = []
         self._came: list[tuple[Execution, Part, Piece]] = []
-        self._atoms: dict[str, dict[str, int]] = {}
+        self._alive = AliveAtoms()
         self._started: list[tuple[Resources, int]] = []
         self._met = 0
 
@@ -191,7 +81,7 @@ class ExecutionTable:
         execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts, core)
         self._met += 1
         self._executions[id_] = execution
-        execution.reason = self._why_never(execution) or ""
+        execution.reason = self.pool.why_never_all(application) or ""
         if execution.reason:
             execution.state = ExecutionState.REJECTED
             execution.ended_ms = submitted_ms
@@ -200,20 +90,9 @@ class ExecutionTable:
             fellows = self._of_reservation.setdefault(application.reservation, [])
             fellows.append(execution)
             fellows.sort(key=lambda one: one.order)
-            self._count_atom(execution, 1)
+            self._alive.count(application, 1)
         self._changed[id_] = execution
         return execution
-
-    def _why_never(self, execution: Execution) -> str | None:
-        for part in execution.parts:
-            why = self.pool.why_never(part.component)
-            if why is not None and part.component.core:
-                return why
-        whole = self.pool.vector(self.pool.cluster.nominal)
-        for kind, asked, there in zip(self.pool.resources, execution.core, whole, strict=True):
-            if asked > there:
-                return f"its cores ask for more {kind} than all machines have"
-        return None
 
     def move_to(self, pool: MachinePool) -> None:
         """Go on with other machines; what stood on machines that are gone is off."""
@@ -242,18 +121,7 @@ class ExecutionTable:
 
     def have_ended(self, execution: Execution) -> bool:
         """Return whether the work of all atoms before its own was submitted and has ended."""
-        alive = self._atoms.get(execution.application.reservation or "", {})
-        for prefix in execution.after:
-            counts = [count for atom, count in alive.items() if is_below(atom, prefix)]
-            if not counts or any(counts):
-                return False
-        return True
-
-    def _count_atom(self, execution: Execution, sign: int) -> None:
-        application = execution.application
-        if application.reservation is not None and application.atom is not None:
-            alive = self._atoms.setdefault(application.reservation, {})
-            alive[application.atom] = alive.get(application.atom, 0) + sign
+        return self._alive.have_ended(execution.application.reservation or "", execution.after)
 
     def finish(self, id_: str, at_ms: int, reason: str = "") -> None:
         """End an execution whose work is done.
@@ -376,7 +244,7 @@ class ExecutionTable:
         if execution.is_over and execution.ended_ms is None:
             execution.must_leave = True
             execution.ended_ms = at_ms
-            self._count_atom(execution, -1)
+            self._alive.count(execution.application, -1)
             fellows = self._of_reservation.get(execution.application.reservation or "", [])
             if execution in fellows:
                 fellows.remove(execution)
@@ -432,13 +300,3 @@ class ExecutionTable:
             for part in execution.parts
             for place, piece in enumerate(part.held)
         )
-
-
-def total_of(parts: Iterable[Part], kinds: int) -> Vector:
-    """Return what all core components of `parts` take together."""
-    whole = [0] * kinds
-    for part in parts:
-        if part.component.core:
-            for kind, amount in enumerate(part.amounts):
-                whole[kind] += amount * part.component.count
-    return tuple(whole)

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from dispatch.assignment import Op, VirtualAssignment
 from dispatch.backends.interface import Backend, NotDone
+from dispatch.cycle import Cycle
 from dispatch.directive import Directive
-from dispatch.dispatcher import Cycle, Dispatcher
+from dispatch.dispatcher import Dispatcher
 from dispatch.execution_table import Execution, ExecutionTable, Part, Piece
 from planner.start_delay import StartDelays
 

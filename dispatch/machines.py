@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.application import Component
+from dispatch.application import Application, Component
 from dispatch.placement.state import Machines
 from planner.cluster import Cluster
 
@@ -112,3 +112,16 @@ class MachinePool:
             where = f" labelled {', '.join(sorted(component.labels))}" if component.labels else ""
             return f"{component.name!r} asks for {asked}: no machine{where} is that large"
         return None
+
+    def why_never_all(self, application: Application) -> str | None:
+        """Return why the cores of an application can never run here together, or None."""
+        asked: dict[str, int] = {}
+        for component in application.core:
+            why = self.why_never(component)
+            if why is not None:
+                return why
+            for kind, amount in component.resources.items():
+                asked[kind] = asked.get(kind, 0) + amount * component.count
+        there = self.cluster.nominal
+        short = [kind for kind, amount in asked.items() if amount > there.get(kind, 0)]
+        return f"its cores ask for more {short[0]} than all machines have" if short else None

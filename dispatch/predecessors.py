@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dispatch.application import Application
 from rdl.expressions import Expression, Graph, Order, children_of
 
 
@@ -53,3 +54,25 @@ def _before(group: Expression, place: int) -> list[int]:
         reached |= fresh
         frontier += fresh
     return sorted(reached)
+
+
+class AliveAtoms:
+    """How many executions name each atom of each reservation and are not over."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def count(self, application: Application, sign: int) -> None:
+        """Count one execution in or out."""
+        if application.reservation is not None and application.atom is not None:
+            alive = self._counts.setdefault(application.reservation, {})
+            alive[application.atom] = alive.get(application.atom, 0) + sign
+
+    def have_ended(self, reservation: str, prefixes: tuple[str, ...]) -> bool:
+        """Return whether below every prefix something was submitted and all of it is over."""
+        alive = self._counts.get(reservation, {})
+        for prefix in prefixes:
+            counts = [count for atom, count in alive.items() if is_below(atom, prefix)]
+            if not counts or any(counts):
+                return False
+        return True

@@ -118,7 +118,7 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
 def shown(row: ApplicationRow) -> dict[str, Any]:
     """Return an application as `/v1/applications` shows it; times in seconds from the origin."""
     document = read_document(row.document)
-    waiting = {"reason": "", "started": None, "ended": None, "components": []}
+    waiting: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}
     status: dict[str, Any] = waiting | msgspec.json.decode(row.status)
     return {
         "id": row.id,
@@ -204,3 +204,7 @@ def _check_machines(application: Application, pool: MachinePool) -> None:
     ]
     if errors:
         raise problem(Code.UNSATISFIABLE, "it can never run on these machines", errors)
+    together = pool.why_never_all(application)
+    if together is not None:
+        told = ApiError(together, Code.UNSATISFIABLE, pointer="/application/components")
+        raise problem(Code.UNSATISFIABLE, together, [told])

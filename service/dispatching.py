@@ -18,8 +18,9 @@ import msgspec
 from dispatch.application import Kind
 from dispatch.assignment import Delta
 from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.cycle import Cycle
 from dispatch.directive import Directive
-from dispatch.dispatcher import Cycle, Dispatcher, DispatchOptions
+from dispatch.dispatcher import Dispatcher, DispatchOptions
 from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import FINAL_EXECUTION_STATES, TransitionError
 from dispatch.follower import PlanFollower

@@ -4,34 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from dispatch.assignment import Delta, VirtualAssignment
+from dispatch.events import BackendEvent, EventKind
 
-
-class EventKind(StrEnum):
-    """What a backend tells."""
-
-    STARTED = "started"  # the component runs
-    STOPPED = "stopped"  # it was stopped, as asked
-    EXITED = "exited"  # it ended by itself
-    FAILED = "failed"  # it, or its start, failed
-    MACHINE_LOST = "machine_lost"  # with all that ran there, each of which has failed
-    MACHINE_BACK = "machine_back"
-
-
-@dataclass(frozen=True, slots=True)
-class BackendEvent:
-    """Something that happened; component fields are empty where a machine is meant."""
-
-    kind: EventKind
-    at_ms: int
-    machine: str
-    execution: str = ""
-    component: str = ""
-    index: int = 0
-    detail: str = ""
+__all__ = ["Backend", "BackendEvent", "EventKind", "NotDone"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,3 +262,19 @@ def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.Data
     book.end(end_s * 1000)
     assert not book.broken(0)
     assert book.share_below(0) == 0
+
+
+def test_what_can_never_run_is_rejected_with_its_reason() -> None:
+    """Too large for any machine, for all machines together, a label nobody has, a resource too."""
+    world = a_world(_TEN)
+    cases = {
+        "no machine is that large": an_application("a", 1, cpu=2),
+        "more cpu than all machines": an_application("b", 11),
+        "labelled fast, and there are none": an_application("c", labels=("fast",)),
+    }
+    for reason, application in cases.items():
+        execution = world.submit(application)
+        assert execution.state is ExecutionState.REJECTED
+        assert reason in execution.reason
+    world.tick(0)
+    assert not any(execution.holds for execution in world.table)

@@ -7,7 +7,8 @@ from typing import Any
 
 from dispatch.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.dispatcher import Cycle, Dispatcher, DispatchOptions
+from dispatch.cycle import Cycle
+from dispatch.dispatcher import Dispatcher, DispatchOptions
 from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import ExecutionState
 from dispatch.follower import PlanFollower
