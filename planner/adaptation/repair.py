@@ -202,7 +202,9 @@ class Repair:
         wanted = [(move, self._weighted(move)) for move in moves if move.remainder.request]
         if not wanted:
             return layout
-        results = agent_named(solver).plan([rest for _, rest in wanted], other.view(), limits)
+        # Rounds of improvement are not a solver's work: what is left to it is time.
+        alone = replace(limits, work=None)
+        results = agent_named(solver).plan([rest for _, rest in wanted], other.view(), alone)
         for (move, _), result in zip(wanted, results, strict=True):
             whole = move.whole(result)
             if whole.placed:
