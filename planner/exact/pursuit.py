@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from planner.exact.bound import Ascent, starts
 from planner.exact.incumbent import Race
+from planner.exact.prices import Prices
 from planner.exact.problem import Problem
 from planner.exact.search import Hunt
 from planner.placement import Code, PlacementResult
@@ -31,6 +31,7 @@ MOST_OUT = (10, 18)
 _CYCLE_S = (1.0, 24.0)
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_AN_EVALUATION = 40
+_MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 _EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing left to find
 
 
@@ -157,42 +158,28 @@ class _Chase:
     # ---- prices ----
 
     def lower_bound(self, ended: threading.Event) -> None:
-        """Lower the bound from both starts in turn, then from the better with more patience."""
-        ascents: list[Ascent] = list(starts(self._problem))
-        patience = [30, 60]
-        rounds = 2
-        while not ended.is_set():
-            running = [one for one in ascents if not one.over]
-            if not running:
-                if not patience:
-                    return
-                best = min(ascents, key=lambda one: one.bound)
-                ascents = [Ascent(self._problem, best.best.copy(), (1,), patience.pop(0))]
-                continue
-            for one in running:
-                before = self._effort.clock()
-                self._ascend(one, rounds)
-                if ended.is_set():
-                    return
-                spent = self._effort.clock() - before
-                rounds = _scaled(rounds, spent)
-
-    def _ascend(self, ascent: Ascent, rounds: int) -> None:
-        ascent.run(rounds, self._race.value)
-        self._race.lower(ascent.bound, "prices")
+        """Lower the bound until told to end or nothing more can be gained."""
+        prices = Prices(self._problem, ended.is_set)
+        rounds = 1
+        while not (ended.is_set() or prices.over):
+            before = self._effort.clock()
+            prices.advance(rounds, self._race.value)
+            if not ended.is_set():
+                self._race.lower(prices.bound, prices.proof)
+            rounds = min(_MOST_ROUNDS, _scaled(rounds, self._effort.clock() - before))
 
     # ---- both in turn ----
 
     def take_turns(self, moves: int) -> None:
         """Spend `moves` in equal parts, prices having theirs after each."""
-        ascents = starts(self._problem)
+        prices = Prices(self._problem)
         part = max(1, moves // _TURNS)
         for turn in range(-(-moves // part)):
             if self._effort.over(self._race):
                 return
             self._moves(min(part, moves - turn * part), 0, turn / _TURNS)
-            for one in ascents:
-                self._ascend(one, max(1, part // _MOVES_AN_EVALUATION))
+            prices.advance(max(1, part // _MOVES_AN_EVALUATION), self._race.value)
+            self._race.lower(prices.bound, prices.proof)
             self._effort.tell()
         self._descend(part)
 
