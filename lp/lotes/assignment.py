@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 
 from lp.limits import SolveLimits
 from lp.lotes.instance import LotesInstance
+from lp.lotes.rounding import BinFlows, move_machines
 from lp.model import Block, Entries, LinearModel, Sense
 from lp.result import FloatArray, Solution
 from lp.solver import solve
 
 Counts = NDArray[np.int32]
+ROUNDING_LOSS = 1e-3
+"""Part of lambda that rounding may cost before machines are moved to win it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,17 @@ def assignment_model(
     unit = np.ones(count.size) if whole else np.maximum(count, 1.0)
     used = model.add_block("used", count.size, integer=whole)  # (10)
     wanted = np.flatnonzero(served)
-    flow = bins.jobs[:, wanted] * instance.rate[bins.configuration][:, wanted] * unit[:, None]
-    at, row = np.nonzero(flow)
+    # Bins are mostly zeros where classes are many: only what is held is multiplied.
+    held = bins.jobs[:, wanted]
+    at, row = np.nonzero(held)
+    flow = held[at, row] * instance.rate[bins.configuration[at], wanted[row]] * unit[at]
     model.add_rows(  # (7), (8)
         "serve",
         wanted.size,
         Entries(
             np.concatenate([row, np.arange(wanted.size)]),
             np.concatenate([used.indices[at], np.full(wanted.size, rate.start, np.int32)]),
-            np.concatenate([flow[at, row] / configurations.machines, -classes.share[wanted]]),
+            np.concatenate([flow / configurations.machines, -classes.share[wanted]]),
         ),
         lower=0.0,
     )
@@ -175,12 +180,35 @@ def _rounded(
         here = np.flatnonzero(bins.configuration == j)
         if here.size:
             machines[here] = largest_remainder(fractional[here], int(total))
-    in_service = np.zeros(instance.rate.shape, dtype=np.int64)
-    np.add.at(in_service, bins.configuration, bins.jobs * machines[:, None])
-    rate = sustained_rate(instance, in_service, served_by(instance, bins))
+    served = served_by(instance, bins)
+    in_service = _in_service(instance, bins, machines)
+    rate = sustained_rate(instance, in_service, served)
+    if rate < (1 - ROUNDING_LOSS) * relaxed_rate:
+        machines = move_machines(machines, _flows(instance, bins, served))
+        in_service = _in_service(instance, bins, machines)
+        rate = sustained_rate(instance, in_service, served)
     for array in (machines, fractional, in_service):
         array.flags.writeable = False
     return Assignment(bins, machines, fractional, relaxed_rate, rate, in_service, solution)
+
+
+def _in_service(
+    instance: LotesInstance, bins: Bins, machines: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """sum_i N_ijk x_ij, shape (J, K)."""
+    total = np.zeros(instance.rate.shape, dtype=np.int64)
+    used = np.flatnonzero(machines)
+    np.add.at(total, bins.configuration[used], bins.jobs[used] * machines[used, None])
+    return total
+
+
+def _flows(instance: LotesInstance, bins: Bins, served: NDArray[np.bool_]) -> BinFlows:
+    wanted = np.flatnonzero(served)
+    held = bins.jobs[:, wanted]
+    at, column = np.nonzero(held)
+    rate = instance.rate[bins.configuration[at], wanted[column]]
+    flow = held[at, column] * rate / instance.classes.share[wanted[column]]
+    return BinFlows(bins.configuration, at, column, flow, wanted.size)
 
 
 def largest_remainder(amounts: FloatArray, total: int) -> NDArray[np.int64]:

@@ -16,18 +16,23 @@ from numpy.typing import NDArray
 
 from lp.limits import SolveLimits, WarmStart
 from lp.lotes.assignment import Bins, assignment_model, served_by
-from lp.lotes.bins import scaled_requests
+from lp.lotes.bins import TooManyBinsError, scaled_requests
 from lp.lotes.instance import FIT_TOLERANCE, LotesInstance
 from lp.result import Basis, FloatArray, Solution, SolveStatus
 from lp.solver import solve
 
 _ROUNDS = 500
+# An LP over thousands of classes takes seconds: fewer rounds then, and the bound says what is left.
+_CLASS_ROUNDS = 60_000
+_FEWEST_ROUNDS = 10
 _PATIENCE = 40
 _LEAST_GAIN = 1e-5
 _FIRST_WORK = 1_000
 _MORE_WORK = 10
 _WORK = 300_000
 _TOLERANCE = 1e-6
+MOST_COUNTS = 50_000_000
+"""Counts (first bins times classes) beyond which pricing is refused: about 2 GB of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +70,19 @@ def price_bins(
 
     Raises
     ------
+    TooManyBinsError
+        If the first bins, one for each usable pair, would hold more than `MOST_COUNTS` counts.
     RuntimeError
         If the LP cannot be solved.
     """
+    _check_size(instance)
     columns = _Columns(instance)
     steps, bound = min(_FIRST_WORK, work), ceiling / instance.configurations.machines
     bins = columns.bins()
     rates: list[float] = []
     basis: Basis | None = None
-    while columns.served.any() and not _stalled(rates):
+    most = min(_ROUNDS, max(_CLASS_ROUNDS // instance.shape[1], _FEWEST_ROUNDS))
+    while columns.served.any() and len(rates) < most and not _stalled(rates):
         bins = columns.bins()
         solution = _solved(instance, bins, columns.served, limits, basis)
         basis = solution.basis
@@ -97,7 +106,17 @@ def _stalled(rates: list[float]) -> bool:
     """Column generation ends in a long tail: with hundreds of classes it buys little."""
     if len(rates) <= _PATIENCE:
         return False
-    return len(rates) >= _ROUNDS or rates[-1] - rates[-1 - _PATIENCE] <= _LEAST_GAIN * rates[-1]
+    return rates[-1] - rates[-1 - _PATIENCE] <= _LEAST_GAIN * rates[-1]
+
+
+def _check_size(instance: LotesInstance) -> None:
+    pairs, classes = int(instance.usable.sum()), instance.shape[1]
+    if pairs * classes > MOST_COUNTS:
+        raise TooManyBinsError(
+            f"{classes:,} classes in {pairs:,} usable pairs with machines make bins of "
+            f"{pairs * classes:,} counts, more than the limit of {MOST_COUNTS:,}: "
+            "merge classes that are alike (a workload or Plan is clustered by itself)"
+        )
 
 
 def _solved(

@@ -164,6 +164,16 @@ def _warned(asked: Asked, result: LotesResult) -> int:
         click.echo(message, err=True)
     for name in result.allocation.free:
         click.echo(f"class {name!r} asks for nothing and limits nothing", err=True)
+    if not result.arrival_rate and result.assignment.relaxed_rate:
+        held = (result.assignment.in_service * result.instance.rate).sum(axis=0) > 0
+        idle = int((~held & (result.instance.classes.share > 0)).sum()) - len(result.unserved)
+        click.echo(
+            f"agenda: {len(result.table.classes):,} classes are too many for "
+            f"{result.table.machines:,} machines: rounded to whole ones, some class has none and "
+            f"lambda is 0 ({idle:,} classes get nothing)",
+            err=True,
+        )
+        return ERROR
     if not result.arrival_rate:
         click.echo("agenda: no class has a machine at a positive rate: lambda is 0", err=True)
         return ERROR
