@@ -8,6 +8,7 @@ capacity over the horizon, as far as the greatest height allows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -182,15 +183,20 @@ def cluster_of(mix: Mix) -> Cluster:
 
 def requests_of(mix: Mix) -> list[Request]:
     """Return the compiled requests of a mix, submitted when their windows start."""
+    return compiled(generate(mix), mix)
+
+
+def compiled(asked: Sequence[Asked], mix: Mix) -> list[Request]:
+    """Compile requests on the cluster of a mix, each submitted when its window starts."""
     from planner.request import Request
     from rdl.compiler import CompileContext, compile_expression
 
     cluster = cluster_of(mix)
     grid = cluster.grid()
     found = []
-    for index, asked in enumerate(generate(mix)):
-        submitted = asked.start * mix.step_ms
+    for index, one in enumerate(asked):
+        submitted = one.start * mix.step_ms
         context = CompileContext(grid, submitted, cluster.shapes())
-        graph = compile_expression(expression_of(asked, mix.step_ms), context)
+        graph = compile_expression(expression_of(one, mix.step_ms), context)
         found.append(Request(f"r{index}", f"t{index % 7}", "default", submitted, 1.0, 0, graph))
     return found

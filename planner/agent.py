@@ -12,6 +12,32 @@ from planner.view import PlanView
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What an agent that solves knows so far.
+
+    Attributes
+    ----------
+    elapsed_s
+        Seconds since it began.
+    value, bound
+        Of the best plan that was checked; most that any plan can be worth.
+    source, proof
+        Who found the plan, and who the bound.
+    """
+
+    elapsed_s: float
+    value: float
+    bound: float
+    source: str
+    proof: str
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound, 0 when they meet."""
+        return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """When to stop.
 
@@ -27,6 +53,10 @@ class Limits:
         Asked between requests or rounds; True ends the run with the best so far.
     progress
         Called with (done, all) now and then.
+    gap
+        A proven gap that is small enough to end; None leaves it to the agent.
+    news
+        Called with every better plan or bound, from any thread (`exact`).
     """
 
     time_s: float | None = None
@@ -34,6 +64,8 @@ class Limits:
     seed: int = 0
     stop: Callable[[], bool] | None = None
     progress: Callable[[int, int], None] | None = None
+    gap: float | None = None
+    news: Callable[[News], None] | None = None
 
 
 class Agent(Protocol):

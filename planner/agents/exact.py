@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from planner.agent import Limits
+from planner.agent import Limits, News
 from planner.agents import agent_named
 from planner.agents.filling import filled
 from planner.exact.incumbent import Race
@@ -70,9 +70,13 @@ class ExactAgent:
         planner.exact.incumbent.BoundError
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
-        effort = self._effort(limits)
+        began = self.clock()
+        effort = self._effort(limits, began)
         greedy = agent_named(self.start).plan(requests, view, Limits(seed=limits.seed))
         race = Race(requests, view, list(greedy), all_asked(requests, view.nominal), self.start)
+        if limits.news is not None:
+            race.changed = _teller(limits.news, self.clock, began)
+            race.changed(race)
         asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
         outcome, detail = None, ""
         if asked and not effort.over(race):
@@ -84,8 +88,7 @@ class ExactAgent:
         results = filled(requests, race.results, view)
         return results, self._report(race, results, outcome, detail, limits)
 
-    def _effort(self, limits: Limits) -> Effort:
-        began = self.clock()
+    def _effort(self, limits: Limits, began: float) -> Effort:
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
         until = None if limits.work is not None else began + allowed
 
@@ -94,7 +97,8 @@ class ExactAgent:
                 limits.progress(int(self.clock() - began), max(1, int(allowed)))
 
         stop = limits.stop or (lambda: False)
-        return Effort(until, limits.work, self.gap, stop, self.clock, tell)
+        gap = self.gap if limits.gap is None else limits.gap
+        return Effort(until, limits.work, gap, stop, self.clock, tell)
 
     def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> None:
         problem = problem_of([race.requests[i] for i in asked], race.view)
@@ -120,9 +124,18 @@ class ExactAgent:
         elif outcome is None:
             outcome = SolverOutcome.FEASIBLE
             detail = "the gap asked for is proven"
-            if race.gap > self.gap:
+            if race.gap > (self.gap if limits.gap is None else limits.gap):
                 detail = "the limit came before the proof"
         return SolverReport(outcome.value, value, max(race.bound, value), race.source, detail)
+
+
+def _teller(
+    news: Callable[[News], None], clock: Callable[[], float], began: float
+) -> Callable[[Race], None]:
+    def tell(race: Race) -> None:
+        news(News(clock() - began, race.value, race.bound, race.source, race.proof))
+
+    return tell
 
 
 def _too_large(needed: int, most: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from planner.exact.check import sound
@@ -34,6 +34,8 @@ class Race:
         Who found the plan, and who the bound.
     asked
         Value of everything, the first bound.
+    changed
+        Called after every better plan or bound, by whoever found it.
     """
 
     requests: Sequence[Request]
@@ -44,6 +46,7 @@ class Race:
     proof: str = "everything accepted"
     score: tuple[float, int] = (0.0, 0)
     asked: float = 0.0
+    changed: Callable[[Race], None] = field(default=lambda race: None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -77,6 +80,7 @@ class Race:
         with self._lock:
             self.results, self.score, self.source = kept, score, source
             self._compare()
+        self.changed(self)
         return True
 
     def lower(self, bound: float, proof: str) -> None:
@@ -88,9 +92,11 @@ class Race:
             If a checked plan is worth more.
         """
         with self._lock:
-            if bound < self.bound:
-                self.bound, self.proof = bound, proof
-                self._compare()
+            if bound >= self.bound:
+                return
+            self.bound, self.proof = bound, proof
+            self._compare()
+        self.changed(self)
 
     def _compare(self) -> None:
         if not is_proven(self.bound, self.value, self.asked):

@@ -1,0 +1,42 @@
+"""`exact_gangs`: 100 rigid gangs with narrow and with wide windows (bench/exact_shapes.py).
+
+Target: narrow windows proven optimal within 10 s; wide windows 4 % within 60 s, mean of 5 seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.exact_runs import run_exact, told, warm
+from bench.exact_shapes import narrow, wide
+
+NAME = "exact_gangs"
+
+#: What is run: shape, load, seconds.
+SHAPES: Final = {
+    "narrow 1.2": (narrow, 1.2, 10.0),
+    "narrow 2": (narrow, 2.0, 10.0),
+    "wide 0.8": (wide, 0.8, 60.0),
+    "wide 1.2": (wide, 1.2, 60.0),
+}
+SEEDS: Final = {"narrow": tuple(range(1, 11)), "wide": (1, 2, 3, 4, 5)}
+MARKS: Final = (5.0, 15.0, 60.0)
+
+
+def run(small: bool) -> dict[str, object]:
+    """Run every shape and seed; small: one of each for a second."""
+    names = ("narrow 1.2", "wide 1.2") if small else tuple(SHAPES)
+    return {
+        "params": {"shapes": names, "requests": 100, "steps": 1440},
+        "figures": {name: of_shape(name, small) for name in names},
+    }
+
+
+def of_shape(name: str, small: bool) -> dict[str, object]:
+    """Return the figures of one shape over its seeds."""
+    shape, load, seconds = SHAPES[name]
+    seeds = SEEDS[name.split(" ")[0]][: 1 if small else None]
+    cluster, requests = shape(1, load)
+    warm(cluster, requests[:10])
+    curves = [run_exact(*shape(seed, load), 1.0 if small else seconds, 0.0) for seed in seeds]
+    return told(curves, MARKS)

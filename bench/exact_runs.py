@@ -1,0 +1,117 @@
+"""How the benches of `exact` run a set: the curve of its gap, and what it started from."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, pstdev
+
+from planner.agent import Limits, News
+from planner.agents import agent_named
+from planner.agents.exact import EXACT
+from planner.cluster import Cluster
+from planner.exact.check import sound
+from planner.plan import Plan
+from planner.request import Request
+from planner.value import score_of
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One run.
+
+    Attributes
+    ----------
+    news
+        Every better plan and bound.
+    asked, gree, portfolio
+        Value of everything, and what greedy agents accept of it.
+    value, bound
+        At the end; the value is checked here once more.
+    cpu_s, wall_s
+        Of the run; two threads on an idle machine use up to twice the wall time.
+    """
+
+    news: tuple[News, ...]
+    asked: float
+    gree: float
+    portfolio: float
+    value: float
+    bound: float
+    cpu_s: float
+    wall_s: float
+
+    def gap_at(self, seconds: float) -> float:
+        """Return the proven gap after so many seconds (the end's if it ended before)."""
+        known = [one for one in self.news if one.elapsed_s <= seconds] or [self.news[0]]
+        return known[-1].gap
+
+    def seconds_to(self, gap: float) -> float | None:
+        """Return when the proven gap was first at most `gap`."""
+        return next((one.elapsed_s for one in self.news if one.gap <= gap), None)
+
+
+def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap: float) -> Curve:
+    """Run `exact` on an empty Plan; kernels must be warm (`warm`)."""
+    view = Plan(cluster, cluster.grid()).view()
+    greedy = {
+        name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)[0]
+        for name in ("gree", "portfolio")
+    }
+    told: list[News] = []
+    before = _cpu_s()
+    limits = Limits(time_s=seconds, gap=gap, news=told.append)
+    results, report = EXACT.solve(requests, view, limits)
+    spent = _cpu_s() - before
+    assert [one.placed for one in sound(requests, results, view)] == [r.placed for r in results]
+    value = score_of(requests, results, view.nominal)[0]
+    assert value >= greedy["portfolio"] * (1 - 1e-9)
+    asked = told[0].bound
+    wall = told[-1].elapsed_s
+    return Curve(
+        tuple(told), asked, greedy["gree"], greedy["portfolio"], value, report.bound, spent, wall
+    )
+
+
+def warm(cluster: Cluster, requests: Sequence[Request]) -> None:
+    """Load the compiled loops by a run of a moment."""
+    view = Plan(cluster, cluster.grid()).view()
+    EXACT.solve(requests, view, Limits(work=20, gap=0.0))
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def told(curves: Sequence[Curve], marks: Iterable[float]) -> dict[str, object]:
+    """Return the figures of several seeds: gaps in per cent by second, mean and spread."""
+    gaps: dict[str, object] = {}
+    for mark in marks:
+        at = [100 * curve.gap_at(mark) for curve in curves]
+        gaps[f"{mark:g} s"] = _spread(at)
+    final = [100 * (curve.bound - curve.value) / curve.bound for curve in curves]
+    return {
+        "gap_percent": gaps,
+        "gap_percent_end": _spread(final),
+        "ends_percent": [round(x, 2) for x in final],
+        "seconds_to_1_percent": [_rounded(curve.seconds_to(0.01)) for curve in curves],
+        "gree_share": _spread([curve.gree / curve.asked for curve in curves]),
+        "portfolio_share": _spread([curve.portfolio / curve.asked for curve in curves]),
+        "exact_share": _spread([curve.value / curve.asked for curve in curves]),
+        "bound_share": _spread([curve.bound / curve.asked for curve in curves]),
+        "cpu_s": _spread([curve.cpu_s for curve in curves]),
+    }
+
+
+def _spread(values: Sequence[float]) -> Mapping[str, float]:
+    return {
+        "mean": round(mean(values), 4),
+        "sd": round(pstdev(values), 4),
+        "worst": round(max(values), 4),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 2)

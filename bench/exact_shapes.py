@@ -1,0 +1,100 @@
+"""Sets of rigid gangs that the one generator does not make: narrow and wide windows.
+
+Both on 1,440 steps of a minute. Narrow: sizes up to an eighth of the cluster, some 70 starts each,
+two resources in unequal shares, a tenth of the machines away for two hours. Wide: lognormal areas
+(sigma 1.2), lengths up to 0.3 of the horizon, windows of 1.2 to 2.5 lengths that begin in the
+first 60 per cent of it; one bundle. `load` is work asked over capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from bench.generator import CONTAINERS, MACHINE
+from planner.cluster import Cluster, MachineGroup, Outage
+from planner.request import Request
+from rdl.compiler import CompileContext, compile_expression
+from rdl.expressions import Atom, Offset, Window
+from rdl.resources import Resources
+
+STEP_MS: Final = 60_000
+STEPS: Final = 1440
+REQUESTS: Final = 100
+MACHINES: Final = 25
+
+_BUNDLES: Final = (
+    Resources.of({"cpu": 1000, "memory": 2048}),
+    Resources.of({"cpu": 2000, "memory": 2048}),
+    Resources.of({"cpu": 1000, "memory": 4096}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Height, length, first step and first step past the window, bundle."""
+
+    height: int
+    length: int
+    start: int
+    end: int
+    bundle: Resources = _BUNDLES[0]
+
+
+def narrow(seed: int, load: float) -> tuple[Cluster, list[Request]]:
+    """Return lumpy gangs with few starts, on two resources with an outage."""
+    rng = np.random.default_rng(seed)
+    capacity = CONTAINERS * MACHINES
+    gangs = []
+    for _ in range(REQUESTS):
+        height = max(1, int(np.exp(rng.uniform(np.log(4), np.log(capacity / 3)))))
+        length = int(rng.integers(30, 300))
+        slack = int(rng.integers(20, 120))
+        start = int(rng.integers(0, STEPS - length - slack))
+        gangs.append(Gang(height, length, start, start + length + slack, _drawn(rng)))
+    away = Outage("standard", tuple(range(MACHINES // 10)), 600 * STEP_MS, 720 * STEP_MS)
+    return _set(gangs, load, (away,))
+
+
+def wide(seed: int, load: float) -> tuple[Cluster, list[Request]]:
+    """Return gangs of lognormal areas with many starts."""
+    rng = np.random.default_rng(seed)
+    gangs = []
+    for _ in range(REQUESTS):
+        area = float(rng.lognormal(np.log(6000), 1.2))
+        length = int(np.clip(rng.uniform(0.03, 0.3) * STEPS, 10, 0.3 * STEPS))
+        height = int(np.clip(area / length, 1, CONTAINERS * MACHINES / 2))
+        window = int(length * rng.uniform(1.2, 2.5))
+        start = int(rng.uniform(0, 0.6) * STEPS)
+        gangs.append(Gang(height, length, start, min(STEPS, max(start + length, start + window))))
+    return _set(gangs, load, ())
+
+
+def _drawn(rng: np.random.Generator) -> Resources:
+    return _BUNDLES[int(rng.integers(len(_BUNDLES)))]
+
+
+def _set(
+    gangs: list[Gang], load: float, outages: tuple[Outage, ...]
+) -> tuple[Cluster, list[Request]]:
+    """Scale heights to the load and compile."""
+    group = MachineGroup("standard", MACHINES, MACHINE)
+    cluster = Cluster(STEP_MS, STEPS * STEP_MS, (group,), outages=outages)
+    most = CONTAINERS * MACHINES
+    shares = [gang.bundle.dominant_share(cluster.nominal) for gang in gangs]
+    factor = 1.0
+    for _ in range(8):
+        heights = [max(1, min(most // 2, round(gang.height * factor))) for gang in gangs]
+        work = [h * gang.length * s for h, gang, s in zip(heights, gangs, shares, strict=True)]
+        factor *= load * STEPS / sum(work)
+    context = CompileContext(cluster.grid(), 0, cluster.shapes())
+    requests = []
+    for index, (gang, height) in enumerate(zip(gangs, heights, strict=True)):
+        length_ms = gang.length * STEP_MS
+        atom = Atom(gang.bundle, height, height, length_ms, height * length_ms)
+        window = Window(Offset(gang.start * STEP_MS), Offset(gang.end * STEP_MS), atom)
+        graph = compile_expression(window, context)
+        requests.append(Request(f"r{index}", f"t{index % 7}", "default", 0, 1.0, 0, graph))
+    return cluster, requests
