@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import lotes_offline, lotes_sim
+from bench import lotes_integer, lotes_offline, lotes_sim
 from dispatch.placement.state import Machines
 from dispatch.simulation.experiments.lotes_drift import DriftOptions, lotes_drift
 from dispatch.simulation.experiments.lotes_rates import (
@@ -126,6 +127,14 @@ def test_bench_cases_run_small(case) -> None:  # type: ignore[no-untyped-def]
     report = json.loads(json.dumps(case.run(True)))
     assert set(report) == {"params", "figures"}
     assert all(value > 0 for value in report["figures"].values())
+
+
+def test_the_integer_program_lies_between_rounding_and_the_relaxation() -> None:
+    """Over the same bins whole machines lose no more than rounding, and gain nothing on the LP."""
+    figures: dict[str, Any] = json.loads(json.dumps(lotes_integer.run(True)))["figures"]
+    for case in ("hundredth_priced", "tables_priced"):
+        loss = figures[f"{case}_integer_highs_loss"]
+        assert -1e-6 <= loss <= figures[f"{case}_rounded_loss"] + 1e-6
 
 
 def drifting(hours: float = 12.0, rate: float = 300.0) -> TraceJobs:
