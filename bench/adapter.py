@@ -25,7 +25,8 @@ import numpy as np
 from bench.generator import KINDS, Mix, cluster_of, requests_of
 from planner.adaptation.adapter import Adaptation, Fate, Tools, adapt
 from planner.adaptation.layout import Layout, shortage_of, work_moved
-from planner.adaptation.repair import Repair, standing, yarn_rule
+from planner.adaptation.repair import Repair, standing
+from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Outage

@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from planner.adaptation.layout import Layout, shortage_of, work_moved
-from planner.adaptation.promise import Move, Promise, move_of, promise_of
+from planner.adaptation.move import Move, move_of
+from planner.adaptation.promise import Promise, promise_of
 from planner.adaptation.recurring import holds_more, salvage, ways_back
 from planner.adaptation.repair import Cost, Repair
 from planner.agent import Agent, Limits

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.promise import Move, Promise, move_of
+from planner.adaptation.move import Move, move_of
+from planner.adaptation.promise import Promise
 from planner.agent import Agent
 from planner.cluster import Cluster
 from planner.holding import height_changes, holding_of, split

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.adaptation.layout import Layout, Shortage
-from planner.adaptation.promise import Move, Promise, move_of, numbers_of
+from planner.adaptation.move import Move, move_of, numbers_of
+from planner.adaptation.promise import Promise
 from planner.begun import Begun
 from planner.holding import stacked
 from planner.ledger import Ledger

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from planner.adaptation.layout import Layout
-from planner.adaptation.promise import Move, Promise, move_of, occurrence_of
+from planner.adaptation.move import Move, move_of, occurrence_of
+from planner.adaptation.promise import Promise
 from planner.begun import Begun
 from planner.holding import within
 from planner.placement import shifts_of

@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.layout import Layout, Shortage, shortage_of, unfit, work_moved
+from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
+from planner.adaptation.move import Move
 from planner.adaptation.moves import Moves
-from planner.adaptation.promise import Move, Promise, promise_of
+from planner.adaptation.promise import Promise, promise_of
+from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.plan import Plan
@@ -275,50 +277,3 @@ def window_of(promise: Promise, plan: Plan) -> tuple[int, int]:
 def _share_steps(promise: Promise, repair: Repair) -> float:
     nothing = Holding((), 0, 0)
     return work_moved(nothing, promise.before, repair.plan.now, repair.nominal)
-
-
-def yarn_order(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
-    """Return those that YARN's rule would drop first, newest first, then the others."""
-    dropped = yarn_rule(layout, hit)
-    first = {one.number for one in dropped}
-    return dropped + [one for one in reversed(hit) if one.number not in first]
-
-
-def yarn_rule(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
-    """Return what YARN's SimpleCapacityReplanner drops: at each step in turn, newest first.
-
-    Parameters
-    ----------
-    hit
-        Promises in order of admission.
-    """
-    trial = layout.copy()
-    dropped: list[Promise] = []
-    while True:
-        short = shortage_of(trial.ledger)
-        if not short.counts:
-            return dropped
-        step = min(int(np.argmax(np.diff(count) > 0)) for count in short.counts.values())
-        at = np.array([[step + short.first, step + short.first + 1, 1]], dtype=np.int64)
-        victim = next((one for one in reversed(hit) if _takes_at(trial, one, short, at)), None)
-        if victim is None:
-            return dropped
-        _drop(trial, victim)
-        dropped.append(victim)
-
-
-def _takes_at(layout: Layout, promise: Promise, short: Shortage, at: NDArray[np.int64]) -> bool:
-    if promise.number in layout.stripped:
-        return False
-    step = int(at[0, 0])
-    for piece in layout.pieces(promise, layout.held(promise)):
-        rows = piece.rows
-        here = bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())
-        if here and any(row in short.counts for row in piece.demand.rows):
-            return True
-    return False
-
-
-def _drop(layout: Layout, promise: Promise) -> None:
-    layout.lift(promise)
-    layout.strip(promise)

@@ -18,7 +18,7 @@ import numpy as np
 
 from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.moves import Moves
-from planner.adaptation.promise import Promise, context_for, promise_of
+from planner.adaptation.promise import Promise, Source, context_for, promise_of
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
 from planner.admission import limit_refusal
@@ -45,6 +45,9 @@ OPTIMISED: Final = "optimised"
 
 #: Most promises that a solver is asked to place together where nobody says which solver.
 _SOLVABLE: Final = 400
+
+#: Part of a value that rounding may lose.
+_SAME: Final = 1e-6
 
 #: Rounds of the repair that precedes, where machines are short.
 _REPAIRS: Final = 100
@@ -97,8 +100,19 @@ class _Run:
         search = self._search(layout)
         start = search.judged(layout, "plan")
         best = self._solved(search, start)
-        best, self.trials = search.improve(best, self._over, self._tell)
+        if not self._proven(best):
+            best, self.trials = search.improve(best, self._over, self._tell)
         return self._answer(start, best)
+
+    def _proven(self, best: Best) -> bool:
+        """Return whether no plan is better: all value there can be, and nothing moved for it.
+
+        Where nothing moved, falls and cost are those of the plan itself; only a goal that weighs
+        them against churn could ask for another.
+        """
+        reached = self._value(best) >= self.bound * (1 - _SAME) and best.parts.churn == 0
+        w = self.goal.weights
+        return reached and (self.goal.lexicographic or not (w.preemption or w.cost))
 
     def _start(self) -> Layout:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
@@ -164,7 +178,7 @@ class _Run:
             State.REFUSED,
             nothing,
             value,
-            request,
+            Source(lambda: (request, "")),
         )
 
     def _search(self, layout: Layout) -> Search:
@@ -234,8 +248,8 @@ class _Run:
         changes = [*self._moves(best.layout), *self._losses(best.layout)]
         stop = self.effort.limits.stop
         value = self._value(best)
-        reached = value >= self.bound * (1 - 1e-6) and best.parts.churn == 0
-        status = "stopped" if stop is not None and stop() else "feasible"
+        stopped = stop is not None and stop()
+        status = "optimal" if self._proven(best) else "stopped" if stopped else "feasible"
         return Optimised(
             tuple(changes),
             self.origin.version,
@@ -243,7 +257,7 @@ class _Run:
             best.parts,
             value,
             self.bound,
-            "optimal" if reached and status == "feasible" and not self._more() else status,
+            status,
             best.source,
             self.trials,
         )
@@ -267,11 +281,6 @@ class _Run:
             if promise.state not in (State.REFUSED, State.DEGRADED):
                 kept = salvage(layout, promise)
                 yield Degrade(promise.id, promise.revision, kept, "machines were lost")
-
-    def _more(self) -> bool:
-        """Return whether the goal asks for more than value and churn."""
-        weights = self.goal.weights
-        return self.goal.lexicographic or weights.preemption > 0 or weights.cost > 0
 
 
 def _frozen(plan: Plan, step: int) -> Plan:

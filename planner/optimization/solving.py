@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.adaptation.layout import Layout
-from planner.adaptation.promise import Move, Promise
+from planner.adaptation.move import Move
+from planner.adaptation.promise import Promise
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.optimization.search import Best, Search

@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 
 from planner.adaptation.adapter import Fate, adapt
 from planner.adaptation.layout import Layout, shortage_of
-from planner.adaptation.repair import Repair, yarn_rule
+from planner.adaptation.repair import Repair
+from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.commit import Reconfigure
 from planner.plan import Plan
