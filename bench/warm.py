@@ -1,13 +1,22 @@
 """Compile kernels once, so that no user waits for it: `python -m bench.warm` (make setup).
 
 Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes a second.
-`--all` compiles the simulators' kernels too, which only tests and experiments need.
+`--all` compiles the exact planner's and the simulators' kernels too.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+
+
+def warm_exact() -> None:
+    """Plan a few requests that do not all fit with the exact planner."""
+    from bench.exact_runs import warm
+    from bench.generator import Mix, cluster_of, requests_of
+
+    mix = Mix(requests=12, steps=96, machines=40, kind="mixed", load=2.0)
+    warm(cluster_of(mix), requests_of(mix))
 
 
 def warm_simulators() -> None:
@@ -26,6 +35,7 @@ def main() -> None:
     began = time.perf_counter()
     load_kernels()
     if "--all" in sys.argv[1:]:
+        warm_exact()
         warm_simulators()
     if sys.stderr.isatty():
         print(f"kernels ready in {time.perf_counter() - began:.1f} s", file=sys.stderr)

@@ -17,6 +17,7 @@ from planner.agents.filling import filled
 from planner.exact.incumbent import Race
 from planner.exact.problem import problem_of
 from planner.exact.pursuit import Effort, pursue
+from planner.exact.ready import load_loops
 from planner.exact.router import route
 from planner.exact.size import predicted_bytes
 from planner.placement import PlacementResult
@@ -103,6 +104,9 @@ class ExactAgent:
     def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> None:
         problem = problem_of([race.requests[i] for i in asked], race.view)
         race.lower(problem.total, "preferences")
+        before = self.clock()
+        if load_loops(problem) and effort.until is not None:
+            effort.until += self.clock() - before
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)
         if not effort.over(race):

@@ -89,7 +89,7 @@ class Generation:
         """Price once, then solve the master once; `over` when it can gain less than `near`."""
         if self.over:
             return
-        improved, added = self._price(self.prices)
+        improved, added = self.price()
         duals = self._master()
         if duals is None:
             self.over = True
@@ -101,8 +101,9 @@ class Generation:
             self._smoothing = min(SMOOTHING, self._smoothing + 0.05)
         self.prices = self._smoothing * self.best + (1 - self._smoothing) * duals
 
-    def _price(self, prices: F64) -> tuple[bool, int]:
-        """Evaluate the bound at some prices and keep the placements; (better bound, new ones)."""
+    def price(self) -> tuple[bool, int]:
+        """Evaluate the bound at the next prices, keep the placements; (better bound, new ones)."""
+        prices = self.prices
         requests, rows = len(self.problem.requests), len(prices)
         buckets = -(-prices.shape[1] // self.bucket)
         use, worth = np.zeros((requests, rows, buckets)), np.zeros(requests)

@@ -1,0 +1,29 @@
+"""Load the compiled loops before the clock runs: else a minute's limit pays for their compiler."""
+
+from __future__ import annotations
+
+from planner.exact import kernels_bound
+from planner.exact.bound import starts
+from planner.exact.columns import Generation
+from planner.exact.problem import Problem
+from planner.exact.search import Hunt
+
+_ready: list[bool] = []
+
+
+def load_loops(problem: Problem) -> bool:
+    """Call every loop once on a problem, once a process; return whether that was now.
+
+    Loads them from numba's cache in under a second, or compiles them, which takes a minute.
+    """
+    if _ready:
+        return False
+    _ready.append(True)
+    hunt = Hunt(problem, seed=0)
+    hunt.run(0, 1, 0.0)
+    hunt.back_to_best()
+    flat, _ = starts(problem)
+    flat.run(1, 0.0)
+    kernels_bound.evaluate(problem.forest, problem.room, flat.space, flat.prices)
+    Generation(problem, flat.prices, problem.room.free.shape[1]).price()
+    return True
