@@ -9,6 +9,7 @@ worked is kept. In a queue jobs are served in order of submission; gangs collect
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ class CapacityOptions:
         Maximum of a queue over its guarantee.
     patience_s
         How long a queue is short of its guarantee before containers are taken back.
+    start_s
+        How long a container starts up, whole seconds.
     window_s
         How long jobs arrive; figures count what ends in it. The run goes on for `after_s`.
     """
@@ -42,22 +45,54 @@ class CapacityOptions:
     after_s: float = 3_600.0
     over_guarantee: float = 2.0
     patience_s: float = 15.0
+    start_s: float = 2.0
+
+
+@dataclass(slots=True)
+class _Served:
+    """A job in a queue; `starting` has (since when, how many) of what does not work yet."""
+
+    progress: JobProgress
+    starting: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def give(self, more: int, now: float) -> None:
+        self.starting.append((now, more))
+        self._tell(self.progress.held + more)
+
+    def take_back(self, fewer: int) -> None:
+        """The last to start leave first."""
+        left = fewer
+        while left and self.starting:
+            since, count = self.starting.pop()
+            if count > left:
+                self.starting.append((since, count - left))
+            left -= min(count, left)
+        self._tell(self.progress.held - fewer)
+
+    def settle(self, now: float, start_s: float) -> None:
+        """Let work what has started up."""
+        while self.starting and self.starting[0][0] + start_s <= now:
+            self.starting.popleft()
+        self._tell(self.progress.held)
+
+    def _tell(self, held: int) -> None:
+        self.progress.hold(held, held - sum(count for _, count in self.starting))
 
 
 @dataclass(slots=True)
 class _Queue:
     guarantee: int
     most: int
-    jobs: list[JobProgress] = field(default_factory=list)
+    jobs: list[_Served] = field(default_factory=list)
     short_since: float | None = None
 
     @property
     def held(self) -> int:
-        return sum(job.held for job in self.jobs)
+        return sum(job.progress.held for job in self.jobs)
 
     @property
     def wanted(self) -> int:
-        return sum(job.stage.tasks for job in self.jobs)
+        return sum(job.progress.stage.tasks for job in self.jobs)
 
 
 def queue_of(job: RayonJob) -> int:
@@ -85,13 +120,19 @@ def run_capacity_scheduler(jobs: Sequence[RayonJob], options: CapacityOptions) -
     last = options.window_s + options.after_s
     while now <= last and (arrived < len(jobs) or any(queue.jobs for queue in queues)):
         for queue in queues:
-            queue.jobs = [job for job in queue.jobs if not job.advance(now)]
+            queue.jobs = [job for job in queue.jobs if not job.progress.advance(now)]
+            for job in queue.jobs:
+                if not job.progress.held:  # a stage that has ended left nothing behind
+                    job.starting.clear()
         while arrived < len(jobs) and jobs[arrived].at_s <= now:
             progress = JobProgress(jobs[arrived], now)
             tally.take(progress)
-            queues[queue_of(jobs[arrived])].jobs.append(progress)
+            queues[queue_of(jobs[arrived])].jobs.append(_Served(progress))
             arrived += 1
         _share_out(queues, options, now)
+        for queue in queues:
+            for job in queue.jobs:
+                job.settle(now, options.start_s)
         tally.use(now, sum(queue.held for queue in queues))
         now += 1.0
     return tally.run()
@@ -112,7 +153,7 @@ def _share_out(queues: Sequence[_Queue], options: CapacityOptions, now: float) -
     )
     free += _take_back(queues, missing)
     for queue, more in zip(queues, _growth(queues, free), strict=True):
-        _hand_out(queue.jobs, more)
+        _hand_out(queue.jobs, more, now)
 
 
 def _take_back(queues: Sequence[_Queue], missing: int) -> int:
@@ -125,8 +166,8 @@ def _take_back(queues: Sequence[_Queue], missing: int) -> int:
             continue
         taken += fewer
         for job in reversed(queue.jobs):
-            here = min(fewer, job.held)
-            job.hold(job.held - here)
+            here = min(fewer, job.progress.held)
+            job.take_back(here)
             fewer -= here
     return taken
 
@@ -154,11 +195,12 @@ def _growth(queues: Sequence[_Queue], free: int) -> list[int]:
     return [int(more) for more in grown]
 
 
-def _hand_out(jobs: Sequence[JobProgress], more: int) -> None:
+def _hand_out(jobs: Sequence[_Served], more: int, now: float) -> None:
     """Give containers to the jobs of a queue, the first submitted first."""
     for job in jobs:
         if more <= 0:
             return
-        here = min(more, job.stage.tasks - job.held)
-        job.hold(job.held + here)
-        more -= here
+        here = min(more, job.progress.stage.tasks - job.progress.held)
+        if here > 0:
+            job.give(here, now)
+            more -= here

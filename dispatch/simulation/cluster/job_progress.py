@@ -2,7 +2,8 @@
 
 Work is a fluid: every container of a stage works off a second a second, a gang only with all of
 its containers. What was worked stays when containers are taken away (Rayon builds on preemption
-that preserves work). What ends inside a second frees its containers at the next whole one.
+that preserves work). What ends inside a second frees its containers at the next whole one. A
+container that was given starts up first, and counts as held from the beginning.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _NONE = 1e-6
 class JobProgress:
     """The state of one job; containers are counted by `hold`, time by `advance`."""
 
-    __slots__ = ("began_s", "ended_s", "full_s", "held", "job", "left_s", "now_s", "number")
+    __slots__ = ("began_s", "ended_s", "full_s", "held", "job", "left_s", "now_s", "number", "up")
 
     def __init__(self, job: RayonJob, now_s: float) -> None:
         self.job = job
         self.number = 0
         self.left_s = job.stages[0].work_s
-        self.held = 0
+        self.held = self.up = 0
         self.now_s = now_s
         self.began_s: float | None = None
         self.full_s: float | None = None
@@ -39,15 +40,15 @@ class JobProgress:
     @property
     def rate(self) -> int:
         """Containers that work."""
-        return self.held if not self.stage.gang or self.held >= self.stage.tasks else 0
+        return self.up if not self.stage.gang or self.up >= self.stage.tasks else 0
 
-    def hold(self, containers: int) -> None:
-        """Say how many containers it has from now on."""
+    def hold(self, containers: int, up: int) -> None:
+        """Say how many containers it has from now on, and how many of them have started."""
         if containers and self.began_s is None:
             self.began_s = self.now_s
         if containers >= self.stage.tasks and self.full_s is None:
             self.full_s = self.now_s
-        self.held = containers
+        self.held, self.up = containers, up
 
     def stage_end_s(self) -> float | None:
         """Return when the stage ends if nothing changes, or None."""
@@ -57,7 +58,7 @@ class JobProgress:
         """Work until `now_s`; return whether the job has ended. A stage that ends frees all."""
         end = self.stage_end_s()
         if end is not None and end <= now_s + _NONE:
-            self.held = 0
+            self.held = self.up = 0
             self.now_s = now_s
             self.number += 1
             if self.number == len(self.job.stages):
@@ -83,7 +84,8 @@ class JobOutcome:
         When it had its first container, all that a stage can use, and ended; None where it never
         did within the run.
     below_s
-        Time with pending demand that its entitlement would have covered; 0 without one.
+        Longest time on end with demand that its entitlement covers and no running container for it;
+        0 without one.
     requeued
         How often its cores were stopped.
     """

@@ -18,7 +18,7 @@ from dispatch.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.directive import Directive
 from dispatch.dispatcher import Cycle, Dispatcher, DispatchOptions
-from dispatch.execution_table import ExecutionTable
+from dispatch.execution_table import ExecutionTable, Part
 from dispatch.executions import FINAL_EXECUTION_STATES
 from dispatch.follower import PlanFollower
 from dispatch.line import LineOptions
@@ -62,6 +62,8 @@ class PlannedOptions:
         Share of the cluster that reservations may hold at any instant.
     agent, ordering
         Who plans; who of best effort goes first.
+    start_s
+        How long a container starts up, whole seconds.
     """
 
     machines: int
@@ -73,6 +75,7 @@ class PlannedOptions:
     production: str = "0.7"
     agent: str = "gree-l"
     ordering: str = "drf"
+    start_s: float = 2.0
 
 
 def request_of(job: RayonJob, over: float, step_s: int) -> Expression:
@@ -109,13 +112,16 @@ class _Simulation:
         pool = MachinePool(cluster)
         line = LineOptions(ordering=ordering_named(options.ordering))
         dispatcher = Dispatcher(DispatchOptions(line=line))
-        self.loop = DispatchLoop(ExecutionTable(pool), dispatcher, InMemoryBackend(pool.names))
+        backend = InMemoryBackend(pool.names, lambda _: round(options.start_s * 1000))
+        self.loop = DispatchLoop(ExecutionTable(pool), dispatcher, backend)
         containers = options.machines * options.containers_each
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
         self.below: dict[str, float] = {}
+        self.below_now: dict[str, float] = {}
         self.requeued: dict[str, int] = {}
         self.ended: list[str] = []
+        self.starting: set[str] = set()
 
     def run(self) -> RayonRun:
         """Run until everything has ended or the time is over."""
@@ -216,23 +222,33 @@ class _Simulation:
 
     def _take(self, cycle: Cycle) -> None:
         """Follow how many containers each job has after a cycle."""
-        for name in {delta.execution for delta in cycle.deltas}:
-            job, _, number = name.partition("/")
-            progress = self.running.get(job)
-            execution = self.loop.table.get(name)
-            if progress is not None and execution is not None and int(number) == progress.number:
-                progress.hold(sum(len(part.held) for part in execution.parts))
+        changed = self.starting.union(delta.execution for delta in cycle.deltas)
+        self.starting = {name for name in changed if self._count(name)}
         for name in cycle.requeued:
             job = name.partition("/")[0]
             self.requeued[job] = self.requeued.get(job, 0) + 1
 
+    def _count(self, name: str) -> bool:
+        """Count the containers of an execution; return whether some of them are starting."""
+        job, _, number = name.partition("/")
+        progress, execution = self.running.get(job), self.loop.table.get(name)
+        if progress is None or execution is None or int(number) != progress.number:
+            return False
+        pieces = [piece for part in execution.parts for piece in part.held]
+        up = sum(piece.up for piece in pieces)
+        progress.hold(len(pieces), up)
+        return up < len(pieces)
+
     def _measure(self, directive: Directive) -> None:
-        """Count the seconds in which demand that an entitlement covers has no container."""
+        """Follow how long demand that an entitlement covers has had no running container."""
+        below: dict[str, float] = {}
         for entitlement in directive.entitlements:
-            fellows = self.loop.table.of_reservation(entitlement.reservation)
-            if any(len(part.held) < part.covered for one in fellows for part in one.parts):
-                name = entitlement.reservation
-                self.below[name] = self.below.get(name, 0.0) + 1.0
+            name = entitlement.reservation
+            fellows = self.loop.table.of_reservation(name)
+            if any(_is_below(part) for one in fellows for part in one.parts):
+                below[name] = self.below_now.get(name, 0.0) + 1.0
+                self.below[name] = max(below[name], self.below.get(name, 0.0))
+        self.below_now = below
 
     def _result(self) -> RayonRun:
         run = self.tally.run()
@@ -246,6 +262,10 @@ class _Simulation:
             below_s=self.below.get(name, 0.0),
             requeued=self.requeued.get(name, 0),
         )
+
+
+def _is_below(part: Part) -> bool:
+    return bool(part.covered) and sum(piece.up for piece in part.held) < part.covered
 
 
 def _cluster(options: PlannedOptions) -> Cluster:

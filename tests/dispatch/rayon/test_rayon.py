@@ -153,16 +153,16 @@ def test_half_of_the_jobs_are_half_of_both_classes() -> None:
 
 
 def test_a_gang_works_only_when_it_is_whole() -> None:
-    """Three of four containers do nothing; the fourth lets it end 10 s later."""
+    """Three of four containers do nothing; when the fourth has started it ends 10 s later."""
     job = RayonJob("g", "B", 0, 0.0, (RayonStage(4, 40.0, gang=True),))
     progress = JobProgress(job, 0.0)
-    progress.hold(3)
+    progress.hold(4, 3)
     assert not progress.advance(100.0)
     assert progress.left_s == 40.0
-    progress.hold(4)
+    progress.hold(4, 4)
     assert not progress.advance(105.0)
     assert progress.advance(111.0)
-    assert (progress.began_s, progress.full_s, progress.ended_s) == (0.0, 100.0, 110.0)
+    assert (progress.began_s, progress.full_s, progress.ended_s) == (0.0, 0.0, 110.0)
 
 
 def test_guarantees_follow_the_known_work_and_maxima_bound_a_queue() -> None:
@@ -172,16 +172,27 @@ def test_guarantees_follow_the_known_work_and_maxima_bound_a_queue() -> None:
     second = RayonJob("b", "A", 1, 1_000.0, (RayonStage(8, 80.0),))
     shares = guarantees([first, second], 8)
     assert (shares[queue_of(first)], shares[queue_of(second)]) == (6, 2)
-    run = run_capacity_scheduler([first, second], CapacityOptions(8, 2_000.0))
+    run = run_capacity_scheduler([first, second], CapacityOptions(8, 2_000.0, start_s=0.0))
     ends = [one.ended_s for one in run.outcomes]
     assert ends == [30.0, 1_020.0]  # all 8 of 12 allowed; then 4, twice a guarantee of 2
+
+
+def test_a_container_works_when_it_has_started_up() -> None:
+    """Alone on eight containers, 30 s of work end after 2 s of starting up; so long it is below."""
+    job = RayonJob("a", "A", 0, 0.0, (RayonStage(8, 240.0),))
+    assert run_capacity_scheduler([job], CapacityOptions(8, 100.0)).outcomes[0].ended_s == 32.0
+    options = PlannedOptions(1, 8, 100.0)
+    assert run_planned_cluster([job], options).outcomes[0].ended_s == 32.0
+    entitled = replace(job, deadline_s=40.0)
+    (one,) = run_planned_cluster([entitled], replace(options, production="1")).outcomes
+    assert (one.accepted, one.ended_s, one.below_s) == (True, 32.0, 2.0)
 
 
 def test_a_queue_short_of_its_guarantee_gets_it_back_after_its_patience() -> None:
     """A queue that holds everything gives half back 15 s after the other has come."""
     long = RayonJob("a", "A", 0, 0.0, (RayonStage(8, 800.0),))
     late = RayonJob("b", "A", 1, 10.0, (RayonStage(4, 800.0),))
-    run = run_capacity_scheduler([long, late], CapacityOptions(8, 2_000.0))
+    run = run_capacity_scheduler([long, late], CapacityOptions(8, 2_000.0, start_s=0.0))
     assert [one.began_s for one in run.outcomes] == [0.0, 25.0]
 
 
@@ -211,8 +222,8 @@ def _possible(one: JobOutcome) -> bool:
 @given(jobs())
 @settings(max_examples=20, deadline=None)
 def test_every_accepted_reservation_ends_by_its_deadline(drawn: list[RayonJob]) -> None:
-    """On the real Plan, follower and dispatcher: accepted means in time, and nobody is below."""
-    options = PlannedOptions(1, 8, 300.0, after_s=3_000.0, production="1", over=1.3)
+    """Real Plan, follower, dispatcher, instant starts: accepted is in time, and nobody below."""
+    options = PlannedOptions(1, 8, 300.0, after_s=3_000.0, production="1", over=1.3, start_s=0.0)
     run = run_planned_cluster(drawn, options)
     assert max(run.used, default=0) <= 8
     for one in run.outcomes:
