@@ -39,7 +39,7 @@ from rdl.resources import Resources
 from tests.contract.scenarios import BY_VALUE
 
 #: Work and not time, so that runs repeat.
-LIMITS = Limits(work=200, seed=1)
+LIMITS = Limits(work=40, seed=1)
 
 SECOND = 1000
 STEPS = 24
