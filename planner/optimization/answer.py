@@ -55,7 +55,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimised:
+class Optimized:
     """What came of it.
 
     Attributes

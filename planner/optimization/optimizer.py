@@ -24,7 +24,7 @@ from planner.adaptation.repair import Repair, standing
 from planner.admission import limit_refusal
 from planner.commit import Admit, Advance, Change, Degrade, Update
 from planner.ledger import Ledger
-from planner.optimization.answer import Effort, Optimised, Progress, Scope
+from planner.optimization.answer import Effort, Optimized, Progress, Scope
 from planner.optimization.goal import Account, Goal, Parts
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.search import Best, Search
@@ -41,7 +41,7 @@ from rdl.compiler import compile_source
 from rdl.errors import RdlError
 
 #: Cause of updates, as histories tell it, and the agent's name on them.
-OPTIMISED: Final = "optimised"
+OPTIMIZED: Final = "optimized"
 
 #: Most promises that a solver is asked to place together where nobody says which solver.
 _SOLVABLE: Final = 400
@@ -56,9 +56,9 @@ _REPAIRS: Final = 100
 _TRIALS: Final = 500
 
 
-def optimise(
+def optimize(
     plan: Plan, goal: Goal | None = None, scope: Scope | None = None, effort: Effort | None = None
-) -> Optimised:
+) -> Optimized:
     """Return a better plan, or the pins that do not let there be one.
 
     Raises
@@ -91,11 +91,11 @@ class _Run:
         self.trials = 0
         self.bound = sum(one.value for one in self.everything)
 
-    def run(self) -> Optimised:
+    def run(self) -> Optimized:
         """Return what came of it."""
         conflict = self._conflict()
         if conflict is not None:
-            return Optimised(based_on=self.origin.version, conflict=conflict)
+            return Optimized(based_on=self.origin.version, conflict=conflict)
         layout = self._start()
         search = self._search(layout)
         start = search.judged(layout, "plan")
@@ -244,13 +244,13 @@ class _Run:
         worth_it = any(one.value > 0 for one in self.waiting)
         return "exact" if worth_it and len(search.promises) <= _SOLVABLE else ""
 
-    def _answer(self, start: Best, best: Best) -> Optimised:
+    def _answer(self, start: Best, best: Best) -> Optimized:
         changes = [*self._moves(best.layout), *self._losses(best.layout)]
         stop = self.effort.limits.stop
         value = self._value(best)
         stopped = stop is not None and stop()
         status = "optimal" if self._proven(best) else "stopped" if stopped else "feasible"
-        return Optimised(
+        return Optimized(
             tuple(changes),
             self.origin.version,
             start.parts,
@@ -269,11 +269,11 @@ class _Run:
             request = promise.request
             assert request is not None
             if promise.state is not State.REFUSED:
-                yield Update(promise.id, promise.revision, request, result, OPTIMISED, OPTIMISED)
+                yield Update(promise.id, promise.revision, request, result, OPTIMIZED, OPTIMIZED)
             elif limit_refusal(self.origin, request, added) is None:
                 scope = (promise.tenant, promise.queue)
                 added[scope] = added.get(scope, 0) + 1
-                yield Admit(request, result, OPTIMISED, anew=True)
+                yield Admit(request, result, OPTIMIZED, anew=True)
 
     def _losses(self, layout: Layout) -> Iterator[Change]:
         """Yield what machines that are short leave no place for."""

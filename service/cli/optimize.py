@@ -19,8 +19,7 @@ from service.cli.trouble import Trouble, tells_trouble
 
 if TYPE_CHECKING:
     from planner.files import PlanDocument
-    from planner.optimization.answer import Optimised, Progress
-    from planner.optimization.goal import Goal
+    from planner.optimizer import Goal, Optimized, Progress
     from planner.plan import Plan
 
 _SHOWN = 50
@@ -63,7 +62,7 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
     held = plan_of_document(document, str(plan))
     goal = _goal(options["weights"], options["lexicographic"])
     make_ready()
-    found = _optimised(held, goal, options)
+    found = _optimized(held, goal, options)
     if found.conflict is not None:
         _print_conflict(found, form)
         return REFUSED
@@ -80,7 +79,7 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
 
 
 def _goal(weights: str | None, lexicographic: bool) -> Goal:
-    from planner.optimization.goal import Goal, Weights
+    from planner.optimizer import Goal, Weights
 
     given: dict[str, float] = {}
     for part in (weights or "").split(",") if weights else ():
@@ -97,10 +96,10 @@ def _goal(weights: str | None, lexicographic: bool) -> Goal:
         raise Trouble(f"--weights: {error}") from error
 
 
-def _optimised(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimised:
+def _optimized(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimized:
     from planner.agent import Limits
-    from planner.optimization.answer import Effort, Scope
-    from planner.optimization.optimizer import optimise
+    from planner.optimizer import Effort, Scope
+    from planner.optimizer import optimize as improve
 
     grid = held.grid
     frozen = grid.ceil(options["frozen_until"])
@@ -113,7 +112,7 @@ def _optimised(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimised:
     with running("optimizing") as run, _status() as tell:
         limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
         try:
-            return optimise(held, goal, scope, Effort(limits, solver, tell))
+            return improve(held, goal, scope, Effort(limits, solver, tell))
         except KeyError as error:
             raise Trouble(f"--pin: {_unknown(held, error.args[0])}") from error
 
@@ -148,7 +147,7 @@ def _status() -> Iterator[Callable[[Progress], None] | None]:
         yield tell
 
 
-def _better(held: Plan, document: PlanDocument, found: Optimised) -> PlanDocument | None:
+def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocument | None:
     """Apply the changes to the Plan that was read, and write it down; None on a conflict."""
     from planner.plan_file import document_of
     from planner.plan_reading import metrics_of
@@ -165,7 +164,7 @@ def _better(held: Plan, document: PlanDocument, found: Optimised) -> PlanDocumen
     return replace(written, refusals=refusals)
 
 
-def _print_conflict(found: Optimised, form: str) -> None:
+def _print_conflict(found: Optimized, form: str) -> None:
     assert found.conflict is not None
     if form == JSON:
         print_json(found.to_json())
@@ -175,7 +174,7 @@ def _print_conflict(found: Optimised, form: str) -> None:
 
 
 def _print(
-    before: PlanDocument, after: PlanDocument, found: Optimised, goal: Goal, form: str
+    before: PlanDocument, after: PlanDocument, found: Optimized, goal: Goal, form: str
 ) -> None:
     from planner.plan_diff import plan_diff
 

@@ -12,9 +12,7 @@ from planner.agent import Limits
 from planner.cluster import Cluster
 from planner.commit import Admit, Cancel, Reconfigure, Update
 from planner.holding import split
-from planner.optimization.answer import Effort, Optimised, Scope
-from planner.optimization.goal import Goal, Weights
-from planner.optimization.optimizer import optimise
+from planner.optimizer import Effort, Goal, Optimized, Scope, Weights, optimize
 from planner.plan import Plan
 from planner.plan_file import document_of
 from planner.plan_reading import metrics_of, plan_of_document
@@ -34,7 +32,7 @@ def _rows(plan: Plan) -> dict[str, dict[str, list[list[int]]]]:
     }
 
 
-def _apply(plan: Plan, found: Optimised) -> None:
+def _apply(plan: Plan, found: Optimized) -> None:
     if found.changes:
         prepared = plan.prepare(found.changes, found.based_on, joint=True)
         assert prepared.record is not None, prepared.outcomes
@@ -58,7 +56,7 @@ def test_no_promise_is_lowered_and_what_is_fixed_stays(
     held = {one for one in pins if one in later and _ends(before[one]) > frozen}
     scope = Scope(frozen, tuple(sorted(held)), admit_refused=True)
     goal = Goal(lexicographic=lexicographic)
-    found = optimise(plan, goal, scope, _SEARCH)
+    found = optimize(plan, goal, scope, _SEARCH)
     assert found.conflict is None
     assert found.value <= found.bound + 1e-6
     states = {one.id: one.expression for one in plan.reservations()}
@@ -93,8 +91,8 @@ def _until(rows: dict[str, list[list[int]]], step: int) -> dict[str, list[list[i
 @given(plans())
 def test_the_same_seed_gives_the_same_plan_and_never_a_worse_one(plan: Plan) -> None:
     """Two runs agree, and the score does not rise."""
-    first = optimise(plan, None, Scope(admit_refused=True), _SEARCH)
-    second = optimise(plan, None, Scope(admit_refused=True), _SEARCH)
+    first = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    second = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
     assert first.to_json() == second.to_json()
     assert first.after.rejected <= first.before.rejected + 1e-9
 
@@ -105,7 +103,7 @@ def test_conflicting_pins_are_the_fewest_that_do_not_fit(plan: Plan, lost: int, 
     """Brute force over all sets of pins finds none that is smaller."""
     commit(plan, Reconfigure(with_outages(plan.cluster, (lost, start, 20))))
     pins = tuple(one.id for one in plan.reservations() if one.atoms)
-    found = optimise(plan, None, Scope(pins=pins), Effort(Limits(work=0), solver="")).conflict
+    found = optimize(plan, None, Scope(pins=pins), Effort(Limits(work=0), solver="")).conflict
     smallest = next(
         (
             len(chosen)
@@ -148,9 +146,9 @@ def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
     plan, _ = _two_in_the_way()
     assert plan.refusal("b") is not None
     effort = Effort(Limits(work=60, seed=1), solver="milp")
-    without = optimise(plan, None, Scope(), effort)
+    without = optimize(plan, None, Scope(), effort)
     assert not any(isinstance(one, Admit) for one in without.changes)
-    found = optimise(plan, Goal(Weights(preemption=0, cost=0)), Scope(admit_refused=True), effort)
+    found = optimize(plan, Goal(Weights(preemption=0, cost=0)), Scope(admit_refused=True), effort)
     assert found.gap == 0
     _apply(plan, found)
     assert plan.refusal("b") is None
@@ -161,16 +159,16 @@ def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
 def test_a_pin_in_the_way_keeps_the_request_out() -> None:
     """The same plan with `a` pinned: nothing changes."""
     plan, _ = _two_in_the_way()
-    found = optimise(plan, None, Scope(pins=("a",), admit_refused=True), _SEARCH)
+    found = optimize(plan, None, Scope(pins=("a",), admit_refused=True), _SEARCH)
     assert found.changes == ()
     with pytest.raises(KeyError):
-        optimise(plan, None, Scope(pins=("zz",)), _SEARCH)
+        optimize(plan, None, Scope(pins=("zz",)), _SEARCH)
 
 
 def test_changes_are_merged_where_they_still_fit_and_refused_where_not() -> None:
     """A cancellation elsewhere does not matter; another reservation in the new place does."""
     plan, cluster = _two_in_the_way()
-    found = optimise(plan, None, Scope(admit_refused=True), _SEARCH)
+    found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
     assert found.changes
     ask(plan, a_request("c", "window(atom(<1 cpu>, 1, 1, 1, 1), 0, 2)").on(cluster))
     assert plan.prepare(found.changes, found.based_on, joint=True).record is not None
@@ -196,9 +194,9 @@ def test_cheap_steps_are_taken_where_cost_counts() -> None:
         .build()
     )
     dear = Goal(Weights(churn=0, preemption=0, cost=1))
-    found = optimise(plan, dear, Scope(), Effort(Limits(work=40, seed=2), solver=""))
+    found = optimize(plan, dear, Scope(), Effort(Limits(work=40, seed=2), solver=""))
     assert found.after.cost < found.before.cost
-    kept = optimise(plan, Goal(lexicographic=True), Scope(), _SEARCH)
+    kept = optimize(plan, Goal(lexicographic=True), Scope(), _SEARCH)
     assert kept.changes == ()
 
 
@@ -206,7 +204,7 @@ def test_a_stop_keeps_the_best_so_far_and_says_so() -> None:
     """Stopped before the first trial, the plan is as it was and the status says why."""
     plan, _ = _two_in_the_way()
     effort = Effort(Limits(work=50, stop=lambda: True), solver="")
-    found = optimise(plan, None, Scope(admit_refused=True), effort)
+    found = optimize(plan, None, Scope(admit_refused=True), effort)
     assert (found.changes, found.status) == ((), "stopped")
 
 
