@@ -5,7 +5,7 @@ Steps 1, 2 and 5 of a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dispatch.cover import Counts, covered_counts, demand_of
 from dispatch.directive import Directive, Entitlement
@@ -37,14 +37,14 @@ class CoverBook:
             self._dirty.add(execution.application.reservation)
 
     def update(
-        self, directive: Directive, waiting: Iterable[Execution]
+        self, directive: Directive, waiting: Callable[[], Iterable[Execution]]
     ) -> tuple[list[Execution], list[Execution]]:
         """Follow a directive.
 
         Parameters
         ----------
         waiting
-            Those without cover: after a commit their reservations may stand elsewhere.
+            Returns those without cover: after a commit their reservations may stand elsewhere.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class CoverBook:
         last, self._last = self._last, directive
         if last is None or last.plan_version != directive.plan_version:
             self._dirty.update(self.counts, now, soon)
-            for execution in waiting:
+            for execution in waiting():
                 self.note(execution)
         elif last.entitlements is not directive.entitlements:
             before = _by_reservation(last.entitlements)

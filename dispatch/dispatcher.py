@@ -88,7 +88,7 @@ class Dispatcher:
         self._work = work = Work(directive, mover)
         self._clear_machines(machines)
         self._take_changes(changed)
-        looked, moved = self._book.update(directive, self._uncovered())  # step 1
+        looked, moved = self._book.update(directive, self._uncovered)  # step 1
         self._serving.open.update(looked)
         work.changed.update(moved)
         room = self._share_room(work)  # steps 2, 3 and 5

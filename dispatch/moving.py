@@ -11,7 +11,7 @@ from dispatch.give_back import Clearing, Victim, clearing_of, victims_first
 from dispatch.machines import Vector
 from dispatch.placer import Placer
 
-_Shape = tuple[Vector, frozenset[str], str | None]
+_Shape = tuple[Vector, frozenset[str]]
 
 
 @dataclass(slots=True)
@@ -70,6 +70,7 @@ class Mover:
         self._now_ms = now_ms
         self._stop = stop
         self._full: set[_Shape] = set()
+        self._too_large: list[Vector] = []
         self._whole: set[Execution] = set()
 
     def shrink(self, execution: Execution, reason: str) -> None:
@@ -96,6 +97,7 @@ class Mover:
         self._table.take_off(execution, part, piece)
         self._placer.release(execution, part, piece)
         self._full.clear()
+        self._too_large.clear()
         key = (execution.id, part.component.name, piece.index)
         if key in self.moves.added:
             del self.moves.added[key]
@@ -155,12 +157,14 @@ class Mover:
     def _find(self, execution: Execution, part: Part) -> str | None:
         """Return a machine with room, making some where the component has the right to it."""
         covered = len(part.held) < part.covered
-        shape = (part.amounts, part.component.labels, execution.application.job_class)
-        if shape not in self._full:
+        shape = (part.amounts, part.component.labels)
+        if shape not in self._full and not self._exceeds(part.amounts):
             machine = self._placer.choose(execution, part)
             if machine is not None:
                 return machine
             self._full.add(shape)
+            if not part.component.labels:
+                self._too_large.append(part.amounts)
         if not (covered or part.component.core):
             return None
         clearing = self._clearing(execution, part, covered=covered)
@@ -174,6 +178,13 @@ class Mover:
             self.remove_all(stopped, reason)
             self._stop(stopped)
         return clearing.machine
+
+    def _exceeds(self, amounts: Vector) -> bool:
+        """Return whether something no larger has found no machine since room came free last."""
+        return any(
+            all(least <= amount for least, amount in zip(failed, amounts, strict=True))
+            for failed in self._too_large
+        )
 
     def _clearing(self, execution: Execution, part: Part, *, covered: bool) -> Clearing | None:
         """Return the machine on which least has to leave; cores leave only for what is covered."""

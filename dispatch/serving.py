@@ -14,6 +14,9 @@ from dispatch.give_back import choose_victims, victims_first
 from dispatch.line import Line, LineOptions, Tier, grant_extras
 from dispatch.machines import MachinePool, Vector
 
+#: More arrivals than these in one cycle are taken in together.
+_MANY = 16
+
 _TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
 
 
@@ -60,6 +63,12 @@ class Serving:
                     entering.append((execution, tier))
                 changed.add(execution)
         self.open.clear()
+        if len(entering) > _MANY:
+            # They come into an empty pool, so that who is served is decided once, not each time.
+            changed.update(line.set_total((0,) * len(total), now_ms))
+            for execution, tier in entering:
+                changed.update(line.enter(execution, tier, now_ms))
+            entering = []
         changed.update(line.set_total(total, now_ms))
         for execution, tier in entering:
             changed.update(line.enter(execution, tier, now_ms))
