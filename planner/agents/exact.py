@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from planner.agent import Limits, News
 from planner.agents import agent_named
 from planner.agents.filling import filled
+from planner.exact.flatten import flattened
 from planner.exact.incumbent import Race
 from planner.exact.problem import problem_of
 from planner.exact.pursuit import Effort, pursue
@@ -28,6 +29,10 @@ from planner.view import PlanView
 
 #: Bytes that prices and plans may take; above it the greedy plan stands.
 MOST_MEMORY = 4 << 30
+
+#: Part of the time that is kept for lowering preemption once value is found, and most seconds.
+_FLATTENING = 0.05
+_FLATTENING_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,16 @@ class ExactAgent:
                 outcome, detail = SolverOutcome.TOO_LARGE, _too_large(needed, self.most_memory)
             else:
                 self._pursue(race, asked, effort, limits)
-        results = filled(requests, race.results, view)
+        flat = race.results
+        if race.source != self.start:
+            flat = flattened(requests, flat, view, lambda: _late(effort, limits))
+        results = filled(requests, flat, view)
         return results, self._report(race, results, outcome, detail, limits)
 
     def _effort(self, limits: Limits, began: float) -> Effort:
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
-        until = None if limits.work is not None else began + allowed
+        searching = allowed - min(_FLATTENING_S, _FLATTENING * allowed)
+        until = None if limits.work is not None else began + searching
 
         def tell() -> None:
             if limits.progress is not None and until is not None:
@@ -124,13 +133,21 @@ class ExactAgent:
         if is_proven(value, race.bound, race.asked):
             outcome, detail = SolverOutcome.OPTIMAL, ""
         elif outcome is None and limits.stop is not None and limits.stop():
-            outcome, detail = SolverOutcome.STOPPED, "stopped: the best so far stands"
+            outcome, detail = SolverOutcome.STOPPED, "the best so far stands"
         elif outcome is None:
             outcome = SolverOutcome.FEASIBLE
             detail = "the gap asked for is proven"
             if race.gap > (self.gap if limits.gap is None else limits.gap):
                 detail = "the limit came before the proof"
         return SolverReport(outcome.value, value, max(race.bound, value), race.source, detail)
+
+
+def _late(effort: Effort, limits: Limits) -> bool:
+    """Return whether no time is left to flatten the plan."""
+    if effort.stop():
+        return True
+    allowed = _FLATTENING_S if limits.time_s is None else _FLATTENING * limits.time_s
+    return effort.until is not None and effort.clock() >= effort.until + min(_FLATTENING_S, allowed)
 
 
 def _teller(
