@@ -7,6 +7,7 @@ one, so that progress can be shown and ^C keeps what is done.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,7 +117,11 @@ def _reading(folder: Path) -> Iterator[None]:
     """Inside, a trace that cannot be read is the user's trouble, with its folder."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, EOFError, zlib.error) as error:
+        raise Trouble(f"{folder}: {error}") from error
+    except OSError as error:  # gzip names no file
+        if error.filename is not None:
+            raise
         raise Trouble(f"{folder}: {error}") from error
 
 

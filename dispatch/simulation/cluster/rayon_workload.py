@@ -171,7 +171,7 @@ def read_swim_sizes(path: Path) -> tuple[Floats, NDArray[np.int64]]:
     Raises
     ------
     ValueError
-        If a line has other than six columns of whole numbers.
+        If a line has other than six columns of whole numbers, or there is none.
     OSError
         If there is no such file.
     """
@@ -183,6 +183,8 @@ def read_swim_sizes(path: Path) -> tuple[Floats, NDArray[np.int64]]:
                 rows.append((int(columns[1]), int(columns[3]), int(columns[4])))
             except (ValueError, IndexError):
                 raise ValueError(f"line {number}: six tab-separated columns of numbers") from None
+    if not rows:
+        raise ValueError("it holds no jobs")
     table = np.array(rows, dtype=np.float64)
     tenants = np.minimum(table[:, 0] * TENANTS // 86_400, TENANTS - 1).astype(np.int64)
     return table[:, 1:] / _MIB, tenants

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,23 @@ def test_an_experiment_without_jobs_says_which_have_them(tmp_path: Path) -> None
     assert not (tmp_path / "jobs.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"plain text", "Not a gzipped file"), (gzip.compress(b""), "it holds no jobs")],
+)
+def test_a_broken_swim_file_is_named(
+    content: bytes, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Exit code 1, and the message begins with the file."""
+    (tmp_path / "swim").mkdir()
+    file = tmp_path / "swim" / "FB-2009_samples_24_times_1hr_0.tsv.gz"
+    file.write_bytes(content)
+    monkeypatch.setenv("AGENDA_TRACES", str(tmp_path))
+    done = simulate("rayon-sla", "--small")
+    assert (done.exit_code, done.stdout) == (ERROR, "")
+    assert f"{file}: {said}" in done.stderr
+
+
 def test_promise_levels_show_placed_without_a_broken_entitlement() -> None:
     """The table's rows of `placed` have zero broken in every case."""
     document = json.loads(simulate("promise-levels", "--small", "-o", "json").stdout)
@@ -134,7 +153,7 @@ def test_parts_stop_when_asked_and_keep_what_is_done(capsys: pytest.CaptureFixtu
         done.append(number)
         return number
 
-    assert effort.parts([lambda n=n: part(n) for n in range(4)]) == [0, 1]
+    assert effort.parts([partial(part, n) for n in range(4)]) == [0, 1]
     assert done == [0, 1]
     assert "stopped after 2 of 4 parts" in capsys.readouterr().err
 
