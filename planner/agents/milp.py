@@ -69,6 +69,8 @@ class MilpAgent:
         Name for `lp.solver.solve`.
     start
         Greedy agents whose better plan the solver starts from; without any it starts from nothing.
+    fills
+        Place greedily what the solver leaves out; without it the answer is the solver's own.
     default_time_s
         Limit where a caller gives neither time nor work: a proof can take for ever.
     most_memory
@@ -82,6 +84,7 @@ class MilpAgent:
     name: str = "milp"
     solver: str = "highs"
     start: tuple[str, ...] = ("gree", "gree-l")
+    fills: bool = True
     default_time_s: float = 60.0
     most_memory: int = MOST_MEMORY
     watched_from: int = WATCHED_FROM
@@ -106,7 +109,7 @@ class MilpAgent:
         else:
             for stage in _STAGES if asked else ():
                 self._stage(stage, requests, view, limits, _Run(asked, size, until, best))
-        results = filled(requests, best.results, view)
+        results = filled(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
         _judge(best, value, all_asked(requests, view.nominal))
         return results, SolverReport(

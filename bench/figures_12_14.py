@@ -1,0 +1,202 @@
+"""`figures_12_14`: Rayon's Figures 12 and 14, agents on growing sets and on harder mixes.
+
+Figure 12: atoms on a cluster that grows with them. Figure 14: 100 requests, from malleable atoms to
+gangs and from malleable atoms to workflows. One generator (bench/generator.py), T = 120 steps, load
+1.2. `milp-cold` is the agent `milp` without its greedy start and filling, as the paper's was: what
+the solver finds by itself. `milp` is worth at least the better of it and GREE-L.
+
+At full length this takes a quarter of an hour; `python -m bench.figures_12_14 --seed 1 --figure 12
+--out FILE` runs a piece, and `--draw FOLDER FILE...` draws what pieces found and prints the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, pstdev
+from typing import Any, Final
+
+import numpy as np
+
+from bench.generator import Mix, cluster_of, compiled, generate
+from planner.agent import Agent, Limits
+from planner.agents import agent_named
+from planner.agents.milp import MILP
+from planner.cluster import Cluster
+from planner.metrics import measure, outcome_of
+from planner.plan import Plan
+from planner.readiness import load_kernels
+from planner.request import Request
+
+NAME = "figures_12_14"
+
+STEPS: Final = 120
+LOAD: Final = 1.2
+SIZES: Final = (100, 300, 1000)
+SHARES: Final = (10, 20, 50, 100)
+REQUESTS: Final = 100
+
+#: Seconds of each agent that takes all it is given.
+SECONDS: Final = {"milp-cold": 20.0, "exact": 10.0}
+
+#: The paper's four metrics, and the gap where one is proven.
+METRICS: Final = ("seconds", "acceptance", "preemption", "uniformity", "gap")
+
+
+def agents() -> dict[str, Agent]:
+    """Return who takes part, the reference first."""
+    found = {name: agent_named(name) for name in ("gree", "gree-l", "portfolio")}
+    found["milp-cold"] = replace(MILP, name="milp-cold", start=(), fills=False)
+    return found | {"exact": agent_named("exact")}
+
+
+def run(small: bool) -> dict[str, object]:
+    """Run both figures; small: two points of one seed with a second for each agent."""
+    seeds = (1,) if small else (1, 2, 3)
+    scale = 0.05 if small else 1.0
+    points = [
+        point
+        for seed in seeds
+        for point in (
+            *figure_12(seed, SIZES[:1] if small else SIZES, scale),
+            *figure_14(seed, SHARES[-1:] if small else SHARES, scale),
+        )
+    ]
+    params = {"steps": STEPS, "load": LOAD, "seeds": seeds, "seconds": SECONDS, "scale": scale}
+    return {"params": params, "figures": {"points": points}}
+
+
+def figure_12(seed: int, sizes: Sequence[int], scale: float = 1.0) -> Iterable[dict[str, Any]]:
+    """Yield a point for each number of atoms, four machines an atom."""
+    for count in sizes:
+        mix = Mix(count, STEPS, 4 * count, "malleable", seed, LOAD)
+        requests = compiled(generate(mix), mix)
+        yield _point("12", "atoms", count, seed, cluster_of(mix), requests, scale)
+
+
+def figure_14(seed: int, shares: Sequence[int], scale: float = 1.0) -> Iterable[dict[str, Any]]:
+    """Yield a point for each share (per cent) of gangs, then of workflows, and none of either."""
+    cluster = cluster_of(Mix(REQUESTS, STEPS, 4 * REQUESTS))
+    yield _point("14", "none", 0, seed, cluster, blended("gangs", 0, seed), scale)
+    for kind in ("gangs", "workflows"):
+        for share in shares:
+            yield _point("14", kind, share, seed, cluster, blended(kind, share, seed), scale)
+
+
+def blended(kind: str, share: int, seed: int) -> list[Request]:
+    """Return 100 requests, `share` of them of a kind and the rest malleable, shuffled."""
+    asked = []
+    for part, count in ((kind, share), ("malleable", REQUESTS - share)):
+        if count:
+            load = LOAD * count / REQUESTS
+            asked += generate(Mix(count, STEPS, 4 * REQUESTS, part, seed, load))
+    order = np.random.default_rng(seed).permutation(len(asked))
+    mix = Mix(REQUESTS, STEPS, 4 * REQUESTS, seed=seed)
+    return compiled([asked[index] for index in order.tolist()], mix)
+
+
+def _point(
+    figure: str,
+    kind: str,
+    x: int,
+    seed: int,
+    cluster: Cluster,
+    requests: list[Request],
+    scale: float,
+) -> dict[str, Any]:
+    """Return what every agent made of one set."""
+    load_kernels()
+    found = {
+        name: _measured(agent, cluster, requests, SECONDS.get(name, 0.0) * scale)
+        for name, agent in agents().items()
+    }
+    return {"figure": figure, "kind": kind, "x": x, "seed": seed, "agents": found}
+
+
+def _measured(
+    agent: Agent, cluster: Cluster, requests: list[Request], seconds: float
+) -> dict[str, Any]:
+    import time
+
+    view = Plan(cluster, cluster.grid()).snapshot()
+    limits = Limits(time_s=seconds or None, seed=1)
+    solve = getattr(agent, "solve", None)
+    began = time.perf_counter()
+    if solve is None:
+        results, report = agent.plan(requests, view, limits), None
+    else:
+        results, report = solve(requests, view, limits)
+    took = time.perf_counter() - began
+    outcomes = [outcome_of(r, a, cluster.nominal) for r, a in zip(requests, results, strict=True)]
+    bound = None if report is None else report.bound
+    figures = measure(outcomes, cluster.nominal, cluster.grid().horizon, bound=bound)
+    return {
+        "seconds": round(took, 4),
+        "acceptance": figures.acceptance,
+        "preemption": figures.preemption,
+        "uniformity": figures.uniformity,
+        "gap": figures.gap,
+        "source": None if report is None else report.source,
+        "status": None if report is None else report.status,
+    }
+
+
+def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return mean and spread over seeds of each metric, absolute and relative to gree."""
+    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for point in points:
+        groups.setdefault((point["figure"], point["kind"], point["x"]), []).append(point)
+    rows = []
+    for (figure, kind, x), same in groups.items():
+        for name in same[0]["agents"]:
+            row: dict[str, Any] = {"figure": figure, "kind": kind, "x": x, "agent": name}
+            for metric in METRICS:
+                values = [point["agents"][name][metric] for point in same]
+                row[metric] = _mean_spread(values)
+                base = [point["agents"]["gree"][metric] for point in same]
+                row[f"{metric}_relative"] = _mean_spread(
+                    [
+                        v / b if v is not None and b else None
+                        for v, b in zip(values, base, strict=True)
+                    ]
+                )
+            rows.append(row)
+    return rows
+
+
+def _mean_spread(values: Iterable[float | None]) -> tuple[float, float] | None:
+    known = [value for value in values if value is not None]
+    return (mean(known), pstdev(known)) if known else None
+
+
+def main() -> None:
+    """Run a piece, or draw what pieces found and print their table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.figures_12_14")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--figure", choices=("12", "14"), default="12")
+    parser.add_argument("--shares", default=",".join(map(str, SHARES)))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--draw", type=Path, help="folder for the two pictures")
+    parser.add_argument("pieces", nargs="*", type=Path)
+    options = parser.parse_args()
+    if options.draw is not None:
+        from bench.figures_drawn import draw
+
+        points = [json.loads(line) for file in options.pieces for line in file.open()]
+        draw(points, options.draw)
+        return
+    shares = [int(share) for share in options.shares.split(",")]
+    first = options.figure == "12"
+    for point in figure_12(options.seed, SIZES) if first else figure_14(options.seed, shares):
+        text = json.dumps(point)
+        print(text, flush=True)
+        if options.out is not None:
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Draws and tabulates what `bench.figures_12_14` found: mean over seeds, bars for the spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.figures_12_14 import summary
+from service.pictures.style import COLOURS, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TITLES: Final = {
+    "seconds": "runtime (s)",
+    "acceptance_relative": "acceptance / gree",
+    "preemption_relative": "preemption / gree",
+    "uniformity_relative": "uniformity / gree",
+}
+_MARKS: Final = "osD^v*"
+
+Row = Mapping[str, Any]
+
+
+def draw(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Write ``figure-12.svg`` and ``figure-14.svg`` into a folder and print the table."""
+    rows = summary(points)
+    for figure in ("12", "14"):
+        own = [row for row in rows if row["figure"] == figure]
+        if own:
+            write_figure(partial(_panels, own), folder / f"figure-{figure}.svg")
+    print("\n".join(table(rows)))
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return the rows as Markdown: what was run, then each agent's figures, mean ± spread."""
+    lines = [
+        "| set | agent | seconds | acceptance | over gree | preemption over gree "
+        "| uniformity over gree | gap |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        name = f"{row['x']} atoms" if row["figure"] == "12" else _share(row)
+        cells = [
+            _text(row["seconds"], 2),
+            _text(row["acceptance"], 3),
+            _text(row["acceptance_relative"], 2),
+            _text(row["preemption_relative"], 2),
+            _text(row["uniformity_relative"], 2),
+            _text(row["gap"], 3),
+        ]
+        lines.append(f"| {name} | {row['agent']} | {' | '.join(cells)} |")
+    return lines
+
+
+def _share(row: Row) -> str:
+    return "malleable only" if row["kind"] == "none" else f"{row['x']} % {row['kind']}"
+
+
+def _text(pair: tuple[float, float] | None, digits: int) -> str:
+    return "–" if pair is None else f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
+
+
+def _panels(rows: Sequence[Row]) -> Figure:
+    """Draw a column of panels for each sweep, a row for each metric."""
+    from matplotlib.figure import Figure
+
+    sweeps = [kind for kind in ("atoms", "gangs", "workflows") if _sweep(rows, kind)]
+    size = (4.6 * len(sweeps), 2.3 * len(_TITLES) + 0.5)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(_TITLES), len(sweeps), squeeze=False, sharex="col")
+    for column, kind in enumerate(sweeps):
+        for row, (metric, title) in enumerate(_TITLES.items()):
+            _panel(axes[row][column], _sweep(rows, kind), metric)
+            axes[row][0].set_ylabel(title)
+        label = "atoms (machines: four each)" if kind == "atoms" else f"% {kind} of 100 requests"
+        axes[-1][column].set_xlabel(label)
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+    return figure
+
+
+def _sweep(rows: Sequence[Row], kind: str) -> list[Row]:
+    """Return the rows of a sweep; those of Figure 14 begin with the set without gangs or orders."""
+    zero = "none" if kind != "atoms" else kind
+    own = [row for row in rows if row["kind"] == kind]
+    return [row for row in rows if row["kind"] in (kind, zero)] if own else []
+
+
+def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
+    names = list(dict.fromkeys(row["agent"] for row in rows))
+    for number, name in enumerate(names):
+        own = sorted((r for r in rows if r["agent"] == name and r[metric]), key=lambda r: r["x"])
+        axes.errorbar(
+            [row["x"] for row in own],
+            [row[metric][0] for row in own],
+            yerr=[row[metric][1] for row in own],
+            label=name,
+            color=COLOURS[number],
+            marker=_MARKS[number],
+            markersize=4,
+            capsize=2,
+        )
+    if metric == "seconds":
+        axes.set_yscale("log")
+    if rows[0]["figure"] == "12":
+        axes.set_xscale("log")
+    axes.spines[["top", "right"]].set_visible(False)
