@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from statistics import mean, stdev
 from typing import Any
 
-from dispatch.simulation.experiments.lotes_tables import LotesRow, LotesTable
+from dispatch.simulation.experiments.lotes_tables import LotesRow, LotesTable, Summary
 from dispatch.simulation.experiments.omega import OmegaFigures
 from dispatch.simulation.experiments.promise_levels import PromiseTable
 from dispatch.simulation.experiments.rayon_metrics import BELOW_S
@@ -59,7 +60,7 @@ class Outcome:
 
 
 def lotes_outcome(parts: Sequence[LotesTable]) -> Outcome:
-    """Join the parts of one LoTES experiment: mean waits by policy, and hour by hour."""
+    """Join the parts of one LoTES experiment: waits and tails by variant, and hour by hour."""
     rows = [row for part in parts for row in part.rows]
     whole = LotesTable(parts[0].name, tuple(rows), parts[0].notes)
     keys = list(rows[0].setting)
@@ -74,14 +75,18 @@ def lotes_outcome(parts: Sequence[LotesTable]) -> Outcome:
                 mean(row.offered_load for row in mine),
                 summary.wait_mean_s,
                 summary.wait_spread_s,
+                summary.wait_p99_s / 3600,
                 100 * summary.long_share,
-                mean(row.waiting_mean for row in mine),
+                100 * summary.long_spread,
+                mean(row.still_waiting for row in mine),
                 summary.unstable,
             )
         )
-    header = (*keys, "policy", "seeds", "offered", "mean wait s", "spread", "over 1 h %",
-              "queue", "unstable")  # fmt: skip
-    panels = _trace_panels(rows) if "run" in keys else _setting_panels(whole)
+    header = (*keys, "policy", "seeds", "offered", "mean wait s", "spread", "p99 h",
+              "over 1 h %", "spread", "never started", "unstable")  # fmt: skip
+    panels = (
+        [*_variant_panels(whole), *_trace_panels(rows)] if "run" in keys else _setting_panels(whole)
+    )
     return Outcome(whole.to_json(), (Table(header, found),), panels)
 
 
@@ -96,6 +101,7 @@ def _setting_panels(table: LotesTable) -> list[Panel]:
         series = []
         for policy in dict.fromkeys(one.policy for one in here):
             mine = [one for one in here if one.policy == policy]
+            mine.sort(key=lambda one: float(one.setting[key]))
             series.append(
                 Series(
                     policy,
@@ -104,9 +110,49 @@ def _setting_panels(table: LotesTable) -> list[Panel]:
                     [one.wait_spread_s for one in mine],
                 )
             )
+        waits = [one.wait_mean_s for one in here]
+        # A log scale is for waits of different orders; others show their spread better without.
+        log = min(waits) * 10 < max(waits)
         title = f"load {load:g} of lambda*" if load else "mean wait"
-        panels.append(Panel(title, key, "mean wait, s", series, log_y=True))
+        panels.append(Panel(title, key, "mean wait, s", series, log_y=log, least=1e-3))
     return panels
+
+
+def _variant_panels(table: LotesTable) -> list[Panel]:
+    """Mean wait of each variant with its spread over the seeds, a panel for each run."""
+    groups: dict[str, list[Summary]] = {}
+    for summary in table.summaries():
+        groups.setdefault(_run_title(summary.setting), []).append(summary)
+    return [
+        Panel(
+            title,
+            "",
+            "mean wait of every job, s",
+            (
+                Series(
+                    "",
+                    [one.policy for one in ones],
+                    [one.wait_mean_s for one in ones],
+                    [one.wait_spread_s for one in ones],
+                ),
+            ),
+            log_y=True,
+            form="rows",
+        )
+        for title, ones in groups.items()
+    ]
+
+
+def _waits_of_starts(row: LotesRow) -> list[float]:
+    """Mean wait of each hour's starts: no number where none started, which is not a wait of 0."""
+    return [
+        wait if starts else nan
+        for wait, starts in zip(row.wait_by_interval_s, row.starts_by_interval, strict=True)
+    ]
+
+
+def _run_title(setting: dict[str, float | str]) -> str:
+    return f"{setting['run']}, {float(setting['machines']):.1%} of the machines"
 
 
 def _trace_panels(rows: Sequence[LotesRow]) -> list[Panel]:
@@ -117,10 +163,11 @@ def _trace_panels(rows: Sequence[LotesRow]) -> list[Panel]:
         series = [
             Series(row.policy, [float(hour) for hour in range(len(waits))], waits)
             for row in mine
-            if (waits := row.wait_by_interval_s)
+            if (waits := _waits_of_starts(row))
         ]
-        title = f"{setting['run']}, {float(setting['machines']):.1%} of the machines"
-        panels.append(Panel(title, "hour of the start", "mean wait, s", series, log_y=True))
+        panels.append(
+            Panel(_run_title(setting), "hour of the start", "mean wait, s", series, log_y=True)
+        )
     return panels
 
 

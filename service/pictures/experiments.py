@@ -13,6 +13,7 @@ from service.pictures.style import COLOURS, FAINT, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _MARKERS = "osD^vP*X"
@@ -111,14 +112,15 @@ def _draw_rows(axes: Axes, panel: Panel) -> None:
         values, places, xerr=np.vstack([below, spread]), fmt="o", color=COLOURS[0], capsize=3
     )
     for place, value, real in zip(places, values, series.y, strict=True):
+        said = f"{real:,.0f}" if real >= 100 else f"{real:.3g}"
         axes.annotate(
-            f"{real:,.3g}", (value, place), xytext=(0, 4), textcoords="offset points", ha="center",
-            fontsize=7,
-        )  # fmt: skip
+            said, (value, place), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
+        )
     axes.set_yticks(places, [str(name) for name in series.x], fontsize=8)
     axes.set_ylim(-0.7, len(places) - 0.3)
     if panel.log_y:
         axes.set_xscale("log")
+        _label_log(axes.xaxis)
     else:
         axes.set_xlim(left=0)
     if panel.claimed is not None:
@@ -174,6 +176,7 @@ def _finish(axes: Axes, panel: Panel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
         axes.set_ylim(bottom=_floor(panel))
+        _label_log(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
     if panel.claimed is not None:
@@ -184,6 +187,20 @@ def _finish(axes: Axes, panel: Panel) -> None:
     axes.set_axisbelow(True)
     if len(panel.series) > 1 or (panel.series and panel.series[0].name):
         axes.legend(frameon=False, fontsize=8)
+
+
+def _label_log(axis: Axis) -> None:
+    """Plain numbers: matplotlib's own labels are formulas, which pictures do not interpret.
+
+    Less than two decades have labels between their powers too, else there would be one or none.
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = axis.get_view_interval()
+    between = (1.0, 2.0, 5.0) if high / max(low, 1e-300) < 100 else (1.0,)
+    axis.set_major_locator(LogLocator(10.0, subs=between))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _places(x: Sequence[float | str]) -> Sequence[float]:

@@ -50,6 +50,7 @@ class LotesRow:
     waiting_max: int
     waiting_mean: float
     wait_by_interval_s: list[float] = field(default_factory=list)
+    starts_by_interval: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ def row_of(
         waiting_mean=result.waiting_mean,
         waiting_max=int(result.interval_waiting.max(initial=0)),
         wait_by_interval_s=(result.interval_wait_h * 3600).tolist(),
+        starts_by_interval=result.interval_started.tolist(),
     )
 
 
