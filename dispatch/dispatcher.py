@@ -66,6 +66,7 @@ class Dispatcher:
     _closed: frozenset[str]
     _cleared: frozenset[str]
     _pending: list[Execution]
+    _paused: bool
 
     def __init__(
         self, options: DispatchOptions | None = None, rng: np.random.Generator | None = None
@@ -97,7 +98,7 @@ class Dispatcher:
         self._directive = directive
         below = frozenset(
             str(one.application.reservation)
-            for one in self._pending
+            for one in (self._pending if self._book.counts else ())
             if any(len(part.held) < part.covered for part in one.parts)
         )
         deltas = work.mover.moves.deltas()
@@ -147,7 +148,7 @@ class Dispatcher:
         self._book = CoverBook(queue, machines)
         self._serving = Serving(queue, machines, self._book, self._options.line)
         self._closed = self._cleared = frozenset()
-        self._pending = []
+        self._pending, self._paused = [], False
         for execution in queue:
             for part in execution.parts:
                 part.covered = part.granted = 0
@@ -221,12 +222,16 @@ class Dispatcher:
             self._grow(more, numbers)
         kept = [one for one in self._pending if one not in tried]
         self._pending = kept + [one for one in tried if not one.is_over and missing_parts(one)]
+        if self._paused or _have_paused(tried):
+            self._paused = _have_paused(self._pending)
 
     def _worth_retrying(self, now_ms: int) -> Iterable[Execution]:
         """Return those without a place that may find one now."""
         if self._retry or not self._pending:
             self._placer.take_fitting(())
             return self._pending
+        if not (self._placer.has_freed or self._book.counts or self._paused):
+            return ()
         waiting = [(one, part) for one in self._pending for part in missing_parts(one)]
         fits = self._placer.take_fitting([part.amounts for _, part in waiting])
         return {
@@ -252,3 +257,7 @@ class Dispatcher:
     def _number_of(self, execution: Execution, numbers: dict[str, int]) -> int | None:
         covered = any(part.covered for part in execution.parts)
         return numbers.get(str(execution.application.reservation)) if covered else None
+
+
+def _have_paused(executions: Iterable[Execution]) -> bool:
+    return any(part.paused_until_ms for one in executions for part in one.parts)

@@ -54,6 +54,7 @@ class Placer:
         self.pool = pool
         self._left = pool.capacity.copy()
         self._open = np.ones(len(pool.names), dtype=np.bool_)
+        self._closed: frozenset[str] = frozenset()
         self._freed: set[int] = set()
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._unit: NDArray[np.float64] | None = None
@@ -76,6 +77,9 @@ class Placer:
 
     def set_open(self, closed: frozenset[str]) -> None:
         """Offer all machines to new components but those of `closed`."""
+        if closed == self._closed:
+            return
+        self._closed = closed
         wanted = np.ones(len(self.pool.names), dtype=np.bool_)
         numbers = [n for name in closed if (n := self.pool.number_of(name)) is not None]
         wanted[numbers] = False
@@ -105,6 +109,11 @@ class Placer:
             self._freed.add(number)
             self._left[number] += part.amounts
             self._strategy.ended(number, self._job(execution, part))
+
+    @property
+    def has_freed(self) -> bool:
+        """Whether room came free since `take_fitting` was called."""
+        return bool(self._freed)
 
     def take_fitting(self, asked: Sequence[Vector]) -> list[bool]:
         """Return which amounts fit on a machine where room came free since the last call."""
