@@ -36,7 +36,7 @@ def _figure(result: LotesResult, own: float | None) -> Figure:
     groups = min(len(result.instance.configurations.names), _SHOWN_GROUPS)
     resources = len(result.instance.configurations.resources)
     middle = 0.7 + 0.24 * groups * resources
-    bins = 0.7 + 0.22 * min(len(result.table.bins), _SHOWN_BINS)
+    bins = 0.7 + 0.17 * min(len(result.table.bins), _SHOWN_BINS)
     figure = Figure(figsize=(11.0, 2.2 + middle + bins), layout="tight")
     grid = figure.add_gridspec(3, 1, height_ratios=(1.7, middle, bins))
     figure.suptitle(
@@ -89,12 +89,14 @@ def _draw_fill(axes: Axes, result: LotesResult) -> None:
     ]
     places = np.arange(len(labels))[::-1]
     bars = used[groups].transpose(0, 2, 1).reshape(len(labels), -1)
+    names = list(classes.names)
     if bars.shape[1] > _SHOWN_CLASSES:
-        rest = bars[:, _SHOWN_CLASSES:].sum(axis=1)
-        bars = np.column_stack([bars[:, :_SHOWN_CLASSES], rest])
+        # Of many classes those that fill most have colours of their own.
+        most = np.sort(np.argsort(-bars.sum(axis=0), kind="stable")[:_SHOWN_CLASSES])
+        rest = bars.sum(axis=1) - bars[:, most].sum(axis=1)
+        bars, names = np.column_stack([bars[:, most], rest]), [names[k] for k in most] + ["others"]
     left = np.zeros(len(labels))
-    for k, parts in enumerate(bars.T):
-        name = classes.names[k] if k < _SHOWN_CLASSES else "others"
+    for k, (name, parts) in enumerate(zip(names, bars.T, strict=True)):
         axes.barh(places, parts, left=left, height=0.7, color=COLOURS[k], label=name)
         left += parts
     axes.axvline(1.0, color=FAINT, linewidth=0.8)
