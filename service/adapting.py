@@ -24,8 +24,9 @@ from service.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 
-#: How long a repair is improved once there is one.
-IMPROVE_S: Final = 2.0
+#: How far a repair is improved: rounds, so that a dry run and the change after it agree; and time,
+#: so that nobody who asks for something else waits longer than that.
+EFFORT: Final = Limits(work=40, time_s=4.0)
 
 #: How often an answer is sought again because the Plan has moved on meanwhile.
 _ROUNDS: Final = 5
@@ -76,7 +77,7 @@ class PlanAdapter:
                 if not needs_adaptation(plan):
                     return Adapted(Adaptation(based_on=version), version)
                 state = capture(plan)
-            found = adapt(restore(state.encode()), Limits(time_s=IMPROVE_S))
+            found = adapt(restore(state.encode()), EFFORT)
             del state
             if not found.changes:
                 return Adapted(found, version)

@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from planner.adaptation.adapter import Adaptation, adapt
 from planner.adaptation.drain import drained_from
 from planner.adaptation.layout import Layout
-from planner.agent import Limits
 from planner.cluster import Cluster, Outage
 from planner.commit import Advance
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.plan import Plan
+from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service import use_cases
-from service.adapting import IMPROVE_S, twin_of
+from service.adapting import EFFORT, twin_of
 from service.api.fields import malformed
 from service.commands import Adapted, Adapting, Answer, Described, Reconfiguration, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
@@ -46,13 +47,14 @@ class OutageAnswer:
     outage: Outage | None
     adaptation: Adaptation
     version: int
+    origin: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the answer."""
         found = self.adaptation
         return {
             "version": self.version,
-            "outage": None if self.outage is None else outage_to_json(self.outage),
+            "outage": None if self.outage is None else outage_to_json(self.outage, self.origin),
             "affected": [one.to_json() for one in found.affected],
             "dropped": found.cost.dropped,
             "moved": found.cost.moved,
@@ -66,9 +68,9 @@ def outage_id(outage: Outage) -> str:
     return f"o-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def outage_to_json(outage: Outage) -> dict[str, Any]:
+def outage_to_json(outage: Outage, origin: datetime | None) -> dict[str, Any]:
     """Return an outage with its id and the names of its machines."""
-    return {
+    entry = {
         "id": outage_id(outage),
         "kind": outage.kind,
         "machines": outage.machines,
@@ -76,15 +78,20 @@ def outage_to_json(outage: Outage) -> dict[str, Any]:
         "start": seconds_of(outage.start_ms),
         "end": seconds_of(outage.end_ms),
     }
+    if origin is not None:
+        entry["start_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.start_ms))
+        entry["end_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.end_ms))
+    return entry
 
 
 def list_outages(runtime: Runtime) -> dict[str, Any]:
     """Return the outages that are not over, earliest first."""
     with runtime.reading() as plan:
-        outages, version = plan.cluster.outages, plan.version
+        cluster, version = plan.cluster, plan.version
     now_ms = runtime.now_ms()
-    known = sorted((one for one in outages if one.end_ms > now_ms), key=_by_time)
-    return {"version": version, "outages": [outage_to_json(one) for one in known]}
+    known = sorted((one for one in cluster.outages if one.end_ms > now_ms), key=_by_time)
+    shown = [outage_to_json(one, cluster.origin) for one in known]
+    return {"version": version, "outages": shown}
 
 
 def _by_time(outage: Outage) -> tuple[int, int, str, tuple[int, ...]]:
@@ -190,6 +197,11 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> 
             "machines cannot go before now", pointer="/start", fix="leave start out for now"
         )
         raise malformed([error])
+    if end <= start:
+        error = ApiError(
+            "machines must be back after they go", pointer="/end", fix="write +2h for two hours"
+        )
+        raise malformed([error])
     entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}
     entry |= {name: asked[name] for name in ("machines", "count", "names", "kind")}
     entry = {name: value for name, value in entry.items() if value is not None}
@@ -217,8 +229,8 @@ def present_version(runtime: Runtime) -> int:
 
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
-    found = adapt(twin, Limits(time_s=IMPROVE_S), layout=Layout.of(twin, wanted))
-    return OutageAnswer(outage, found, present_version(runtime))
+    found = adapt(twin, EFFORT, layout=Layout.of(twin, wanted))
+    return OutageAnswer(outage, found, present_version(runtime), wanted.origin)
 
 
 def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
@@ -249,4 +261,5 @@ def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswe
     runtime.change(Adapting(since), keep)
     answer = answers[0]
     assert isinstance(answer, Adapted)
-    return OutageAnswer(outage, answer.adaptation, answer.version)
+    origin = use_cases.present_cluster(runtime)[0].origin
+    return OutageAnswer(outage, answer.adaptation, answer.version, origin)

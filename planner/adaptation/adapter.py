@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from planner.adaptation.layout import Layout, shortage_of, work_moved
+from planner.adaptation.clock import Clock
+from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
 from planner.adaptation.move import Move, move_of
 from planner.adaptation.promise import Promise, promise_of
 from planner.adaptation.recurring import holds_more, salvage, ways_back
@@ -151,7 +152,7 @@ def adapt(
     if repair.hit and done.lifted and tools.solver is not None:
         done = repair.solved(done, tools.solver, used)
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
-    return _Answer(plan, repair, done, tools).adaptation(waiting)
+    return _Answer(repair, done, tools, used).adaptation(waiting)
 
 
 def _degraded(plan: Plan) -> Iterator[Promise]:
@@ -164,8 +165,9 @@ def _degraded(plan: Plan) -> Iterator[Promise]:
 class _Answer:
     """From a repaired layout to changes and what is told of them."""
 
-    def __init__(self, plan: Plan, repair: Repair, layout: Layout, tools: Tools) -> None:
-        self.plan, self.repair, self.layout, self.tools = plan, repair, layout, tools
+    def __init__(self, repair: Repair, layout: Layout, tools: Tools, limits: Limits) -> None:
+        self.plan, self.repair, self.layout, self.tools = repair.plan, repair, layout, tools
+        self.over = Clock(limits).over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
 
@@ -217,9 +219,13 @@ class _Answer:
     def _restore(self, promise: Promise) -> None:
         """Bring a degraded promise back, or give it up, or let it wait."""
         refused = move_of(self.plan, promise)
-        for move in ways_back(self.plan, promise):
-            if self.layout.place(move, self.tools.agent):
-                return
+        ways = tuple(ways_back(self.plan, promise))
+        if any(self.layout.place(way, self.tools.agent) for way in ways):
+            return
+        roomier = self.repair.with_room_for(self.layout, promise, ways, self.over) if ways else None
+        if roomier is not None:
+            self.layout = roomier
+            return
         if isinstance(refused, Move) or promise.request is None:
             return
         if refused.code in _FINAL and not holds_more(self.plan, promise):
@@ -252,7 +258,9 @@ class _Answer:
                             f"machines{label} were lost: from {_when(at, self.plan)} on, up to "
                             f"{missing} too little is left, and no other place is free"
                         )
-        return "machines were lost: those that are left do not hold its bundles in its window"
+            if unfit(ledger, [piece]):
+                return "machines were lost: those that are left do not hold its bundles"
+        return "machines were lost, and its place went to promises that are worth more"
 
     def _search(self) -> OfferSearch:
         view = self.layout.view()

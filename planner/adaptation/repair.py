@@ -9,13 +9,13 @@ than it where nothing has started (work that has started is pinned here, and is 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.adaptation.clock import Clock
 from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
 from planner.adaptation.move import Move
 from planner.adaptation.moves import Moves
@@ -30,8 +30,8 @@ from planner.request import Request
 from planner.states import LIVE, STATE_NUMBERS, State
 from planner.value import size_of
 
-#: Rounds of improvement where neither time nor work is limited.
-_ROUNDS = 200
+#: Rounds in which room is sought for a promise that waits.
+_ROOM_ROUNDS = 12
 
 #: Most promises lifted around one that found no place.
 _MOST_LIFTED = 4
@@ -120,7 +120,7 @@ class Repair:
     def run(self, limits: Limits | None = None) -> Layout:
         """Return the best layout found: nothing is over-committed that could be helped."""
         best: tuple[Cost, Layout] | None = None
-        clock = _Clock(limits or Limits())
+        clock = Clock(limits or Limits())
         for order in self._orders():
             layout = self.greedily(order)
             cost = self.cost(layout)
@@ -166,12 +166,15 @@ class Repair:
 
     def place_lifted(self, layout: Layout) -> None:
         """Place what is lifted, most valuable first, each as little disturbed as may be."""
-        for promise in sorted(layout.lifted.values(), key=lambda one: (-one.value, one.number)):
+        self._place(layout, layout.lifted.values())
+
+    def _place(self, layout: Layout, promises: Iterable[Promise]) -> None:
+        for promise in sorted(promises, key=lambda one: (-one.value, one.number)):
             if layout.put_back(promise):
                 continue
             any(layout.place(move, self.agent) for move in self.moves.of(layout, promise))
 
-    def _improved(self, cost: Cost, layout: Layout, clock: _Clock) -> Layout:
+    def _improved(self, cost: Cost, layout: Layout, clock: Clock) -> Layout:
         """Lift a few promises around one that found no place, as long as that helps."""
         if not layout.lifted or cost.dropped <= 0:
             return layout
@@ -192,6 +195,25 @@ class Repair:
             if found < cost:
                 cost, layout = found, other
         return layout
+
+    def with_room_for(
+        self, layout: Layout, promise: Promise, ways: Sequence[Move], over: Callable[[], bool]
+    ) -> Layout | None:
+        """Return a layout in which a waiting promise is placed and nobody loses for it, or None."""
+        draw = np.random.default_rng(promise.number)
+        for _ in range(_ROOM_ROUNDS):
+            if over():
+                return None
+            other = layout.copy()
+            known = set(other.lifted)
+            for one in self._neighbours(other, promise, draw):
+                other.lift(one)
+            if any(other.place(way, self.agent) for way in ways):
+                moved = [one for number, one in other.lifted.items() if number not in known]
+                self._place(other, moved)
+                if not set(other.lifted) - known:
+                    return other
+        return None
 
     def solved(self, layout: Layout, solver: str, limits: Limits) -> Layout:
         """Let a solver place what found no place together with a few around it; the better one."""
@@ -234,27 +256,6 @@ class Repair:
         count = int(draw.integers(1, min(_MOST_LIFTED, len(near)) + 1))
         chosen = draw.choice(len(near), size=count, replace=False).tolist()
         return [self.promise(near[i]) for i in chosen]
-
-
-class _Clock:
-    """When an improvement is over."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.rounds = 0
-        self._until = None if limits.time_s is None else time.monotonic() + limits.time_s
-
-    def over(self) -> bool:
-        """Return whether to stop with the best so far."""
-        limits = self.limits
-        if limits.stop is not None and limits.stop():
-            return True
-        if self._until is not None and time.monotonic() >= self._until:
-            return True
-        most = limits.work
-        if most is None:
-            most = None if self._until is not None else _ROUNDS
-        return most is not None and self.rounds >= most
 
 
 def standing(plan: Plan) -> NDArray[np.int64]:

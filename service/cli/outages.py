@@ -62,7 +62,7 @@ def list_(server: str, token: str | None, form: str) -> int:
     """List the outages that are not over, earliest first."""
     body = _good(Server(server, token).call("GET", _PATH))
     header = (*_OUTAGE, "names")
-    rows = [[*_row(one, _OUTAGE), _names(one["names"])] for one in body["outages"]]
+    rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
     if form == JSON:
         print_json(body)
     elif form == CSV:
@@ -101,7 +101,7 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
         print_csv(_AFFECTED, rows)
         return
     if body["outage"] is not None:
-        print_table(_OUTAGE, [_row(body["outage"], _OUTAGE)])
+        print_table(_OUTAGE, [_outage_row(body["outage"])])
         click.echo()
     if rows:
         print_table(_AFFECTED, rows)
@@ -109,6 +109,11 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
         click.echo("nobody is affected")
     if body["short"]:
         click.echo(f"machines are still short: {body['short']}", err=True)
+
+
+def _outage_row(outage: Mapping[str, Any]) -> list[object]:
+    """Return the columns of an outage; times by the calendar where the server says them."""
+    return [outage.get(f"{name}_at", outage[name]) for name in _OUTAGE]
 
 
 def _row(entry: Mapping[str, Any], columns: tuple[str, ...]) -> list[object]:

@@ -130,6 +130,26 @@ def test_degraded_is_restored_when_machines_return() -> None:
     assert violations(plan) == []
 
 
+def test_who_moved_makes_room_again_for_who_was_dropped() -> None:
+    """The dear one took the only place of the cheap one; with machines back it goes elsewhere."""
+    cluster = small_cluster(2)
+    dear = a_request("dear", _gang(2, 4, 4, 12)).weight(5).on(cluster)
+    cheap = a_request("cheap", _gang(2, 4, 8, 12)).on(cluster)
+    plan = a_plan(cluster).placed_by("earliest").holding(dear, cheap).build()
+    lose(plan, (2, 4, 8))
+    assert _rows(plan, "dear") == {"0": [[8, 12, 2]]}
+    degraded = plan.reservation("cheap")
+    assert degraded is not None
+    assert degraded.degradation is not None
+    assert "worth more" in degraded.degradation.reason
+    found = lose(plan)
+    assert {(one.id, one.fate) for one in found.affected} == {
+        ("cheap", Fate.RESTORED),
+        ("dear", Fate.MOVED),
+    }
+    assert violations(plan) == []
+
+
 def test_degraded_fails_when_its_window_is_over() -> None:
     """Two steps before the deadline six steps of work have no way left."""
     plan = _plan(2, _gang(2, 6, 4, 12))
