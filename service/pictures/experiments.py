@@ -186,7 +186,11 @@ def _finish(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="y", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     if len(panel.series) > 1 or (panel.series and panel.series[0].name):
-        axes.legend(frameon=False, fontsize=8)
+        if panel.form == "bars" and not panel.log_y:  # room above the bars, which may be all full
+            axes.set_ylim(top=axes.get_ylim()[1] * (1.05 + 0.08 * len(panel.series)))
+        axes.legend(
+            frameon=False, fontsize=8, loc="upper right" if panel.form == "bars" else "best"
+        )
 
 
 def _label_log(axis: Axis) -> None:
