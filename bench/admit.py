@@ -1,4 +1,4 @@
-"""`admit`: one request against a Plan that holds many reservations, at a week of 60 s steps.
+"""`admit`: one request against a Plan that holds many reservations; weeks of 60 s and 1 s steps.
 
 Every admission is a batch of one from its WorkGraph: the agent reads the live view, `prepare`
 re-checks capacity and policies, `apply` takes the rows; then it is cancelled, untimed. The
@@ -12,6 +12,7 @@ import gc
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -31,13 +32,34 @@ from rdl.resources import Resources
 
 NAME = "admit"
 
-_STEP_MS = 60_000
-_WEEK = 10_080
-_DAY = 1_440
+_MINUTE_MS = 60_000
+_SECOND_MS = 1_000
 _BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
 _MACHINES = MachineGroup("standard", 4000, Resources.of({"cpu": 32_000, "memory": 65_536}))
 _CAPACITY = 4000 * 32
 _TENANTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A week of steps of `step_ms`; lengths below are drawn in minutes."""
+
+    step_ms: int = _MINUTE_MS
+
+    @property
+    def minute(self) -> int:
+        """Steps of a minute."""
+        return _MINUTE_MS // self.step_ms
+
+    @property
+    def steps(self) -> int:
+        """Steps of the week."""
+        return 10_080 * self.minute
+
+    @property
+    def day(self) -> int:
+        """Steps of a day."""
+        return 1_440 * self.minute
 
 
 def run(small: bool) -> dict[str, object]:
@@ -48,20 +70,35 @@ def run(small: bool) -> dict[str, object]:
     typical: dict[int, float] = {}
     for size in sizes:
         before = _resident()
-        plan = _standing(size)
+        plan = _standing(Week(), size)
         figures[f"bytes_each_{size}"] = round((_resident() - before) / size)
-        gc.collect()
-        gc.freeze()
-        for agent in ("gree", "gree-l"):
-            whole, placing = _admissions(plan, agent, count)
-            typical[size] = float(np.median(whole)) if agent == "gree-l" else 0.0
-            for part, times in (("", whole), ("_agent", placing)):
-                figures[f"{agent}{part}_us_{size}"] = _told(times)
-        gc.unfreeze()
+        typical[size] = _measure(plan, Week(), count, size, figures)
         del plan
     for size in sizes[2:]:
         figures[f"gree-l_{size}_over_10000"] = round(typical[size] / typical[10_000], 2)
-    return {"params": {"steps": _WEEK, "admissions": count, "load": 0.7}, "figures": figures}
+    fine = Week(_SECOND_MS)
+    for size in sizes[1:3]:
+        plan = _standing(fine, size)
+        _measure(plan, fine, count // 3, f"{size}_1s", figures)
+        del plan
+    return {"params": {"steps": Week().steps, "admissions": count, "load": 0.7}, "figures": figures}
+
+
+def _measure(
+    plan: Plan, week: Week, count: int, label: object, figures: dict[str, object]
+) -> float:
+    """Note the figures of both agents; return the median of GREE-L in microseconds."""
+    median = 0.0
+    for agent in ("gree", "gree-l"):
+        asked = _asked(plan, week, agent, count)
+        gc.collect()
+        gc.freeze()  # what a service does with what it has loaded
+        whole, placing = _admissions(plan, agent, asked)
+        gc.unfreeze()
+        median = float(np.median(whole))
+        for part, times in (("", whole), ("_agent", placing)):
+            figures[f"{agent}{part}_us_{label}"] = _told(times)
+    return median
 
 
 def _told(times: Sequence[float]) -> dict[str, float]:
@@ -75,18 +112,19 @@ def _resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _standing(size: int) -> Plan:
+def _standing(week: Week, size: int) -> Plan:
     """Return a Plan of `size` reservations: lognormal lengths, 70 % of the capacity together."""
     policy = CapacityOverTime("fair", Scope("*"), Decimal("0.9"), Decimal("0.8"), 86_400_000)
-    cluster = Cluster(_STEP_MS, _WEEK * _STEP_MS, (_MACHINES,), policies=(policy,))
+    cluster = Cluster(week.step_ms, 7 * 86_400_000, (_MACHINES,), policies=(policy,))
     plan = Plan(cluster, cluster.grid())
     rng = np.random.default_rng(size)
-    lengths = np.clip(rng.lognormal(4, 1, size), 5, 2000).astype(np.int64)
-    starts = (rng.random(size) * (_WEEK - lengths)).astype(np.int64)
+    minutes = np.clip(rng.lognormal(4, 1, size), 5, 2000)
+    lengths = (minutes * week.minute).astype(np.int64)
+    starts = (rng.random(size) * (week.steps - lengths)).astype(np.int64)
     tall = rng.lognormal(0, 1, size)
-    free = np.full(_WEEK, int(0.95 * _CAPACITY), dtype=np.int64)
-    tall *= 0.7 * _CAPACITY * _WEEK / float((tall * lengths).sum())
-    template = _request(plan, "s", (0, _WEEK), (1, 1, 1, 1), "t0").graph
+    free = np.full(week.steps, int(0.95 * _CAPACITY), dtype=np.int64)
+    tall *= 0.7 * _CAPACITY * week.steps / float((tall * lengths).sum())
+    template = _request(plan, "s", (0, week.steps), (1, 1, 1, 1), "t0").graph
     changes: list[Admit] = []
     for index in range(size):
         start, end = int(starts[index]), int(starts[index] + lengths[index])
@@ -106,7 +144,7 @@ def _standing(size: int) -> Plan:
 
 
 def _room(free: np.ndarray, length: int) -> tuple[int, int]:
-    start = int(np.argmax(free[: _WEEK - length]))
+    start = int(np.argmax(free[: len(free) - length]))
     return start, start + 1
 
 
@@ -125,36 +163,37 @@ def _request(
     tenant: str,
 ) -> Request:
     least, most, lease, work = numbers
-    atom = Atom(_BUNDLE, least, most, lease * _STEP_MS, work * _STEP_MS)
-    expression = Window(Offset(window[0] * _STEP_MS), Offset(window[1] * _STEP_MS), atom)
+    step = plan.grid.step_ms
+    atom = Atom(_BUNDLE, least, most, lease * step, work * step)
+    expression = Window(Offset(window[0] * step), Offset(window[1] * step), atom)
     context = CompileContext(plan.grid, 0, plan.cluster.shapes())
     graph = compile_expression(expression, context)
     return Request(name, tenant, "default", 0, 1.0, 0, graph)
 
 
-def _asked(plan: Plan, name: str, count: int) -> list[Request]:
+def _asked(plan: Plan, week: Week, name: str, count: int) -> list[Request]:
     """Return requests with windows up to a day, three in ten of them gangs."""
     rng = np.random.default_rng(7)
     found = []
     for index in range(count):
-        lease = int(rng.integers(2, 181))
+        lease = int(rng.integers(2 * week.minute, 181 * week.minute))
         most = int(np.exp(rng.uniform(0, np.log(1500))))
         least = most if rng.random() < 0.3 else 1
         leases = int(rng.integers(1, 4))
-        length = int(rng.integers(min(leases * lease, _DAY), _DAY + 1))
-        start = int(rng.integers(0, _WEEK - length))
+        length = int(rng.integers(min(leases * lease, week.day), week.day + 1))
+        start = int(rng.integers(0, week.steps - length))
         numbers = (least, most, lease, most * lease * leases)
         tenant = f"t{index % _TENANTS}"
         found.append(_request(plan, f"{name}-{index}", (start, start + length), numbers, tenant))
     return found
 
 
-def _admissions(plan: Plan, name: str, count: int) -> tuple[list[float], list[float]]:
+def _admissions(plan: Plan, name: str, asked: Sequence[Request]) -> tuple[list[float], list[float]]:
     """Return microseconds of each admission, and of the agent's part of it."""
     agent = agent_named(name)
     limits = Limits()
     whole, placing = [], []
-    for request in _asked(plan, name, count):
+    for request in asked:
         begin = time.thread_time()
         result = agent.plan([request], plan.view(), limits)[0]
         placed = time.thread_time()

@@ -82,6 +82,6 @@ class Agent(Protocol):
 
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
+    ) -> Sequence[PlacementResult]:
         """Return one result a request: placed within all limits of the view, or refused."""
         ...

@@ -46,7 +46,7 @@ class Column:
         """The entries appended so far."""
         return self._data[: self.count]
 
-    def append(self, entries: object, count: int = 1) -> int:
+    def append(self, entries: Any, count: int = 1) -> int:
         """Append entries; return the index of the first."""
         first = self.count
         if first + count > len(self._data):
@@ -54,7 +54,10 @@ class Column:
             grown = np.empty(size, dtype=self._data.dtype)
             grown[:first] = self._data[:first]
             self._data = grown
-        self._data[first : first + count] = entries
+        if count == 1:
+            self._data[first] = entries[0]  # several times faster than a slice of one
+        else:
+            self._data[first : first + count] = entries
         self.count = first + count
         return first
 

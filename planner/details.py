@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from planner.commit import Details
+from rdl.expressions import Expression
+
+#: What one reservation's details are kept as: text, an object, or the tree alone.
+Kept: TypeAlias = "bytes | Details | Expression"
 
 
 class DetailStore(Protocol):
@@ -29,11 +33,16 @@ class MemoryDetails:
     """Details in memory: the expression tree a commit brought, or compact text after a replay."""
 
     def __init__(self) -> None:
-        self._kept: list[bytes | Details] = []
+        # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
+        self._kept: list[Kept] = []
 
     def put(self, number: int, details: Details) -> None:
         """Keep or replace; numbers come in order."""
-        entry = details if details.expression is not None else packed(details)
+        entry: Kept = details
+        if details.expression is None:
+            entry = packed(details)
+        elif not details.choices and not details.notes:
+            entry = details.expression
         if number == len(self._kept):
             self._kept.append(entry)
         else:
@@ -42,7 +51,7 @@ class MemoryDetails:
     def get(self, number: int) -> Details:
         """Return what was put last."""
         entry = self._kept[number]
-        return entry if isinstance(entry, Details) else unpacked(entry)
+        return unpacked(entry) if isinstance(entry, bytes) else _object(entry)
 
     def nbytes(self) -> int:
         """Return the memory of the texts; trees that a commit brought are their maker's."""
@@ -50,8 +59,15 @@ class MemoryDetails:
         return texts + sys.getsizeof(self._kept)
 
 
-def packed(details: Details) -> bytes:
+def _object(entry: Details | Expression) -> Details:
+    return entry if isinstance(entry, Details) else Details(entry)
+
+
+def packed(entry: Kept) -> bytes:
     """Return details as compact text."""
+    if isinstance(entry, bytes):
+        return entry
+    details = _object(entry)
     if not details.choices and not details.notes:
         return details.text.encode()
     rest = json.dumps([dict(details.choices), list(details.notes)], separators=(",", ":"))

@@ -65,6 +65,29 @@ def least_sentence(grid: TimeGrid, binding: Binding) -> str:
     )
 
 
+def room_sentence(grid: TimeGrid, binding: Binding) -> str:
+    """Return the sentence of a refusal where a height fits for a while: lease, work or shape."""
+    assert binding.needed is not None
+    assert binding.free is not None
+    head = subject_of(binding.path)
+    needed, free = duration_text(binding.needed), duration_text(binding.free)
+    of = f" within policy {binding.policy}" if binding.policy else ""
+    scarce = binding.resource or "whole machines"
+    where = "" if binding.at is None else f" {time_text(binding.at, grid)}"
+    if binding.kind == "lease":
+        cut = f", cut short{where} for want of {scarce}{of}" if where else ""
+        return (
+            f"{head}: room for its least height lasts {free} at most{cut}; a lease takes {needed}"
+        )
+    tight = f" (least {scarce} is free{where}{of})" if where else ""
+    if binding.kind == "work":
+        return f"{head}: its window has room for {free} of work{tight}; {needed} is asked"
+    return (
+        f"{head}: no leases were found that make up its {needed} of work in the room for {free} "
+        f"that its window has{tight}"
+    )
+
+
 def average_sentence(grid: TimeGrid, binding: Binding) -> str:
     """Return the sentence of a refusal by a policy on averages over a sliding window."""
     assert binding.at is not None

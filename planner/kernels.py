@@ -17,6 +17,7 @@ from numba import njit
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from planner.block_index import BLOCK
 from rdl.work_graph import (
     ANY,
     ATOM,
@@ -69,6 +70,9 @@ NO_FIT: Final = 2
 NO_WINDOW: Final = 3
 NO_GAP: Final = 4
 NO_AVERAGE: Final = 5
+NO_LEASE: Final = 6  # room for the least height never lasts a lease
+NO_AREA: Final = 7  # all the room there is holds less than the work
+NO_SHAPE: Final = 8  # it would hold the work, but no leases that make it up were found
 
 # Columns of a status row, one a request.
 OUTCOME: Final = 0  # PLACED, REFUSED or PENDING
@@ -109,7 +113,8 @@ _Z = 4  # a third
 _K = 5  # height of the block that ends at a column
 _QI = 6  # queue of sliding minima, or stack of rectangles: column
 _QV = 7  # the same: value
-STEP_ROWS: Final = 8
+_RUNS = 8  # first cells only: longest run with room for the least height, its first column, area
+STEP_ROWS: Final = 9
 
 # Rows of the vertex scratch; each is as long as the largest request has vertices, and one more.
 _LEFT = 0  # children not complete
@@ -147,7 +152,8 @@ _FIRM = 9  # the failure does not depend on what this request placed before
 _AVERAGE = 11  # average that stood in the way of the last atom, or -1
 _TAU = 12  # and the start of its window
 _PHASE = 10  # how other options of `any` are chosen: 1 follows failures, 2 counts combinations
-STATE_CELLS: Final = 13
+NEEDS_OWN: Final = 13  # a shared profile was lent, and this request has to write
+STATE_CELLS: Final = 14
 
 _FAR: Final = 1 << 60
 _CHUNK: Final = 64  # columns read ahead when scanning from the right
@@ -162,7 +168,9 @@ class Profile(NamedTuple):
     Attributes
     ----------
     free
-        int64[row, column].
+        int64[row, span[0] + column]. A profile that is lent is the Plan's own: never written.
+    span
+        int64[2]: place of column 0 in `free`, and the number of columns.
     segments
         int64[s + 1]: columns at which machines come or go, covering all columns.
     demand_first, demand_rows, demand_amounts
@@ -170,14 +178,18 @@ class Profile(NamedTuple):
         `demand_first[i] : demand_first[i + 1]`.
     fit
         int64[demand, segment]: most bundles the machines hold.
+    low
+        int64[row, block]: least of each block of `free`, or no blocks (`planner.block_index`).
     """
 
     free: I64
+    span: I64
     segments: I64
     demand_first: I64
     demand_rows: I64
     demand_amounts: I64
     fit: I64
+    low: I64
 
 
 class Averages(NamedTuple):
@@ -193,9 +205,12 @@ class Averages(NamedTuple):
         Demand i counts `amounts[j]` a bundle-step against row `rows[j]` for j in
         `first[i] : first[i + 1]`.
     offset
-        int64[1]: place of column 0 in `slack`.
+        int64[2]: place of column 0 in `slack`, and the number of columns of the profile.
     work
-        int64[2, as many columns as `slack`, and one more]: scratch, the first row all zero.
+        int64[2, at least as many columns as `slack`, and one more]: scratch, the first row all
+        zero.
+    low
+        int64[row, block]: as in `Profile`, of `slack`.
     """
 
     windows: I64
@@ -205,6 +220,7 @@ class Averages(NamedTuple):
     amounts: I64
     offset: I64
     work: I64
+    low: I64
 
 
 class Tables(NamedTuple):
@@ -250,12 +266,16 @@ class Graph(NamedTuple):
 
 
 class Run(NamedTuple):
-    """How a request is traversed: step of column 0, number of columns, mirrored, strategy."""
+    """How a request is traversed: step of column 0, number of columns, mirrored, strategy.
+
+    `lent` tells that the profile is shared and must not be written.
+    """
 
     base: int
     columns: int
     early: int
     strategy: int
+    lent: int
 
 
 class Scratch(NamedTuple):
@@ -295,6 +315,24 @@ class Atom(NamedTuple):
     early: int
     lo: int
     hi: int
+
+
+@njit(**OPTIONS)
+def _within(atom: Atom, lo: int, hi: int) -> Atom:
+    """Return the atom with another window."""
+    return Atom(
+        atom.least,
+        atom.most,
+        atom.lease,
+        atom.work,
+        atom.multiple,
+        atom.demand,
+        atom.shift_first,
+        atom.shift_end,
+        atom.early,
+        lo,
+        hi,
+    )
 
 
 def _without_owner(typing: Any, array: Any) -> Any:
@@ -364,6 +402,66 @@ def _least_in(row: I64, t0: int, t1: int) -> Int:
 
 
 @njit(**OPTIONS)
+def _least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
+    """Return the least value of `row[t0:t1]`, not empty, reading whole blocks where they stand."""
+    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
+    if low.shape[0] == 0 or first >= last:
+        return _least_in(row, t0, t1)
+    least = _least_in(low, first, last)
+    if t0 < first * BLOCK:
+        least = min(least, _least_in(row, t0, first * BLOCK))
+    if last * BLOCK < t1:
+        least = min(least, _least_in(row, last * BLOCK, t1))
+    return least
+
+
+@njit(**OPTIONS)
+def _index_again(row: I64, low: I64, t0: int, t1: int) -> None:
+    """Note the least of every block that changes in `row[t0:t1]`, not empty, touched."""
+    for block in range(t0 // BLOCK, (t1 + BLOCK - 1) // BLOCK):
+        low[block] = _least_in(row, block * BLOCK, min((block + 1) * BLOCK, row.shape[0]))
+
+
+@njit(**OPTIONS)
+def _index_moved(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
+    """Note that `amount` was added to every value of `row[t0:t1]`, not empty."""
+    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
+    if first >= last:
+        _index_again(row, low, t0, t1)
+        return
+    for block in range(first, last):
+        low[block] += amount
+    if t0 < first * BLOCK:
+        _index_again(row, low, t0, first * BLOCK)
+    if last * BLOCK < t1:
+        _index_again(row, low, last * BLOCK, t1)
+
+
+@njit(**INLINE)
+def _least_free_of(p: Profile, row: int, t0: int, t1: int) -> Int:
+    """Return the least that is free in columns [t0, t1), which are some."""
+    free = p.free[row]
+    if p.low.shape[1] == 0:
+        least = _least_in(free, p.span[0] + t0, p.span[0] + t1)
+    else:
+        least = _least_of(free, p.low[row], p.span[0] + t0, p.span[0] + t1)
+    return least
+
+
+@njit(**INLINE)
+def _subtract(p: Profile, demand: int, t0: int, t1: int, bundles: int) -> None:
+    """Take bundles from columns [t0, t1) of every row that the demand takes from."""
+    for d in range(p.demand_first[demand], p.demand_first[demand + 1]):
+        amount = bundles * p.demand_amounts[d]
+        row = p.free[p.demand_rows[d]]
+        for t in range(p.span[0] + t0, p.span[0] + t1):
+            row[t] -= amount
+        if p.low.shape[1] > 0 and t0 < t1:
+            low = p.low[p.demand_rows[d]]
+            _index_moved(row, low, p.span[0] + t0, p.span[0] + t1, -amount)
+
+
+@njit(**OPTIONS)
 def _lower(out: I64, free: I64, amount: int, t0: int, t1: int, origin: int, sign: int) -> None:
     """Lower `out` to how often `amount` fits into `free` in steps [t0, t1)."""
     # A product and a correction are exact below 2^50 and several times faster than a division.
@@ -386,7 +484,7 @@ def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: in
 
     For an atom that recurs, the minimum over its occurrences (greedy.md 1.3).
     """
-    columns = p.free.shape[1]
+    columns = p.span[1]
     for u in range(a, b):
         out[u] = cap
     for s in range(atom.shift_first, atom.shift_end):
@@ -402,10 +500,14 @@ def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: in
             continue
         top = min(cap, _machines(p, atom.demand, out, t0, t1, origin, sign))
         for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
-            free = p.free[p.demand_rows[d]]
-            amount = p.demand_amounts[d]
-            if _least_in(free, t0, t1) < amount * top:
-                _lower(out, free, amount, t0, t1, origin, sign)
+            row, amount = p.demand_rows[d], p.demand_amounts[d]
+            free, place = p.free[row], p.span[0]
+            if p.low.shape[1] == 0:
+                least = _least_in(free, t0 + place, t1 + place)
+            else:
+                least = _least_of(free, p.low[row], t0 + place, t1 + place)
+            if least < amount * top:
+                _lower(out, free, amount, t0 + place, t1 + place, origin - sign * place, sign)
     k, least = atom.multiple, atom.least
     if k > 1:
         for u in range(a, b):
@@ -416,22 +518,32 @@ def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: in
 
 
 @njit(**OPTIONS)
-def _holds(atom: Atom, c: I64) -> bool:
-    """Return False when no allocation below `c` in the window can hold the work (sound bound)."""
-    area = np.int64(0)
+def _holds(atom: Atom, buf: I64) -> bool:
+    """Return False when no allocation below `_C` in the window can hold the work (sound bound).
+
+    Notes in `_RUNS` what a refusal tells of: the longest run, and the area of all long enough.
+    """
+    c = buf[_C]
+    longest, begin, area = 0, atom.lo, np.int64(0)
     run = np.int64(0)
     length = 0
     for u in range(atom.lo, atom.hi):
         if c[u] > 0:
             run += c[u]
             length += 1
-        else:
+        elif length > 0:
+            if length > longest:
+                longest, begin = length, u - length
             if length >= atom.lease:
                 area += run
             run = np.int64(0)
             length = 0
+    if length > longest:
+        longest, begin = length, atom.hi - length
     if length >= atom.lease:
         area += run
+    note = buf[_RUNS]
+    note[0], note[1], note[2] = longest, begin, area
     return bool(area >= atom.work)
 
 
@@ -864,7 +976,7 @@ def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
         left, first, last = _lengthen(atom, buf, left, first, last)
         if left == 0:
             return True, first, last
-    if not _holds(atom, buf[_C]):
+    if not _holds(atom, buf):
         return False, first, last
     height, end = _rectangle(atom, buf[_C], buf, atom.lo, atom.hi, atom.work, _LATEST)
     if height > 0:
@@ -878,7 +990,7 @@ def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
 @njit(**OPTIONS)
 def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
     """Union or rectangle, whichever starts later, then the rest of GREE; row `_C` is filled."""
-    if not _holds(atom, buf[_C]):
+    if not _holds(atom, buf):
         return False, atom.hi, atom.hi
     height, end = _rectangle(atom, buf[_C], buf, atom.lo, atom.hi, atom.work, _LATEST)
     begin = end - (atom.work + height - 1) // height if height > 0 else -1
@@ -917,11 +1029,11 @@ def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -
 
 
 @njit(**OPTIONS)
-def _clamp(atom: Atom, buf: I64, level: int) -> None:
-    """Write into `_C` what is free above `level`, at most the atom's own maximum."""
+def _clamp(atom: Atom, buf: I64, level: int, cap: int) -> None:
+    """Write into `_C` what is free above `level`, at most `cap`."""
     a, c = buf[_A], buf[_C]
     for u in range(atom.lo, atom.hi):
-        value = min(a[u] - level, atom.most)
+        value = min(a[u] - level, cap)
         c[u] = value if value >= atom.least else 0
 
 
@@ -973,12 +1085,12 @@ def _runs(atom: Atom, buf: I64) -> Int:
 
 
 @njit(**OPTIONS)
-def _runs_hold(atom: Atom, buf: I64, count: int, level: int) -> bool:
-    """Return the sound bound of `_holds` for what is free above `level`, from runs."""
+def _runs_hold(atom: Atom, buf: I64, count: int, level: int, cap: int) -> bool:
+    """Return the sound bound of `_holds` for what is free above `level` up to `cap`, from runs."""
     length, value = buf[_QI], buf[_QV]
     area, run, steps = np.int64(0), np.int64(0), np.int64(0)
     for i in range(count):
-        height = min(value[i] - level, atom.most)
+        height = min(value[i] - level, cap)
         if height >= atom.least:
             run += height * length[i]
             steps += length[i]
@@ -1002,20 +1114,20 @@ def _level(atom: Atom, buf: I64) -> Ints:
         high = max(high, buf[_QV, i] - atom.least)
     while low < high:
         middle = (low + high + 1) // 2
-        if _runs_hold(atom, buf, count, middle):
+        if _runs_hold(atom, buf, count, middle, atom.most):
             low = middle
         else:
             high = middle - 1
     if low < 0:
         return False, atom.hi, atom.hi
-    _clamp(atom, buf, low)
+    _clamp(atom, buf, low, atom.most)
     ok, first, last = _union(atom, buf)
     if ok:
         return True, first, last
     low, high = np.int64(-1), low
     while low < high:
         middle = (low + high + 1) // 2
-        _clamp(atom, buf, middle)
+        _clamp(atom, buf, middle, atom.most)
         if _union_area(atom, buf) >= atom.work:
             low = middle
         else:
@@ -1023,12 +1135,84 @@ def _level(atom: Atom, buf: I64) -> Ints:
     for _ in range(_OVERSHOOTS):
         if low < 0:
             break
-        _clamp(atom, buf, low)
+        _clamp(atom, buf, low, atom.most)
         ok, first, last = _union(atom, buf)
         if ok:
             return True, first, last
         low = low - 1 if low < _OVERSHOOTS else low * 7 // 8
     return False, atom.hi, atom.hi
+
+
+@njit(**OPTIONS)
+def _lowest_cap(atom: Atom, buf: I64) -> Ints:
+    """Place under the lowest cap whose union holds the work: (ok, first, end).
+
+    Row `_A` is filled. Where no rectangle holds the work this is the flattest shape: GREE's own
+    stands as tall as it may, and every bundle of it falls.
+    """
+    count = _runs(atom, buf)
+    low, high = np.int64(atom.least), np.int64(atom.most) + 1
+    while low < high:
+        middle = (low + high) // 2
+        if _runs_hold(atom, buf, count, 0, middle):
+            high = middle
+        else:
+            low = middle + 1
+    if low > atom.most:
+        return False, atom.hi, atom.hi
+    _clamp(atom, buf, 0, low)
+    ok, first, last = _union(atom, buf)
+    if ok:
+        return True, first, last
+    high = np.int64(atom.most) + 1
+    while low < high:
+        middle = (low + high) // 2
+        _clamp(atom, buf, 0, middle)
+        if _union_area(atom, buf) >= atom.work:
+            high = middle
+        else:
+            low = middle + 1
+    for _ in range(_OVERSHOOTS):
+        if low > atom.most:
+            break
+        _clamp(atom, buf, 0, low)
+        ok, first, last = _union(atom, buf)
+        if ok:
+            return True, first, last
+        low = low + 1 if low < _OVERSHOOTS else low * 9 // 8
+    return False, atom.hi, atom.hi
+
+
+@njit(**OPTIONS)
+def _falls(x: I64, first: int, last: int) -> Int:
+    """Return the preemption of heights `x` on [first, last), the last fall included."""
+    total = x[last - 1]
+    for u in range(first, last - 1):
+        total += max(np.int64(0), x[u] - x[u + 1])
+    return total
+
+
+@njit(**OPTIONS)
+def _lower_than(p: Profile, shifts: I64, atom: Atom, buf: I64, first: int, last: int) -> Ints:
+    """Replace a rectangle in `_X` that stands far above the least height by a lower union, if any.
+
+    The least height is that of all the work spread over the whole window.
+    """
+    x = buf[_X]
+    height: Int = np.int64(0)
+    for u in range(first, last):
+        height = max(height, x[u])
+    least: Int = max(
+        np.int64(atom.least), (atom.work + atom.hi - atom.lo - 1) // (atom.hi - atom.lo)
+    )
+    if height * 8 <= least * 15:
+        return True, first, last
+    _fill(p, shifts, atom, buf[_A], atom.lo, atom.hi, _FAR)
+    ok, begin, end = _lowest_cap(atom, buf)
+    if ok and _falls(x, begin, end) < height:
+        return True, begin, end
+    first = _draw(atom, x, atom.work, height, last)
+    return True, first, last
 
 
 @njit(**OPTIONS)
@@ -1042,15 +1226,21 @@ def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: 
     if strategy == LOWEST or strategy == HEADROOM or strategy == HEADROOM_ONLY:
         aim = _LOW if strategy == LOWEST else _ROOMY
         ok, first, last = _flat(p, shifts, atom, buf, aim, start)
+        if ok and strategy == LOWEST and start == atom.lo:
+            return _lower_than(p, shifts, atom, buf, first, last)
         if ok or strategy == HEADROOM_ONLY:
             return ok, first, last
-        _clamp(atom, buf, 0)
+        if strategy == LOWEST:
+            ok, first, last = _lowest_cap(atom, buf)
+            if ok:
+                return True, first, last
+        _clamp(atom, buf, 0, atom.most)
     elif strategy == LEVEL:
         _fill(p, shifts, atom, buf[_A], atom.lo, atom.hi, _FAR)
         ok, first, last = _level(atom, buf)
         if ok:
             return True, first, last
-        _clamp(atom, buf, 0)
+        _clamp(atom, buf, 0, atom.most)
     else:
         _fill(p, shifts, atom, buf[_C], atom.lo, atom.hi, atom.most * atom.multiple)
     return _compact(p, shifts, atom, buf)
@@ -1062,18 +1252,11 @@ def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: 
 @njit(**OPTIONS)
 def _take(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign: int) -> None:
     """Subtract (sign 1) or give back (-1) rows [r0, r1) of one atom in every occurrence."""
-    columns = p.free.shape[1]
-    demand = atom.demand
     for s in range(atom.shift_first, atom.shift_end):
         move = shifts[s]
         for r in range(r0, r1):
-            t0 = rows[r, 0] + move
-            t1 = min(rows[r, 1] + move, columns)
-            for d in range(p.demand_first[demand], p.demand_first[demand + 1]):
-                amount = sign * rows[r, 2] * p.demand_amounts[d]
-                row = p.demand_rows[d]
-                for t in range(t0, t1):
-                    p.free[row, t] -= amount
+            end = min(rows[r, 1] + move, p.span[1])
+            _subtract(p, atom.demand, rows[r, 0] + move, end, sign * rows[r, 2])
 
 
 @njit(**OPTIONS)
@@ -1102,37 +1285,57 @@ def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, co
 
 
 @njit(**OPTIONS)
-def _overlap(out: I64, offset: int, window: int, t0: int, t1: int, amount: int) -> None:
-    """Add to `out` amount x |[tau, tau + window) and [t0, t1)| for every window start tau."""
+def _overlap(out: I64, offset: int, stop: int, window: int, t0: int, t1: int, amount: int) -> None:
+    """Add to `out` amount x |[tau, tau + window) and [t0, t1)| for every window start tau.
+
+    Window starts at -offset and before `stop`.
+    """
+    first = max(t0 - window + 1, -offset)
     full = max(-offset, min(t0, t1 - window))
-    falls = max(t0, t1 - window)
-    for tau in range(max(t0 - window + 1, -offset), full):
+    falls = max(-offset, max(t0, t1 - window))
+    for tau in range(first, min(full, stop)):
         out[tau + offset] += amount * (tau + window - t0)
     whole = amount * min(window, t1 - t0)
-    for tau in range(full, falls):
+    for tau in range(full, min(falls, stop)):
         out[tau + offset] += whole
-    for tau in range(falls, t1):
+    for tau in range(falls, min(t1, stop)):
         out[tau + offset] += amount * (t1 - tau)
+
+
+@njit(**OPTIONS)
+def _count_window(q: Averages, demand: int, t0: int, t1: int, bundles: int) -> None:
+    """Count bundles on steps [t0, t1) against every average of a demand."""
+    offset, columns = q.offset[0], q.offset[1]
+    for j in range(q.first[demand], q.first[demand + 1]):
+        row, window = q.slack[q.rows[j]], q.windows[q.rows[j]]
+        _overlap(row, offset, columns, window, t0, t1, -bundles * q.amounts[j])
+        begin, end = max(t0 - window + 1 + offset, 0), min(t1, columns) + offset
+        if q.low.shape[1] > 0 and begin < end:
+            low = q.low[q.rows[j]]
+            full = min(max(min(t0, t1 - window) + offset, begin), end)
+            falls = min(max(max(t0, t1 - window) + offset, full), end)
+            if begin < full:
+                _index_again(row, low, begin, full)
+            if full < falls:  # every window that starts here loses the same
+                whole = -bundles * q.amounts[j] * min(window, t1 - t0)
+                _index_moved(row, low, full, falls, whole)
+            if falls < end:
+                _index_again(row, low, falls, end)
 
 
 @njit(**OPTIONS)
 def _average_take(q: Averages, shifts: I64, atom: Atom, t0: int, t1: int, bundles: int) -> None:
     """Count `bundles` on steps [t0, t1) of every occurrence against the averages."""
-    offset = q.offset[0]
-    columns = q.slack.shape[1] - offset
-    for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
-        row = q.rows[j]
-        for i in range(atom.shift_first, atom.shift_end):
-            end = min(t1 + shifts[i], columns)
-            if t0 + shifts[i] < end:
-                amount = -bundles * q.amounts[j]
-                _overlap(q.slack[row], offset, q.windows[row], t0 + shifts[i], end, amount)
+    for i in range(atom.shift_first, atom.shift_end):
+        end = min(t1 + shifts[i], q.offset[1])
+        if t0 + shifts[i] < end:
+            _count_window(q, atom.demand, t0 + shifts[i], end, bundles)
 
 
 @njit(**OPTIONS)
 def _average_runs(q: Averages, shifts: I64, atom: Atom, x: I64, a: int, b: int, sign: int) -> None:
     """Count the heights `x` on columns [a, b) against the averages, or give them back."""
-    columns = q.slack.shape[1] - q.offset[0]
+    columns = q.offset[1]
     u = a
     while u < b:
         begin = u
@@ -1146,8 +1349,7 @@ def _average_runs(q: Averages, shifts: I64, atom: Atom, x: I64, a: int, b: int, 
 @njit(**OPTIONS)
 def _average_cap(q: Averages, shifts: I64, atom: Atom, a: int, b: int) -> Ints:
     """Return (height that the averages allow on columns [a, b), row, window start that binds)."""
-    offset = q.offset[0]
-    columns = q.slack.shape[1] - offset
+    offset, columns = q.offset[0], q.offset[1]
     t0, t1 = (columns - b, columns - a) if atom.early else (a, b)
     best, best_row, best_tau = np.int64(atom.most), -1, 0
     overlap = q.work[0]
@@ -1157,7 +1359,7 @@ def _average_cap(q: Averages, shifts: I64, atom: Atom, a: int, b: int) -> Ints:
         for i in range(atom.shift_first, atom.shift_end):
             end = min(t1 + shifts[i], columns)
             if t0 + shifts[i] < end:
-                _overlap(overlap, offset, window, t0 + shifts[i], end, 1)
+                _overlap(overlap, offset, columns, window, t0 + shifts[i], end, 1)
         low = max(t0 + shifts[atom.shift_first] - window + 1, -offset)
         high = min(t1 + shifts[atom.shift_end - 1], columns)
         for tau in range(low + offset, high + offset):
@@ -1172,8 +1374,7 @@ def _average_cap(q: Averages, shifts: I64, atom: Atom, a: int, b: int) -> Ints:
 @njit(**OPTIONS)
 def _average_broken(q: Averages, shifts: I64, atom: Atom, x: I64, first: int, last: int) -> Ints:
     """Return (row, window start) of an average that heights `x` break, or (-1, 0)."""
-    offset = q.offset[0]
-    columns = q.slack.shape[1] - offset
+    offset, columns = q.offset[0], q.offset[1]
     total = q.work[1]
     t0, t1 = (columns - last, columns - first) if atom.early else (first, last)
     low = t0 + shifts[atom.shift_first]
@@ -1199,8 +1400,7 @@ def _average_broken(q: Averages, shifts: I64, atom: Atom, x: I64, first: int, la
 @njit(**OPTIONS)
 def _average_free(q: Averages, shifts: I64, atom: Atom) -> bool:
     """Return whether no allocation in the window can break an average (the fast path)."""
-    offset = q.offset[0]
-    columns = q.slack.shape[1] - offset
+    offset, columns = q.offset[0], q.offset[1]
     t0, t1 = (columns - atom.hi, columns - atom.lo) if atom.early else (atom.lo, atom.hi)
     low = t0 + shifts[atom.shift_first]
     high = min(t1 + shifts[atom.shift_end - 1], columns)
@@ -1209,7 +1409,7 @@ def _average_free(q: Averages, shifts: I64, atom: Atom) -> bool:
         row = q.rows[j]
         begin = max(low - q.windows[row] + 1, -offset) + offset
         if begin < high + offset:
-            if _least_in(q.slack[row], begin, high + offset) < work * q.amounts[j]:
+            if _least_of(q.slack[row], q.low[row], begin, high + offset) < work * q.amounts[j]:
                 return False
     return True
 
@@ -1247,7 +1447,7 @@ def _average_blocks(q: Averages, shifts: I64, atom: Atom, buf: I64) -> Int:
             continue
         for u in range(begin, end):
             x[u] += height
-        t0 = q.slack.shape[1] - q.offset[0] - end if atom.early else begin
+        t0 = q.offset[1] - end if atom.early else begin
         _average_take(q, shifts, atom, t0, t0 + atom.lease, height * atom.multiple)
         left -= height * atom.lease
         end -= 1
@@ -1276,7 +1476,7 @@ def _average_raise(
     if add <= 0 or (x[u] == 0 and add < atom.least):
         return left
     x[u] += add
-    t = q.slack.shape[1] - q.offset[0] - u - 1 if atom.early else u
+    t = q.offset[1] - u - 1 if atom.early else u
     _average_take(q, shifts, atom, t, t + 1, add * atom.multiple)
     return left - add
 
@@ -1309,6 +1509,17 @@ def _shape_within(
             left = _average_raise(q, shifts, atom, buf, u, x[u + 1], left)
     _average_runs(q, shifts, atom, x, atom.lo, atom.hi, -1)
     return left == 0, atom.lo, atom.hi, row, tau
+
+
+@njit(**OPTIONS)
+def _move_atom(
+    p: Profile, q: Averages, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign: int
+) -> None:
+    """Take an atom's rows [r0, r1) (sign 1) or give them back (sign -1)."""
+    _take(p, shifts, atom, rows, r0, r1, sign)
+    if q.first[atom.demand] < q.first[atom.demand + 1]:
+        for r in range(r0, r1):
+            _average_take(q, shifts, atom, rows[r, 0], rows[r, 1], sign * rows[r, 2])
 
 
 # ---- the graph of one request -------------------------------------------------------------------
@@ -1619,6 +1830,10 @@ def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int)
         start = _interval(g, s, a, atom.lo, atom.hi)
     counted = q.first[atom.demand] < q.first[atom.demand + 1]
     if counted and not _average_free(q, g.shifts, atom):
+        if run.lent:
+            s.state[NEEDS_OWN] = 1
+            _fail(s, a, NO_ROOM, atom.lo, atom.hi)
+            return False
         ok, first, last, row, tau = _shape_within(
             p, q, g.shifts, atom, s.steps, run.strategy, start
         )
@@ -1639,10 +1854,8 @@ def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int)
         s.state[ROWS_FULL] = 1
         _fail(s, a, NO_ROOM, atom.lo, atom.hi)
         return False
-    _take(p, g.shifts, atom, s.rows, begin, count, 1)
-    if counted:
-        for i in range(begin, count):
-            _average_take(q, g.shifts, atom, s.rows[i, 0], s.rows[i, 1], s.rows[i, 2])
+    if not run.lent:
+        _move_atom(p, q, g.shifts, atom, s.rows, begin, count, 1)
     s.state[_ROWS] = count
     s.vertex[_RF, a], s.vertex[_RC, a] = begin, count - begin
     s.vertex[_FROM, a], s.vertex[_TO, a] = first, last
@@ -1660,10 +1873,8 @@ def _undo(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, kept: int) ->
         atom = _atom_of(g, run, a, 0, 0)
         r0 = s.vertex[_RF, a]
         r1 = r0 + s.vertex[_RC, a]
-        _take(p, g.shifts, atom, s.rows, r0, r1, -1)
-        if q.first[atom.demand] < q.first[atom.demand + 1]:
-            for r in range(r0, r1):
-                _average_take(q, g.shifts, atom, s.rows[r, 0], s.rows[r, 1], -s.rows[r, 2])
+        if not run.lent:
+            _move_atom(p, q, g.shifts, atom, s.rows, r0, r1, -1)
         s.vertex[_DONE, a] = 0
         s.state[_ROWS] = r0  # rows are appended in the order of the stack
     s.state[_STACKED] = kept
@@ -1706,7 +1917,7 @@ def _traverse(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch) -> bool:
     """Place every atom of a request, successors before predecessors."""
     n = g.vertices.shape[0]
     s.state[_ROWS], s.state[_STACKED], s.state[_LEAPS], s.state[ROWS_FULL] = 0, 0, 0, 0
-    s.state[_FIRM] = 0
+    s.state[_FIRM], s.state[NEEDS_OWN] = 0, 0
     for v in range(n):
         s.vertex[_CAP, v] = _FAR
         s.vertex[_DONE, v] = 0
@@ -1768,7 +1979,7 @@ def _next_options(g: Graph, s: Scratch, printed: bool) -> bool:
 @njit(**OPTIONS)
 def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
     """Write where least is free for an atom that found no room."""
-    columns = p.free.shape[1]
+    columns = p.span[1]
     best = np.int64(_FAR)
     needed = atom.least * atom.multiple
     for s in range(atom.shift_first, atom.shift_end):
@@ -1785,14 +1996,45 @@ def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
                 status[NEEDED], status[FREE] = needed, best
         for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
             row, amount = p.demand_rows[d], p.demand_amounts[d]
-            least = max(np.int64(0), _least_in(p.free[row], t0, t1))
+            least = max(np.int64(0), _least_free_of(p, row, t0, t1))
             if least // amount < best:
                 best = least // amount
                 t = t0
-                while p.free[row, t] > least:
+                while p.free[row, p.span[0] + t] > least:
                     t += 1
                 status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_ROOM, t, row
                 status[NEEDED], status[FREE] = needed * amount, least
+
+
+@njit(**OPTIONS)
+def _in_every_lease(p: Profile, atom: Atom, at: int) -> bool:
+    """Return whether every lease in the window holds the column where least is free."""
+    u = p.span[1] - 1 - at if atom.early else at
+    once = atom.shift_end - atom.shift_first == 1
+    return bool(once and atom.hi - atom.lease <= u < atom.lo + atom.lease)
+
+
+@njit(**OPTIONS)
+def _why_no_room(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, status: I64) -> None:
+    """Write what an atom that found no room lacks: height, a lease's time, or room for its work.
+
+    Where a height fits for a while, saying what is free at the worst step would explain nothing.
+    """
+    if strategy == PAPER or strategy == HEADROOM_ONLY:  # all others ended with `_holds`
+        _fill(p, shifts, atom, buf[_C], atom.lo, atom.hi, atom.most * atom.multiple)
+        _holds(atom, buf)
+    longest, begin, area = buf[_RUNS, 0], buf[_RUNS, 1], buf[_RUNS, 2]
+    _least_free(p, shifts, atom, status)
+    if longest == 0 or (longest < atom.lease and _in_every_lease(p, atom, status[AT_COLUMN])):
+        return
+    if longest < atom.lease:
+        edge = begin + longest if begin + longest < atom.hi else begin - 1
+        if edge >= atom.lo:  # which row cuts it off, and where
+            _least_free(p, shifts, _within(atom, edge, edge + 1), status)
+        status[WHY], status[NEEDED], status[FREE] = NO_LEASE, atom.lease, longest
+        return
+    status[WHY] = NO_AREA if area < atom.work else NO_SHAPE
+    status[NEEDED], status[FREE] = atom.work * atom.multiple, area * atom.multiple
 
 
 @njit(**INLINE)
@@ -1803,7 +2045,7 @@ def _explain(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, status: I6
     status[AT_COLUMN], status[AT_ROW], status[NEEDED], status[FREE] = -1, -1, 0, 0
     if s.state[_KIND] == NO_ROOM and g.vertices[v, KIND] == ATOM:
         atom = _atom_of(g, run, v, s.state[_LO], s.state[_HI])
-        _least_free(p, g.shifts, atom, status)
+        _why_no_room(p, g.shifts, atom, s.steps, run.strategy, status)
     if s.state[_KIND] == NO_AVERAGE:
         atom = _atom_of(g, run, v, s.state[_LO], s.state[_HI])
         row, tau = s.state[_AVERAGE], s.state[_TAU]
@@ -1885,14 +2127,15 @@ def _try_passes(
             if not _has_largest_gap(g):
                 return False
             strategy = np.int64(COMPACT)
-        now = Run(run.base, run.columns, run.early, strategy)
+        now = Run(run.base, run.columns, run.early, strategy, run.lent)
         if _traverse(p, q, g, now, s):
             status[OUTCOME], status[STRATEGY] = PLACED, strategy
             return True
-        if status[OUTCOME] == PENDING and not s.state[ROWS_FULL]:
+        stopped = s.state[ROWS_FULL] or s.state[NEEDS_OWN]
+        if status[OUTCOME] == PENDING and not stopped:
             _explain(p, q, g, now, s, status)
         _undo(p, q, g, now, s, 0)
-        if s.state[ROWS_FULL] or s.state[_FIRM]:
+        if stopped or s.state[_FIRM]:
             return False
     return False
 
@@ -1908,11 +2151,12 @@ def _place_request(
     passes: I64,
     base: int,
     early: int,
+    lent: int,
 ) -> bool:
-    """Place request r or refuse it; False when scratch or output are too small, nothing done."""
+    """Place request r or refuse it; False when it takes more than was handed in, nothing done."""
     g = _graph_of(t, r)
     n = g.vertices.shape[0]
-    run = Run(base, p.free.shape[1], early, passes[0])
+    run = Run(base, p.span[1], early, passes[0], lent)
     status = out.status[r]
     status[:] = 0
     status[AT_COLUMN], status[AT_ROW] = -1, -1
@@ -1931,7 +2175,7 @@ def _place_request(
                 _undo(p, q, g, run, s, 0)
                 return False
             return True
-        if s.state[ROWS_FULL]:
+        if s.state[ROWS_FULL] or s.state[NEEDS_OWN]:
             return False
         if not choices or not _next_options(g, s, passes[0] == PAPER):
             return True
@@ -1986,7 +2230,7 @@ def _short_lease(buf: I64, lease: int, rows: I64, r0: int, r1: int) -> bool:
 @njit(**OPTIONS)
 def _over_fit(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, bad: I64) -> bool:
     """Return whether machines hold fewer bundles than a row somewhere takes, and where."""
-    columns = p.free.shape[1]
+    columns = p.span[1]
     for s in range(atom.shift_first, atom.shift_end):
         for r in range(r0, r1):
             t0, t1 = rows[r, 0] + shifts[s], min(rows[r, 1] + shifts[s], columns)
@@ -2003,7 +2247,7 @@ def _over_fit(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, 
 @njit(**OPTIONS)
 def _over_rows(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, bad: I64) -> bool:
     """Return whether the profile is below zero where the rows, already taken, stand."""
-    columns = p.free.shape[1]
+    columns = p.span[1]
     for s in range(atom.shift_first, atom.shift_end):
         for r in range(r0, r1):
             t0, t1 = rows[r, 0] + shifts[s], min(rows[r, 1] + shifts[s], columns)
@@ -2011,14 +2255,14 @@ def _over_rows(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int,
                 continue
             for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
                 row = p.demand_rows[d]
-                if _least_in(p.free[row], t0, t1) >= 0:
+                if _least_free_of(p, row, t0, t1) >= 0:
                     continue
                 t = t0
-                while p.free[row, t] >= 0:
+                while p.free[row, p.span[0] + t] >= 0:
                     t += 1
                 needed = rows[r, 2] * p.demand_amounts[d]
                 bad[WHY], bad[AT_COLUMN], bad[AT_ROW] = NO_ROOM, t, row
-                bad[NEEDED], bad[FREE] = needed, p.free[row, t] + needed
+                bad[NEEDED], bad[FREE] = needed, p.free[row, p.span[0] + t] + needed
                 return True
     return False
 
@@ -2033,7 +2277,7 @@ def _over_average(
         row = q.rows[j]
         for s in range(atom.shift_first, atom.shift_end):
             low = max(rows[r0, 0] + shifts[s] - q.windows[row] + 1, -offset) + offset
-            high = min(rows[r1 - 1, 1] + shifts[s] + offset, q.slack.shape[1])
+            high = min(rows[r1 - 1, 1] + shifts[s], q.offset[1]) + offset
             for tau in range(low, high):
                 if q.slack[row, tau] < 0:
                     bad[WHY], bad[AT_COLUMN], bad[AT_ROW] = NO_AVERAGE, tau - offset, row
@@ -2068,23 +2312,12 @@ def _recheck_request(
         atom = _atom_of(g, run, v, 0, 0)
         if _over_fit(p, g.shifts, atom, rows, 0, r1 - r0, bad):
             return i
-        _move_atom(p, q, g, atom, rows, r1 - r0, 1)
+        _move_atom(p, q, g.shifts, atom, rows, 0, r1 - r0, 1)
         if _over_rows(p, g.shifts, atom, rows, 0, r1 - r0, bad):
             return i + 1
         if _over_average(q, g.shifts, atom, rows, 0, r1 - r0, bad):
             return i + 1
     return int(extent[VERTEX_COUNT])
-
-
-@njit(**OPTIONS)
-def _move_atom(
-    p: Profile, q: Averages, g: Graph, atom: Atom, rows: I64, count: int, sign: int
-) -> None:
-    """Take an atom's first `count` rows (sign 1) or give them back (sign -1)."""
-    _take(p, g.shifts, atom, rows, 0, count, sign)
-    if q.first[atom.demand] < q.first[atom.demand + 1]:
-        for k in range(count):
-            _average_take(q, g.shifts, atom, rows[k, 0], rows[k, 1], sign * rows[k, 2])
 
 
 @njit(**OPTIONS)
@@ -2100,7 +2333,7 @@ def _give_back(
             s.rows[k, 1] = out.rows[r0 + k, 1] - run.base
             s.rows[k, 2] = out.rows[r0 + k, 2]
         atom = _atom_of(g, run, out.vertices[extent[VERTEX_FIRST] + i], 0, 0)
-        _move_atom(p, q, g, atom, s.rows, r1 - r0, -1)
+        _move_atom(p, q, g.shifts, atom, s.rows, 0, r1 - r0, -1)
 
 
 @njit(**OPTIONS)
@@ -2129,7 +2362,7 @@ def recheck(
         if out.status[r, OUTCOME] != PLACED:
             continue
         g = _graph_of(t, r)
-        run = Run(base, p.free.shape[1], 0, 0)
+        run = Run(base, p.span[1], 0, 0, 0)
         taken = _recheck_request(p, q, g, run, s, out, r, bad)
         if bad[WHY] == 0:
             bad[OUTCOME] = PLACED
@@ -2153,11 +2386,14 @@ def place(
     passes: I64,
     base: int,
     early: int,
+    lent: int,
 ) -> Int:
     """Place requests `order[begin:end]` one after the other on `p.free`, which keeps them.
 
     `passes` are the strategies tried on each; `base` is the step of column 0. Returns the
-    position reached: less than `end` when scratch or output must grow first.
+    position reached: less than `end` when scratch or output must grow first. On a profile that
+    is `lent`, a single atom is placed and nothing written; where its averages need writing,
+    `NEEDS_OWN` is set and nothing done.
     """
     t = Tables(
         _borrowed(t.vertices),
@@ -2176,11 +2412,13 @@ def place(
     )
     p = Profile(
         _borrowed(p.free),
+        _borrowed(p.span),
         _borrowed(p.segments),
         _borrowed(p.demand_first),
         _borrowed(p.demand_rows),
         _borrowed(p.demand_amounts),
         _borrowed(p.fit),
+        _borrowed(p.low),
     )
     q = Averages(
         _borrowed(q.windows),
@@ -2190,6 +2428,7 @@ def place(
         _borrowed(q.amounts),
         _borrowed(q.offset),
         _borrowed(q.work),
+        _borrowed(q.low),
     )
     s = Scratch(
         _borrowed(s.steps),
@@ -2209,6 +2448,57 @@ def place(
         _borrowed(out.used),
     )
     for i in range(begin, end):
-        if not _place_request(t, p, q, s, out, order[i], passes, base, early):
+        if not _place_request(t, p, q, s, out, order[i], passes, base, early, lent):
             return i
     return end
+
+
+# ---- the ledger of a Plan -----------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def plainly_free(p: Profile, q: Averages, rows: I64, demand_of: I64, first: int) -> bool:
+    """Return whether rows that stand one after the other are all free, averages included.
+
+    Row i takes demand `demand_of[i]`; steps are the Plan's, `first` that of column 0. Sufficient,
+    not necessary: rows that meet, and averages that the whole of the work might break, are False.
+    """
+    before = np.int64(0)
+    for r in range(rows.shape[0]):
+        t0, t1, demand = rows[r, 0] - first, rows[r, 1] - first, demand_of[r]
+        if t0 < before or t1 > p.span[1]:
+            return False
+        before = t1
+        for seg in range(p.fit.shape[1]):
+            if rows[r, 2] > p.fit[demand, seg]:
+                return False
+        for d in range(p.demand_first[demand], p.demand_first[demand + 1]):
+            if _least_free_of(p, p.demand_rows[d], t0, t1) < rows[r, 2] * p.demand_amounts[d]:
+                return False
+    offset = q.offset[0]
+    for row in range(q.windows.shape[0]):
+        asked = np.int64(0)
+        for r in range(rows.shape[0]):
+            for j in range(q.first[demand_of[r]], q.first[demand_of[r] + 1]):
+                if q.rows[j] == row:
+                    asked += (rows[r, 1] - rows[r, 0]) * rows[r, 2] * q.amounts[j]
+        if asked > 0:
+            low = max(rows[0, 0] - first - q.windows[row] + 1 + offset, 0)
+            if _least_of(q.slack[row], q.low[row], low, before + offset) < asked:
+                return False
+    return True
+
+
+@njit(**OPTIONS)
+def move_rows(p: Profile, q: Averages, rows: I64, demand_of: I64, first: int, sign: int) -> None:
+    """Take rows from a ledger (sign 1) or give them back (-1); what is past or beyond is cut off.
+
+    Row i takes demand `demand_of[i]`; steps are the Plan's, `first` that of column 0.
+    """
+    for r in range(rows.shape[0]):
+        t0, t1 = rows[r, 0] - first, rows[r, 1] - first
+        held, demand = sign * rows[r, 2], demand_of[r]
+        if max(t0, 0) < min(t1, p.span[1]):
+            _subtract(p, demand, max(t0, 0), min(t1, p.span[1]), held)
+        if q.first[demand] < q.first[demand + 1]:
+            _count_window(q, demand, t0, t1, held)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.block_index import block_count, block_minima
 from planner.calendar import Calendar, calendar_of
 from planner.policy_view import AverageLimits
 from planner.row_book import RowBook, limit_of
-from planner.view import Demand
+from planner.view import Demand, Lent
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -38,16 +41,42 @@ class Cells:
         int64[room, steps], and how many of its rows are filled.
     slack, averages
         int64[room, longest window + steps], and how many of its rows are filled.
+    low, slack_low
+        Least of each block of `free` and `slack`; no blocks on coarse grids.
     """
 
     free: NDArray[np.int64]
     slack: NDArray[np.int64]
+    low: NDArray[np.int64]
+    slack_low: NDArray[np.int64]
     rows: int = 0
     averages: int = 0
 
+    @classmethod
+    def empty(cls, rows: int, steps: int, longest: int) -> Cells:
+        """Return room for so many rows of `steps` columns, nothing filled."""
+        free = np.empty((rows, steps), dtype=np.int64)
+        slack = np.empty((0, longest + steps), dtype=np.int64)
+        low = np.zeros((rows, block_count(steps)), dtype=np.int64)
+        return cls(free, slack, low, np.zeros((0, block_count(longest + steps)), dtype=np.int64))
+
     def copy(self) -> Cells:
         """Return equal cells that share nothing."""
-        return Cells(self.free.copy(), self.slack.copy(), self.rows, self.averages)
+        return Cells(
+            self.free.copy(),
+            self.slack.copy(),
+            self.low.copy(),
+            self.slack_low.copy(),
+            self.rows,
+            self.averages,
+        )
+
+    def index_again(self) -> None:
+        """Find the least of every block anew."""
+        if self.low.shape[1]:
+            self.low[: self.rows] = block_minima(self.free[: self.rows])
+        if self.slack_low.shape[1]:
+            self.slack_low[: self.averages] = block_minima(self.slack[: self.averages])
 
 
 class Ledger:
@@ -77,10 +106,7 @@ class Ledger:
         self.first = first
         self.calendar: Calendar = calendar_of(book.cluster, first, grid.horizon)
         steps = grid.horizon - first
-        self.cells = Cells(
-            np.empty((len(book.rows), steps), dtype=np.int64),
-            np.empty((0, book.longest_window + steps), dtype=np.int64),
-        )
+        self.cells = Cells.empty(len(book.rows), steps, book.longest_window)
         self._view: NDArray[np.int64] | None = None
         self._average_view: AverageLimits | None = None
         # Two agents on snapshots of one version may both meet a policy's scope for the first time.
@@ -118,6 +144,7 @@ class Ledger:
         its.free[: mine.rows, :kept] = mine.free[: mine.rows, moved : moved + kept]
         kept = min(max(mine.slack.shape[1] - moved, 0), its.slack.shape[1])
         its.slack[: mine.averages, :kept] = mine.slack[: mine.averages, moved : moved + kept]
+        its.index_again()
         return later
 
     @property
@@ -155,20 +182,43 @@ class Ledger:
             self._demands[key] = known
         return known
 
+    def lent(self) -> Lent:
+        """Return the cells as compiled code reads them."""
+        self.fill()
+        cells = self.cells
+        rows, averages = cells.rows, cells.averages
+        return Lent(
+            cells.free[:rows], cells.low[:rows], cells.slack[:averages], cells.slack_low[:averages]
+        )
+
+    def plainly_free(self, pieces: Sequence[tuple[Demand, NDArray[np.int64]]]) -> bool:
+        """Return whether rows that stand one after the other are all free, averages included.
+
+        Sufficient, not necessary: `planner.recheck` looks closer at what is not.
+        """
+        if not pieces:
+            return True
+        lent, longest = self.lent(), self.book.longest_window
+        windows = self.averages.windows
+        return bool(_moves().plainly_free(lent, windows, self.first, longest, pieces))
+
     def take(self, takings: Iterable[Taking]) -> None:
         """Subtract rows (sign 1) or give them back (sign -1), in place."""
-        self._add_rows()
-        if len(self.book.averages):
-            self._add_averages()
+        lent, windows, move = self.lent(), self.averages.windows, _moves().move
         for demand, rows, sign in takings:
             if len(rows) > _MANY_ROWS:
-                use = self.use_of(rows) * sign
-                for row, amount in zip(demand.rows, demand.amounts, strict=True):
-                    self.cells.free[row] -= use * amount
-            else:
-                self._take_slices(demand, rows, sign)
-            if demand.averages and len(rows):
-                self._take_averages(demand, rows, sign)
+                self._take_many(demand, rows, sign)
+            elif len(rows):
+                move(lent, windows, self.first, self.book.longest_window, demand, rows, sign)
+
+    def _take_many(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
+        """Sum differences up instead of taking row by row."""
+        use = self.use_of(rows) * sign
+        for row, amount in zip(demand.rows, demand.amounts, strict=True):
+            self.cells.free[row] -= use * amount
+        if demand.averages:
+            self._take_averages(demand, rows, sign)
+        self.cells.index_again()
 
     def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64[steps]: bundles held at each column by `rows`."""
@@ -179,17 +229,6 @@ class Ledger:
         np.add.at(change, starts, rows[:, 2])
         np.subtract.at(change, ends, rows[:, 2])
         return np.cumsum(change[:-1])
-
-    def _take_slices(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
-        free, first = self.cells.free, self.first
-        for start, end, bundles in rows.tolist():
-            if end <= first:
-                continue
-            low = max(start - first, 0)
-            high = end - first
-            held = sign * bundles
-            for row, amount in zip(demand.rows, demand.amounts, strict=True):
-                free[row, low:high] -= held * amount
 
     def _take_averages(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
         """Subtract from the slack, only where a window touches the rows."""
@@ -213,16 +252,18 @@ class Ledger:
                 self._fill_rows(len(self.book.rows))
 
     def _fill_rows(self, wanted: int) -> None:
-        if self.cells.rows >= wanted:
+        cells = self.cells
+        if cells.rows >= wanted:
             return
-        if wanted > len(self.cells.free):
-            grown = np.empty((wanted + wanted // 2, self.cells.free.shape[1]), dtype=np.int64)
-            grown[: self.cells.rows] = self.cells.free[: self.cells.rows]
-            self.cells.free = grown
-        for number in range(self.cells.rows, wanted):
+        if wanted > len(cells.free):
+            cells.free = _grown(cells.free, cells.rows, wanted)
+            cells.low = _grown(cells.low, cells.rows, wanted)
+        for number in range(cells.rows, wanted):
             row = self.book.rows[number]
-            self.cells.free[number] = limit_of(row, self.calendar, self.grid, self.first)
-        self.cells.rows = wanted
+            cells.free[number] = limit_of(row, self.calendar, self.grid, self.first)
+        if cells.low.shape[1]:
+            cells.low[cells.rows : wanted] = block_minima(cells.free[cells.rows : wanted])
+        cells.rows = wanted
         self._view = None
 
     def _add_averages(self) -> None:
@@ -231,29 +272,40 @@ class Ledger:
                 self._fill_averages(len(self.book.averages))
 
     def _fill_averages(self, wanted: int) -> None:
-        if self.cells.averages >= wanted:
+        cells = self.cells
+        if cells.averages >= wanted:
             return
-        if wanted > len(self.cells.slack):
-            grown = np.empty((wanted + wanted // 2, self.cells.slack.shape[1]), dtype=np.int64)
-            grown[: self.cells.averages] = self.cells.slack[: self.cells.averages]
-            self.cells.slack = grown
-        for number in range(self.cells.averages, wanted):
-            self.cells.slack[number] = self.book.averages[number].limit
-        self.cells.averages = wanted
+        if wanted > len(cells.slack):
+            cells.slack = _grown(cells.slack, cells.averages, wanted)
+            cells.slack_low = _grown(cells.slack_low, cells.averages, wanted)
+        for number in range(cells.averages, wanted):
+            limit = self.book.averages[number].limit
+            cells.slack[number] = cells.slack_low[number] = limit
+        cells.averages = wanted
         self._average_view = None
+
+
+@cache
+def _moves() -> ModuleType:
+    """Return the compiled part, loaded when first needed: it takes a moment."""
+    from planner import ledger_moves
+
+    return ledger_moves
+
+
+def _grown(array: NDArray[np.int64], filled: int, wanted: int) -> NDArray[np.int64]:
+    """Return a copy with room for half as many rows again."""
+    grown = np.empty((wanted + wanted // 2, array.shape[1]), dtype=np.int64)
+    grown[:filled] = array[:filled]
+    return grown
 
 
 def window_use(rows: NDArray[np.int64], window: int) -> tuple[int, NDArray[np.int64]]:
     """Return (first tau, bundle-steps of `rows` inside [tau, tau + window) from there on).
 
-    All windows that touch a row are covered. One row makes a trapezoid; many are summed up.
+    All windows that touch a row are covered.
     """
     start, end = int(rows[:, 0].min()), int(rows[:, 1].max())
-    if len(rows) == 1:
-        length = end - start
-        rise = np.arange(1, length + window, dtype=np.int64)
-        use = np.minimum(np.minimum(rise, rise[::-1]), min(length, window))
-        return start - window + 1, use * int(rows[0, 2])
     change = np.zeros(end - start + 1, dtype=np.int64)
     np.add.at(change, rows[:, 0] - start, rows[:, 2])
     np.subtract.at(change, rows[:, 1] - start, rows[:, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,10 @@ class Code(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
+#: Kinds of `Binding` whose figures are times, or work in bundles times time.
+TIMED_KINDS: Final = frozenset({"lease", "work", "shape"})
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """What stood in the way of a refused request.
@@ -39,14 +44,17 @@ class Binding:
     path
         Source path of the atom that found no place.
     kind
-        ``capacity``, ``fit``, ``gap``, ``window`` or ``policy``.
+        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window`` or ``policy``.
     at
-        Step at which least was free in the atom's window, or None where no step is to blame.
+        Step at which least was free in the atom's window (``lease``: at which the longest room was
+        cut short), or None where no step is to blame.
     resource
         The resource that was short there, or None.
     needed, free
-        Amounts of that resource (millicores, MiB, units): what the least allocation of the atom
-        takes at one step, and what was left at `at`.
+        What the least allocation of the atom takes of that resource at one step, and what was left
+        at `at` (millicores, MiB, units; bundles where no resource is named). ``lease``: how long a
+        lease is, and the longest time with room for the least height, ms. ``work`` and ``shape``:
+        the work, and all the room there was for it, bundle-ms.
     policy
         Name of the policy that refused, or None.
     """

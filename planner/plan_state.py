@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.columns import Column
-from planner.commit import Details, Refused
-from planner.details import MemoryDetails, packed
+from planner.commit import Refused
+from planner.details import Kept, MemoryDetails, packed
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
 from planner.ledger import Ledger
@@ -40,7 +40,7 @@ class PlanState:
     head: dict[str, Any]
     columns: tuple[NDArray[Any], ...]
     words: dict[str, Any]
-    details: tuple[Details | bytes, ...]
+    details: tuple[Kept, ...]
     history: dict[int, tuple[HistoryEntry, ...]]
     released: dict[int, NDArray[np.int64]]
     refusals: tuple[Refusal, ...]
@@ -64,7 +64,7 @@ class PlanState:
             **self.head,
             "columns": [[column.dtype.descr, column.tobytes()] for column in self.columns],
             **self.words,
-            "details": [packed(one) if isinstance(one, Details) else one for one in self.details],
+            "details": [packed(one) for one in self.details],
             "history": [
                 [number, [[e.at_ms, e.version, e.what, e.detail] for e in entries]]
                 for number, entries in self.history.items()

@@ -57,7 +57,7 @@ def prepare(
     plan: Plan, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
 ) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
-    alone = [change for change in changes if isinstance(change, Advance | Reconfigure)]
+    alone = [change for change in changes if isinstance(change, (Advance, Reconfigure))]
     if alone and len(changes) > 1:
         raise ValueError(f"{type(alone[0]).__name__} takes a commit of its own")
     batch = _Batch(plan)
@@ -94,17 +94,6 @@ class _Batch:
         self.added: dict[tuple[str, str], int] = {}
         self._foreseen: dict[int, tuple[Holding, list[Piece]]] = {}
         self._assured = False
-        self._answers: dict[type, Callable[[int, Any], _Answer]] = {
-            Admit: self._admit,
-            Refuse: self._refuse,
-            Update: self._update,
-            Degrade: self._degrade,
-            Fail: self._fail,
-            Cancel: self._cancel,
-            Close: self._close,
-            Advance: self._advance,
-            Reconfigure: self._reconfigure,
-        }
 
     def assume_room(self) -> None:
         """Judge no change for room: the whole batch has been."""
@@ -128,7 +117,7 @@ class _Batch:
 
     def answer(self, index: int, change: Change) -> _Answer:
         """Return the record of a change, or why there is none."""
-        return self._answers[type(change)](index, change)
+        return _ANSWERS[type(change)](self, index, change)
 
     def _admit(self, index: int, change: Admit) -> _Answer:
         request, result = change.request, change.result
@@ -295,6 +284,19 @@ class _Batch:
         if not may(state, event):
             return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}")
         return None
+
+
+_ANSWERS: dict[type, Callable[[_Batch, int, Any], _Answer]] = {
+    Admit: _Batch._admit,  # noqa: SLF001 - one dict for all batches instead of one for each
+    Refuse: _Batch._refuse,  # noqa: SLF001
+    Update: _Batch._update,  # noqa: SLF001
+    Degrade: _Batch._degrade,  # noqa: SLF001
+    Fail: _Batch._fail,  # noqa: SLF001
+    Cancel: _Batch._cancel,  # noqa: SLF001
+    Close: _Batch._close,  # noqa: SLF001
+    Advance: _Batch._advance,  # noqa: SLF001
+    Reconfigure: _Batch._reconfigure,  # noqa: SLF001
+}
 
 
 def _duplicate(index: int, id_: str) -> Conflict:

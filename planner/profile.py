@@ -13,35 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner import kernels
-from planner.explain import average_sentence, least_sentence, subject_of
-from planner.placement import Binding, Code, PlacementResult
+from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from planner.work_table import WorkTable, pack
-from rdl.work_graph import KIND, WorkGraph
+from planner.work_table import WorkTable, is_lone, pack
 
 I64 = NDArray[np.int64]
-
-
-def _constant(values: list[int]) -> I64:
-    array = np.array(values, dtype=np.int64)
-    array.flags.writeable = False
-    return array
-
-
-_KINDS = {
-    kernels.NO_ROOM: "capacity",
-    kernels.NO_FIT: "fit",
-    kernels.NO_WINDOW: "window",
-    kernels.NO_GAP: "gap",
-    kernels.NO_AVERAGE: "policy",
-}
-_EMPTY = _constant([])
-_NO_FIRST = _constant([0])
-_NO_ROWS = _constant([]).reshape(0, 3)
-_FIRST_VERTEX = _constant([0])
-_ONE_ROW = _constant([0, 1])
-_POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
 
 
 class Workspace:
@@ -54,7 +31,7 @@ class Workspace:
 
     def scratch(self, table: WorkTable) -> kernels.Scratch:
         """Return scratch that is large enough for every request of `table`."""
-        columns = table.end - table.base + 1
+        columns = max(8, table.end - table.base + 1)  # some rows keep a few cells only
         vertices, edges = table.vertices + 1, table.edges + 1
         ready = self._scratch is not None and self._scratch.rows.shape[0] >= self._rows
         fits = columns <= self._columns and vertices <= self._vertices and edges <= self._edges
@@ -117,6 +94,8 @@ class Batch:
         What is asked, what is left, what was answered.
     view
         Asked for the names of rows when one is short.
+    lent
+        The profile is the view's own: never written, good for the answer to one atom.
     """
 
     table: WorkTable
@@ -124,6 +103,7 @@ class Batch:
     averages: kernels.Averages
     out: kernels.Output
     view: PlanView
+    lent: bool = False
 
     @classmethod
     def of(cls, requests: Sequence[Request], view: PlanView) -> Batch:
@@ -131,6 +111,16 @@ class Batch:
         table = pack(requests, view)
         averages = table.average_limits(view)
         return cls(table, table.profile(view), averages, _output(table), view)
+
+    @classmethod
+    def reading(cls, requests: Sequence[Request], view: PlanView) -> Batch:
+        """Pack requests to be placed once: one atom alone is placed on the view's own arrays."""
+        lend = getattr(view, "lent", None)
+        if lend is None or len(requests) > 1 or not is_lone(requests[0]):
+            return cls.of(requests, view)
+        table, lent = pack(requests, view), lend()
+        averages = table.lent_averages(view, lent)
+        return cls(table, table.lent_profile(view, lent), averages, _output(table), view, True)
 
     def again(self, free: I64, slack: I64) -> Batch:
         """Return the same requests on copies of what was free, nothing answered yet."""
@@ -158,11 +148,17 @@ class Batch:
                 passes,
                 self.table.base,
                 int(early),
+                int(self.lent),
             )
             if begin < len(order):
                 self._grow(space, scratch)
 
     def _grow(self, space: Workspace, scratch: kernels.Scratch) -> None:
+        if scratch.state[kernels.NEEDS_OWN]:
+            self.profile = self.table.profile(self.view)
+            self.averages = self.table.average_limits(self.view)
+            self.lent = False
+            return
         if scratch.state[kernels.ROWS_FULL]:
             space.grow_rows()
             return
@@ -198,83 +194,26 @@ class Batch:
         """Return (vertex of the `any`, option) of a placed request."""
         first = int(self.out.extents[index, kernels.CHOICE_FIRST])
         count = int(self.out.extents[index, kernels.CHOICE_COUNT])
-        return _pairs(self.out.choices[first : first + count])
+        return pairs_of(self.out.choices[first : first + count])
 
-    def results(self, requests: Sequence[Request]) -> list[PlacementResult]:
+    def row(self, number: int) -> int:
+        """Return the row of the view that a status row means."""
+        return number if self.lent else self.table.takes.rows[number]
+
+    def average(self, number: int) -> int:
+        """Return the average of the view that a status row means."""
+        return number if self.lent else self.table.takes.averages[number]
+
+    def results(self, requests: Sequence[Request]) -> Sequence[PlacementResult]:
         """Return one result a request, in input order, as views of the output arrays."""
-        status, extents = self.out.status.tolist(), self.out.extents.tolist()
-        vertices, first = _frozen(self.out.vertices), _frozen(self.out.first)
-        held, taken = _frozen(self.out.rows), self.out.choices
-        names = self.view.row_names
-        answers: list[PlacementResult] = []
-        for request, state, extent in zip(requests, status, extents, strict=True):
-            if state[0] != kernels.PLACED:
-                answers.append(self._refusal(request, state, names))
-                continue
-            v, count, f, r, rows, c, choices = extent
-            plain = count == 1 and rows == 1 and len(request.graph.vertices) == 1
-            answers.append(
-                PlacementResult(
-                    None,
-                    "",
-                    _FIRST_VERTEX if plain else vertices[v : v + count],
-                    _ONE_ROW if plain else first[f : f + count + 1],
-                    held[r : r + rows],
-                    _pairs(taken[c : c + choices]) if choices else (),
-                )
-            )
-        return answers
+        from planner.answers import Answers
 
-    def _refusal(
-        self, request: Request, state: list[int], names: tuple[tuple[str, str], ...]
-    ) -> PlacementResult:
-        """Return the refusal that a status row tells of."""
-        outcome, vertex, why, column, row, needed, free, _strategy = state
-        if outcome == kernels.PENDING:
-            return _refused(Code.TIME_LIMIT, "the run was stopped before this request was tried")
-        graph, base = request.graph, self.table.base
-        path = graph.paths[vertex]
-        if why == kernels.NO_AVERAGE:
-            # The window of an average may start before the first column.
-            policy, resource = self.view.averages.names[self.table.takes.averages[row]]
-            binding = Binding(path, "policy", column + base, resource, needed, free, policy)
-            return _refused(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
-        if column < 0:
-            binding = Binding(path, _KINDS[why])
-            return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
-        if row < 0:
-            binding = Binding(path, _KINDS[why], column + base, None, needed, free)
-            return _refused(Code.CAPACITY, least_sentence(graph.grid, binding), binding)
-        name, resource = names[self.table.takes.rows[row]]
-        kind, _, policy = name.partition(":")
-        code = _POLICY_CODES.get(kind)
-        if code is None:
-            binding = Binding(path, "capacity", column + base, resource, needed, free)
-            return _refused(Code.CAPACITY, least_sentence(graph.grid, binding), binding)
-        binding = Binding(path, "policy", column + base, resource, needed, free, policy)
-        return _refused(code, least_sentence(graph.grid, binding), binding)
+        return Answers(self, requests)
 
 
-def _refused(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
-    return PlacementResult(code, detail, _EMPTY, _NO_FIRST, _NO_ROWS, (), binding)
-
-
-def _frozen(array: I64) -> I64:
-    seen = array.view()
-    seen.flags.writeable = False
-    return seen
-
-
-def _pairs(choices: I64) -> tuple[tuple[int, int], ...]:
+def pairs_of(choices: I64) -> tuple[tuple[int, int], ...]:
+    """Return (vertex of the `any`, option) as plain integers."""
     return tuple((int(vertex), int(option)) for vertex, option in choices)
-
-
-def _order_sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
-    if binding.kind == "gap":
-        return f"{subject_of(binding.path)}: no placement keeps the largest gap"
-    if graph.vertices[vertex, KIND]:
-        return f"no option of {binding.path or 'the request'} fits before what must follow it"
-    return f"{subject_of(binding.path)}: what must follow leaves too little time"
 
 
 def taking_order(requests: Sequence[Request]) -> I64:

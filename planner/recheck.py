@@ -22,9 +22,6 @@ from planner.view import Demand
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 
-#: Requests of more atoms than this are summed up rather than looked at row by row.
-_PLAIN_PIECES = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
@@ -99,44 +96,11 @@ class Overlay:
 
     def _plainly_fits(self, pieces: Sequence[Piece]) -> bool:
         """Return whether the usual case holds: rows one after the other, all of them free."""
-        if self._waiting or self._use or self._slack or len(pieces) > _PLAIN_PIECES:
+        if self._waiting or self._use or self._slack:
             return False
-        free, first = self.ledger.free, self.ledger.first
-        last, end_of_time = first, first + free.shape[1]
-        for piece in pieces:
-            demand = piece.demand
-            if piece.sign < 0:
-                return False
-            fit = min(demand.fit)
-            for start, end, bundles in piece.rows.tolist():
-                if start < last or end > end_of_time or bundles > fit:
-                    return False
-                last = end
-                for row, amount in zip(demand.rows, demand.amounts, strict=True):
-                    if free[row, start - first : end - first].min() < bundles * amount:
-                        return False
-        return self._averages_plainly_fit(pieces)
-
-    def _averages_plainly_fit(self, pieces: Sequence[Piece]) -> bool:
-        """Return whether every window that is touched has room for all that is asked."""
-        asked: dict[int, int] = {}
-        for piece in pieces:
-            demand, rows = piece.demand, piece.rows
-            if demand.averages:
-                held = int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
-                for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
-                    asked[number] = asked.get(number, 0) + held * amount
-        if not asked:
-            return True
-        limits = self.ledger.averages
-        before = self.ledger.first - limits.offset
-        start = int(pieces[0].rows[0, 0])  # the rows of all pieces stand one after the other
-        end = int(pieces[-1].rows[-1, 1])
-        for number, amount in asked.items():
-            low = max(start - int(limits.windows[number]) + 1 - before, 0)
-            if limits.slack[number, low : end - before].min() < amount:
-                return False
-        return True
+        if any(piece.sign < 0 for piece in pieces):
+            return False
+        return self.ledger.plainly_free([(piece.demand, piece.rows) for piece in pieces])
 
     def _count_waiting(self) -> None:
         if not self._waiting:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.placement import Binding, Code
+from planner.placement import TIMED_KINDS, Binding, Code
 from planner.states import State
 from rdl.durations import rfc3339_text
 from rdl.resources import CPU, Resources
@@ -238,15 +238,21 @@ def amount_to_json(resource: str, amount: int | None) -> int | float | str | Non
 
 
 def binding_to_json(binding: Binding, grid: TimeGrid) -> dict[str, Any]:
-    """Return the form of plan files."""
+    """Return the form of plan files: amounts with units, times in seconds."""
     resource = binding.resource
+
+    def told(amount: int | None) -> int | float | str | None:
+        if amount is not None and binding.kind in TIMED_KINDS:
+            return seconds_of(amount)
+        return amount_to_json(resource or "", amount)
+
     return {
         "path": binding.path,
         "kind": binding.kind,
         "at": None if binding.at is None else grid.seconds(binding.at),
         "resource": resource,
-        "needed": amount_to_json(resource or "", binding.needed),
-        "free": amount_to_json(resource or "", binding.free),
+        "needed": told(binding.needed),
+        "free": told(binding.free),
         "policy": binding.policy,
     }
 

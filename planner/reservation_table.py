@@ -150,7 +150,8 @@ class ReservationTable:
         if atoms:
             self._atoms.append(atoms, len(atoms))
             joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
-            self._rows.append(_structured(joined), len(joined))
+            plain = len(joined) == 1  # one tuple is written faster than three columns
+            self._rows.append([tuple(joined[0])] if plain else _structured(joined), len(joined))
         return first
 
     def held(self) -> Iterator[HeldRows]:

@@ -11,7 +11,7 @@ from planner.ledger import Ledger
 from planner.placement import PlacementResult
 from planner.policy_view import AverageLimits
 from planner.request import Request
-from planner.view import Demand
+from planner.view import Demand, Lent
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -77,6 +77,10 @@ class PlanSnapshot:
     def averages(self) -> AverageLimits:
         """What window averages leave."""
         return self._ledger.averages
+
+    def lent(self) -> Lent:
+        """Return the arrays themselves, for readers that need no copy; ask for demands first."""
+        return self._ledger.lent()
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         """Return what `bundle` takes; the same arguments give the same object."""

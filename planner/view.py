@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,25 @@ class Demand:
     fit: tuple[int, ...]
     averages: tuple[int, ...] = ()
     average_amounts: tuple[int, ...] = ()
+
+
+class Lent(NamedTuple):
+    """The arrays of a view as compiled code wants them: typed writable, never to be written.
+
+    A view may offer them as `lent()`; then the answer for one atom needs no copy.
+
+    Attributes
+    ----------
+    free, slack
+        As in `PlanView.free` and `PlanView.averages`.
+    low, slack_low
+        Least of each block of them, or no blocks (`planner.block_index`).
+    """
+
+    free: NDArray[np.int64]
+    low: NDArray[np.int64]
+    slack: NDArray[np.int64]
+    slack_low: NDArray[np.int64]
 
 
 class PlanView(Protocol):

@@ -8,53 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner import kernels
+from planner.block_index import block_minima
 from planner.request import Request
-from planner.view import Demand, PlanView
+from planner.takes import Lists, Takes, takes_of
+from planner.view import Demand, Lent, PlanView
 from rdl.work_graph import BUNDLE, END, LABEL, START, WorkGraph
 
 I64 = NDArray[np.int64]
 
-
-@dataclass(frozen=True, slots=True)
-class Takes:
-    """What several demands take, as the kernels' arrays.
-
-    Attributes
-    ----------
-    rows, averages
-        Rows of the view's `free` and `averages` that any demand takes from, ascending; rows in
-        the arrays are positions in them.
-    row_lists, average_lists
-        (first, rows, amounts) of all demands.
-    fit
-        int64[demand, segment].
-    """
-
-    rows: tuple[int, ...]
-    averages: tuple[int, ...]
-    row_lists: tuple[I64, I64, I64]
-    average_lists: tuple[I64, I64, I64]
-    fit: I64
-
-
-@lru_cache(maxsize=4096)
-def takes_of(demands: tuple[Demand, ...]) -> Takes:
-    """Join demands; remembered, because online requests repeat the same few."""
-    rows = tuple(sorted({row for demand in demands for row in demand.rows}))
-    averages = tuple(sorted({row for demand in demands for row in demand.averages}))
-    return Takes(
-        rows,
-        averages,
-        _lists([(demand.rows, demand.amounts) for demand in demands], rows),
-        _lists([(demand.averages, demand.average_amounts) for demand in demands], averages),
-        np.array([demand.fit for demand in demands], dtype=np.int64),
-    )
+#: Scratch of averages that are not to be written.
+NO_SCRATCH = np.zeros((2, 1), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +55,49 @@ class WorkTable:
 
     def profile(self, view: PlanView) -> kernels.Profile:
         """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
-        takes = self.takes
         columns = slice(self.base - view.first, self.end - view.first)
+        free = _copied(view.free, self.takes.rows, columns)
+        return self._profile(view, free, 0, self.takes.row_lists, block_minima(free))
+
+    def lent_profile(self, view: PlanView, lent: Lent) -> kernels.Profile:
+        """Return what is free on [base, end), not copied."""
+        place = self.base - view.first
+        return self._profile(view, lent.free, place, self.takes.all_row_lists, lent.low)
+
+    def _profile(
+        self, view: PlanView, free: I64, place: int, lists: Lists, low: I64
+    ) -> kernels.Profile:
         segments = view.segments - self.base
-        first, rows, amounts = takes.row_lists
-        fit = takes.fit.reshape(len(first) - 1, len(segments) - 1)
-        free = _copied(view.free, takes.rows, columns)
-        return kernels.Profile(free, segments, first, rows, amounts, fit)
+        span = np.array([place, self.end - self.base], dtype=np.int64)
+        return kernels.Profile(free, span, segments, *lists, self.takes.fit, low)
 
     def average_limits(self, view: PlanView) -> kernels.Averages:
         """Copy what the window averages that any demand counts against leave to [base, end)."""
         taken = self.takes.averages
-        first, rows, amounts = self.takes.average_lists
-        windows, slack, offset = _NONE, np.zeros((0, self.end - self.base), dtype=np.int64), 0
+        windows, offset = _NONE, 0
+        slack = np.zeros((0, self.end - self.base), dtype=np.int64)
         if taken:
             known = view.averages
             windows, offset = known.windows[list(taken)], known.offset
             columns = slice(self.base - view.first, self.end - view.first + offset)
             slack = _copied(known.slack, taken, columns)
         work = np.zeros((2, slack.shape[1] + 1), dtype=np.int64)
-        offsets = np.array([offset], dtype=np.int64)
-        return kernels.Averages(windows, slack, first, rows, amounts, offsets, work)
+        place = np.array([offset, self.end - self.base], dtype=np.int64)
+        low = block_minima(slack)
+        return kernels.Averages(windows, slack, *self.takes.average_lists, place, work, low)
+
+    def lent_averages(self, view: PlanView, lent: Lent) -> kernels.Averages:
+        """Return what the window averages leave to [base, end), not copied."""
+        known = view.averages
+        place = [known.offset + self.base - view.first, self.end - self.base]
+        return kernels.Averages(
+            known.windows,
+            lent.slack,
+            *self.takes.all_average_lists,
+            np.array(place, dtype=np.int64),
+            NO_SCRATCH,
+            lent.slack_low,
+        )
 
 
 def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
@@ -119,25 +109,6 @@ def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
     for index, row in enumerate(rows):
         copy[index] = part[row]
     return copy
-
-
-def _lists(
-    pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], known: tuple[int, ...]
-) -> tuple[I64, I64, I64]:
-    """Return (first, rows as positions in `known`, amounts) of lists of unequal length."""
-    first = [0]
-    rows: list[int] = []
-    amounts: list[int] = []
-    position = {row: index for index, row in enumerate(known)}
-    for some, their_amounts in pairs:
-        rows += [position[row] for row in some]
-        amounts += their_amounts
-        first.append(len(rows))
-    return (
-        np.array(first, dtype=np.int64),
-        np.array(rows, dtype=np.int64),
-        np.array(amounts, dtype=np.int64),
-    )
 
 
 class _Demands:
@@ -160,18 +131,22 @@ class _Demands:
             self.found.append(demand)
         return number
 
-    def add(self, request: Request) -> None:
-        """Append the request's demands by (bundle, label)."""
-        graph = request.graph
-        if graph.labels:
-            self._add_labelled(request)
-            return
-        for index, bundle in enumerate(graph.bundles):
-            key = (id(bundle), request.tenant, request.queue)
-            number = self._plain.get(key)
-            if number is None:
-                number = self._plain[key] = self._number(graph, index, -1, request)
-            self.table.append(number)
+    def add_all(self, requests: Sequence[Request]) -> list[int]:
+        """Append the demands of requests by (bundle, label); return where those of each end."""
+        table, plain, ends = self.table, self._plain, [0]
+        for request in requests:
+            graph = request.graph
+            if graph.labels:
+                self._add_labelled(request)
+            else:
+                for index, bundle in enumerate(graph.bundles):
+                    key = (id(bundle), request.tenant, request.queue)
+                    number = plain.get(key)
+                    if number is None:
+                        number = plain[key] = self._number(graph, index, -1, request)
+                    table.append(number)
+            ends.append(len(table))
+        return ends
 
     def _add_labelled(self, request: Request) -> None:
         graph = request.graph
@@ -192,6 +167,10 @@ def _offsets(lengths: list[int]) -> I64:
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_EDGES = np.zeros((0, 4), dtype=np.int64)
 _NO_EFFORT = np.zeros(0, dtype=np.float64)
+# Compiled code reads these; nothing writes tables.
+_UP_TO_ONE = np.array([0, 1], dtype=np.int64)
+_TWO_NONE = np.zeros(2, dtype=np.int64)
+_ONE_NONE = np.zeros(1, dtype=np.int64)
 
 
 def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
@@ -200,22 +179,62 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
     Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
     two concatenations.
     """
+    if len(requests) == 1 and is_lone(requests[0]):
+        return _lone(requests[0], view)
     demands = _Demands(view)
-    ends = [0]
-    for request in requests:
-        demands.add(request)
-        ends.append(len(demands.table))
+    ends = demands.add_all(requests)
     graphs = [request.graph for request in requests]
-    tables = _one(graphs[0], demands.table) if len(graphs) == 1 else _many(graphs, demands, ends)
+    vertices = [graph.vertices for graph in graphs]
+    sizes = [len(one) for one in vertices]
+    if len(graphs) == 1:
+        tables = _one(graphs[0], demands.table)
+    elif min(sizes) == max(sizes) == 1:
+        tables = _plain(graphs, vertices, demands.table, ends)
+    else:
+        tables = _many(graphs, vertices, demands.table, ends)
     base, end = _span(tables, view)
     return WorkTable(
         tables=tables,
         takes=takes_of(tuple(demands.found)),
         base=base,
         end=end,
-        vertices=max(len(graph.vertices) for graph in graphs),
-        edges=max(len(graph.edges) for graph in graphs),
+        vertices=max(sizes),
+        edges=max([len(g.edges) for g, size in zip(graphs, sizes, strict=True) if size > 1] or [0]),
     )
+
+
+def _lone(request: Request, view: PlanView) -> WorkTable:
+    """Pack one request of one atom and one bundle: nearly all of its tables are the same."""
+    graph = request.graph
+    demand = view.demand(graph.bundles[0], None, request.tenant, request.queue)
+    vertices = graph.vertices.copy()
+    tables = kernels.Tables(
+        vertices=vertices,
+        children=_NONE,
+        edges=_NO_EDGES,
+        shifts=graph.shifts.copy(),
+        effort=_NO_EFFORT,
+        vertex_first=_UP_TO_ONE,
+        child_first=_TWO_NONE,
+        edge_first=_TWO_NONE,
+        shift_first=_UP_TO_ONE,
+        effort_first=_TWO_NONE,
+        demand_of=_TWO_NONE,
+        demand_first=_UP_TO_ONE,
+        labels=_ONE_NONE,
+    )
+    first, last = view.first, view.first + view.free.shape[1]
+    start, end = vertices[0, START : END + 1].tolist()
+    base = min(max(first, start), last - 1)
+    return WorkTable(tables, takes_of((demand,)), base, min(last, max(base + 1, end)), 1, 0)
+
+
+def is_lone(request: Request) -> bool:
+    """Return whether a request is one atom, once, on any machine."""
+    graph = request.graph
+    if len(graph.vertices) != 1 or len(graph.shifts) != 1:
+        return False
+    return len(graph.bundles) == 1 and not graph.labels
 
 
 def _one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
@@ -244,8 +263,34 @@ def _one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
     )
 
 
-def _many(graphs: list[WorkGraph], demands: _Demands, ends: list[int]) -> kernels.Tables:
-    vertices = [graph.vertices for graph in graphs]
+def _plain(
+    graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
+) -> kernels.Tables:
+    """Return the tables of graphs of one atom each."""
+    count = len(graphs)
+    shifts = [graph.shifts for graph in graphs]
+    one_each, none = np.arange(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    joined = np.concatenate(shifts)
+    return kernels.Tables(
+        vertices=np.concatenate(vertices),
+        children=_NONE,
+        edges=_NO_EDGES,
+        shifts=joined,
+        effort=_NO_EFFORT,
+        vertex_first=one_each,
+        child_first=none,
+        edge_first=none,
+        shift_first=one_each if len(joined) == count else _offsets([len(s) for s in shifts]),
+        effort_first=none,
+        demand_of=np.array(demands, dtype=np.int64),
+        demand_first=np.array(ends, dtype=np.int64),
+        labels=np.array([len(graph.labels) for graph in graphs], dtype=np.int64),
+    )
+
+
+def _many(
+    graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
+) -> kernels.Tables:
     large = [graph if len(graph.vertices) > 1 else None for graph in graphs]
     groups = [graph for graph in large if graph is not None]
     return kernels.Tables(
@@ -259,7 +304,7 @@ def _many(graphs: list[WorkGraph], demands: _Demands, ends: list[int]) -> kernel
         edge_first=_offsets([0 if g is None else len(g.edges) for g in large]),
         shift_first=_offsets([len(g.shifts) for g in graphs]),
         effort_first=_offsets([0 if g is None else len(g.vertices) for g in large]),
-        demand_of=np.array(demands.table, dtype=np.int64),
+        demand_of=np.array(demands, dtype=np.int64),
         demand_first=np.array(ends, dtype=np.int64),
         labels=np.array([len(graph.labels) for graph in graphs], dtype=np.int64),
     )

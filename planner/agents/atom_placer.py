@@ -42,16 +42,16 @@ class GreedyAgent:
 
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
+    ) -> Sequence[PlacementResult]:
         """Return one result a request; order taken: priority, submitted, position."""
         if not requests:
-            return []
+            return ()
         batch = self.place(requests, view, limits)
         return batch.results(requests)
 
     def place(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> Batch:
         """Place requests and leave the answers in arrays; at least one request."""
-        batch = Batch.of(requests, view)
+        batch = Batch.reading(requests, view)
         self.run(batch, taking_order(requests), limits)
         return batch
 

@@ -72,10 +72,10 @@ class Portfolio:
 
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
+    ) -> Sequence[PlacementResult]:
         """Return the results of the best run, one a request, in input order."""
         if not requests:
-            return []
+            return ()
         if len(requests) == 1:
             return _ONLINE.plan(requests, view, limits)
         until = None if limits.time_s is None else self.clock() + limits.time_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,10 +14,11 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.atom_placer import GreedyAgent
 from planner.agents.portfolio import preemption_of
-from planner.kernels import OUTCOME, PLACED
+from planner.kernels import COMPACT, LOWEST, OUTCOME, PLACED
 from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.value import size_of
+from rdl.shapes import is_reachable
 from tests.planner.graphs import ArrayView, Piece, atom, heights, order, request
 
 
@@ -54,22 +57,69 @@ def test_intervals_by_the_square_root_of_work() -> None:
     works=st.lists(st.integers(1, 60), min_size=1, max_size=6),
     free=st.lists(st.integers(0, 8), min_size=20, max_size=20),
 )
-def test_a_plain_atom_falls_once_where_a_rectangle_exists(
+def test_a_plain_atom_falls_by_no_more_than_its_lowest_rectangle(
     works: list[int], free: list[int]
 ) -> None:
-    """What is placed as one block falls by its greatest height and never inside."""
+    """Where one block holds the work, no more falls than that of the lowest such block; one that
+    is near the least height there could be is taken as it is, and never falls inside."""
     for work in works:
-        result = _plan(atom(1, 8, 1, work), free)
-        held = heights(result, 0, 20)
-        rectangle = any(
-            (b - a) * min(free[a:b]) >= work and work >= b - a
+        held = heights(_plan(atom(1, 8, 1, work), free), 0, 20)
+        rectangles = [
+            -(-work // (b - a))
             for a in range(20)
             for b in range(a + 1, 21)
-        )
-        assert result.placed or not rectangle
-        if rectangle:
-            falls = sum(max(0, x - y) for x, y in zip(held, [*held[1:], 0], strict=True))
-            assert falls == max(held)
+            if b - a <= work <= (b - a) * min(free[a:b])
+        ]
+        if not rectangles:
+            continue
+        falls = sum(max(0, x - y) for x, y in zip(held, [*held[1:], 0], strict=True))
+        assert 0 < falls <= min(rectangles)
+        if 8 * min(rectangles) <= 15 * -(-work // 20):
+            assert falls == max(held) == min(rectangles)
+
+
+@pytest.mark.parametrize("strategy", [LOWEST, COMPACT], ids=["lowest", "compact"])
+@settings(max_examples=60, deadline=None)
+@given(
+    lease=st.integers(1, 4),
+    most=st.integers(1, 5),
+    work=st.integers(1, 40),
+    free=st.lists(st.integers(0, 5), min_size=14, max_size=14),
+)
+def test_a_refusal_tells_what_is_true_of_the_window(
+    strategy: int, lease: int, most: int, work: int, free: list[int]
+) -> None:
+    """What is free is less than needed, wherever a refusal says so: at a step, as the longest time
+    with room, or as the room of all times that are long enough."""
+    work = max(work, lease)
+    if work > most * len(free) or not is_reachable(1, most, 1, lease, work):
+        return
+    asked = request(atom(1, most, lease, work), len(free))
+    view = ArrayView(np.array(free))
+    binding = GreedyAgent("x", (strategy,)).plan([asked], view, Limits())[0].binding
+    if binding is None:
+        return
+    runs = [list(run) for fits, run in groupby(free, lambda c: c > 0) if fits]
+    longest = max((len(run) for run in runs), default=0)
+    room = sum(min(c, most) for run in runs if len(run) >= lease for c in run)
+    assert binding.needed is not None
+    assert binding.free is not None
+    if binding.kind == "capacity":
+        assert binding.at is not None
+        assert (binding.needed, binding.free) == (1, free[binding.at])
+        assert binding.free < binding.needed
+    elif binding.kind == "lease":
+        assert (binding.needed, binding.free) == (lease * 1000, longest * 1000)
+        assert longest < lease
+        assert binding.at is not None
+        assert free[binding.at] == 0
+    elif binding.kind == "work":
+        assert (binding.needed, binding.free) == (work * 1000, room * 1000)
+        assert room < work
+    else:
+        assert binding.kind == "shape"
+        assert (binding.needed, binding.free) == (work * 1000, room * 1000)
+        assert room >= work
 
 
 @pytest.mark.parametrize(

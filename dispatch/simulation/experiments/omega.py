@@ -214,7 +214,7 @@ class _Simulation:
             graph = replace(plain, vertices=on, labels=(f"cell-{cell}",))
             name = f"{job.number}/{job.attempts}/{index}"
             tasks.append(Request(name, "t", "default", int(now * 1000), 1.0, 0, graph))
-        return tasks, cells, self.agent.plan(tasks, view, Limits())
+        return tasks, cells, list(self.agent.plan(tasks, view, Limits()))
 
     def _transact(
         self, tasks: list[Request], cells: list[int], placed: list[PlacementResult], version: int
