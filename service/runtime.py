@@ -68,8 +68,15 @@ class Runtime:
         Who brings the machines in line with the Plan.
     """
 
-    def __init__(self, config: ServiceConfig, replica: Replica, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: Clock,
+        loaded: Callable[[], None] | None = None,
+    ) -> None:
         self.config = config
+        self._loaded = loaded
         self.telemetry = Telemetry()
         self._replica = replica
         self._clock = clock
@@ -212,6 +219,8 @@ class Runtime:
             self._committer.move_to_now()
             self._adopt_offered_cluster()
             self._warm_up()
+            if self._loaded is not None:
+                self._loaded()
         except Exception as failure:
             logger.exception("the Plan could not be replayed")
             self._failure = failure
@@ -285,8 +294,17 @@ class Runtime:
         self._replica.note_offer()
 
 
-def open_runtime(config: ServiceConfig, clock: Clock | None = None) -> Runtime:
+def open_runtime(
+    config: ServiceConfig,
+    clock: Clock | None = None,
+    loaded: Callable[[], None] | None = None,
+) -> Runtime:
     """Return a runtime on the configured database, replaying already.
+
+    Parameters
+    ----------
+    loaded
+        Called once, by the planner thread, when the Plan is replayed and before it plans.
 
     Raises
     ------
@@ -294,4 +312,4 @@ def open_runtime(config: ServiceConfig, clock: Clock | None = None) -> Runtime:
         As `open_replica`.
     """
     used = SystemClock() if clock is None else clock
-    return Runtime(config, open_replica(config, used), used).start()
+    return Runtime(config, open_replica(config, used), used, loaded).start()
