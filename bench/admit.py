@@ -25,6 +25,7 @@ from planner.commit import Admit, Cancel
 from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.policy import CapacityOverTime, Scope
+from planner.readiness import load_kernels
 from planner.request import Request
 from rdl.compiler import CompileContext, compile_expression
 from rdl.expressions import Atom, Offset, Window
@@ -68,6 +69,7 @@ def run(small: bool) -> dict[str, object]:
     count = 300 if small else 1500
     figures: dict[str, object] = {}
     typical: dict[int, float] = {}
+    load_kernels()  # compiled code is no reservation's memory, and no admission's time
     for size in sizes:
         before = _resident()
         plan = _standing(Week(), size)
