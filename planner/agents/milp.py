@@ -129,7 +129,7 @@ class MilpAgent:
         plans = [agent.plan(requests, view, Limits(seed=limits.seed)) for agent in agents]
         scores = [score_of(requests, plan, view.nominal) for plan in plans]
         best = scores.index(max(scores))
-        return _Best(list(plans[best]), scores[best], self.start[best], bound)
+        return _Best(plans[best], scores[best], self.start[best], bound)
 
     def _stage(
         self,
