@@ -86,6 +86,29 @@ def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
     assert "claimed: 0.63" in picture.read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "keys", "row"),
+    [
+        ("zoe-cluster", {"ratios", "claims"},
+         {"scheduler", "ordering", "preemptive", "setting", "figures"}),
+        ("rayon-overreserve", {"claimed", "claims"}, {"system", "figures"}),
+        ("promise-levels", set(), {"case", "level", "strategy", "figures"}),
+    ],
+)  # fmt: skip
+def test_json_has_the_keys_of_the_command_lines_page(
+    name: str, keys: set[str], row: set[str]
+) -> None:
+    """docs/cli.md: keys of the document, of one row and of one figure, and seeds that ran."""
+    document = json.loads(simulate(name, "--small", "-o", "json").stdout)
+    assert document.keys() == {"experiment", "params", "rows"} | keys
+    assert all(one.keys() == row for one in document["rows"])
+    figures = [figure for one in document["rows"] for figure in one["figures"].values()]
+    assert all(figure.keys() == {"mean", "deviation"} for figure in figures)
+    assert document["params"]["seeds"] == [1]
+    placed = [one for one in document["rows"] if one.get("level") == "placed"]
+    assert all(one["figures"]["broken"]["mean"] == 0 for one in placed)
+
+
 def test_every_job_of_every_run_is_written(tmp_path: Path) -> None:
     """zoe-cluster, two seeds of two variants of 100 applications: 400 lines below the header."""
     jobs = tmp_path / "jobs.csv"
@@ -120,14 +143,6 @@ def test_a_broken_swim_file_is_named(
     done = simulate("rayon-sla", "--small")
     assert (done.exit_code, done.stdout) == (ERROR, "")
     assert f"{file}: {said}" in done.stderr
-
-
-def test_promise_levels_show_placed_without_a_broken_entitlement() -> None:
-    """The table's rows of `placed` have zero broken in every case."""
-    document = json.loads(simulate("promise-levels", "--small", "-o", "json").stdout)
-    placed = [row for row in document["rows"] if row["level"] == "placed"]
-    assert len(placed) == 3
-    assert all(row["figures"]["broken"]["mean"] == 0 for row in placed)
 
 
 def test_rayon_keeps_every_accepted_deadline(tmp_path: Path) -> None:
