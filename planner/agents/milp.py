@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.result import Solution, SolveStatus, StopReason
-from lp.solver import solve
+from lp.solver import export_model, solve
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.filling import filled
@@ -77,6 +78,8 @@ class MilpAgent:
         Bytes; a model that is predicted to take more is not built.
     watched_from
         Coefficients from which a model is solved in a process of its own.
+    write_to
+        Write the model that maximises value here, ``.lp`` or ``.mps``, before it is solved.
     clock
         Monotonic seconds.
     """
@@ -88,6 +91,7 @@ class MilpAgent:
     default_time_s: float = 60.0
     most_memory: int = MOST_MEMORY
     watched_from: int = WATCHED_FROM
+    write_to: Path | None = None
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def plan(
@@ -141,8 +145,9 @@ class MilpAgent:
     ) -> None:
         """Solve once and keep what is better."""
         best = run.best
-        if not stage.keeps_value and is_proven(best.score[0], best.bound, 0.0):
-            return  # everything is accepted: nothing to prove
+        everything = is_proven(best.score[0], best.bound, 0.0)
+        if not stage.keeps_value and everything and self.write_to is None:
+            return  # nothing to prove
         left_s = None if run.until is None else max(0.0, run.until - self.clock())
         if (limits.stop is not None and limits.stop()) or left_s == 0.0:
             if not stage.keeps_value:
@@ -153,6 +158,8 @@ class MilpAgent:
             return
         kept = best.score[0] if stage.keeps_value else None
         built = rayon.build([requests[index] for index in run.asked], view, value_kept=kept)
+        if self.write_to is not None and not stage.keeps_value:
+            export_model(built.model, self.write_to)
         start = WarmStart(values=encode([best.results[index] for index in run.asked], built))
         bounded = self._limits(run.size, left_s, stage.share, limits)
         monitor = Monitor(should_stop=limits.stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from service.cli.summary import (
 from service.cli.trouble import Trouble, tells_trouble
 
 if TYPE_CHECKING:
-    from planner.agent import Limits
+    from planner.agent import Agent, Limits
     from planner.cluster import Cluster
     from planner.files import FileProblem, PlanDocument
     from planner.workload import CompiledWorkload
@@ -38,6 +38,36 @@ class _Effort:
     time_limit_ms: int | None
     seed: int
     offers: int | None
+    solver: str | None = None
+    write_model: Path | None = None
+
+    def agent(self, name: str) -> Agent:
+        """Return the agent of a name, told which solver to use and where to write its model.
+
+        Raises
+        ------
+        Trouble
+            If the agent builds no model, or the solver is not there.
+        """
+        from lp.solver import backend_named
+        from planner.agents import agent_named
+        from planner.agents.milp import MilpAgent
+
+        agent = agent_named(name)
+        if self.solver is None and self.write_model is None:
+            return agent
+        if not isinstance(agent, MilpAgent):
+            raise Trouble(f"--solver and --write-model are for the agent milp; {name} has no model")
+        if self.write_model is not None and self.write_model.suffix not in (".lp", ".mps"):
+            raise Trouble(f"{self.write_model}: the name of a model ends in .lp or .mps")
+        solver = self.solver or agent.solver
+        if solver in ("glop", "pdlp"):
+            raise Trouble(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
+        try:
+            backend_named(solver)
+        except ValueError as error:
+            raise Trouble(f"--solver: {error}") from error
+        return replace(agent, solver=solver, write_to=self.write_model)
 
 
 @click.command()
@@ -52,6 +82,8 @@ class _Effort:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--offers", type=click.IntRange(0, 10),
               help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
+@click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
+@click.option("--write-model", type=WRITABLE, help="Write the model of milp here, .lp or .mps.")
 @format_option()
 @tells_trouble
 def plan(
@@ -74,7 +106,10 @@ def plan(
 
     for path in pictures:
         check_picture_path(path)
-    limits = _Effort(effort["time_limit"], effort["seed"], effort["offers"])
+    limits = _Effort(
+        effort["time_limit"], effort["seed"], effort["offers"], effort["solver"],
+        effort["write_model"],
+    )  # fmt: skip
     document = _planned(cluster, workload, agent, limits)
     plain = document.to_json()
     if out is not None:
@@ -90,12 +125,11 @@ def plan(
 
 
 def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> PlanDocument:
-    from planner.agents import agent_named
     from planner.plan_file import plan_from_nothing
     from planner.refusal_offers import with_offers
 
     described, compiled = read_day(cluster, workload)
-    chosen = agent_named(agent)
+    chosen = effort.agent(agent)
     make_ready()
     with running(f"planning with {agent}") as run:
         limits = limits_of(run, effort.time_limit_ms, effort.seed)
