@@ -130,12 +130,13 @@ def _lotes_trace(effort: Effort) -> Outcome:
     from service.cli.experiment_forms import lotes_outcome
 
     folder = google_folder("lotes-trace")
+    part = 0.05 if effort.small else 0.5
     runs = [("scaled", 0.15)] if effort.small else [
         ("initial", 1.0), ("empty", 1.0), ("scaled", 0.15), ("scaled", 0.125)
     ]  # fmt: skip
     parts = [
         lambda run=run, share=share, seed=seed: lotes_trace(
-            folder, TraceOptions(runs=(run,), shares=(share,), seeds=(seed,))
+            folder, TraceOptions(runs=(run,), shares=(share,), seeds=(seed,), part=part)
         )
         for run, share in runs
         for seed in effort.seeds_or((1, 2, 3, 4, 5))
@@ -188,9 +189,11 @@ def _lotes_drift(effort: Effort) -> Outcome:
     with _reading(folder):
         machines = read_google_machines(folder).scaled(0.15)
         tasks = read_google_tasks(folder).after(0.0)
-    every = (4.0,) if effort.small else DriftOptions().every_h
+    every, part = ((4.0,), 0.05) if effort.small else (DriftOptions().every_h, 0.5)
     parts = [
-        lambda seed=seed: lotes_drift(machines, tasks, DriftOptions(every_h=every, seeds=(seed,)))
+        lambda seed=seed: lotes_drift(
+            machines, tasks, DriftOptions(every_h=every, seeds=(seed,), part=part)
+        )
         for seed in effort.seeds_or((1, 2, 3, 4, 5))
     ]
     return lotes_outcome(effort.parts(parts))

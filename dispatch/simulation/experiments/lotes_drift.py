@@ -39,7 +39,7 @@ class DriftOptions:
         As in `TraceOptions`: what a seed draws, and time after the end for every job to start.
     """
 
-    every_h: tuple[float, ...] = (2.0, 4.0)
+    every_h: tuple[float, ...] = (1.0, 2.0, 4.0)
     window_h: float = 5.0
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     part: float = 0.5
