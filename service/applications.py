@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from planner.files import FileError
 from planner.placement import Code
 from planner.states import LIVE
 from rdl.source import read_source
+from service.commands import Closing, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
 from service.store import ApplicationRow, IdTakenError, PageOf
 
@@ -26,24 +28,43 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 
+logger = logging.getLogger("agenda.service")
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is kept of a submission: the application, and the atoms that go before its own."""
+    """What is kept of a submission.
+
+    Attributes
+    ----------
+    application
+        As read; its reservation and atom are those it runs under.
+    after
+        Paths of the reservation's atoms that go before its own.
+    close_on_end
+        Whether the rest of its reservation is given back once it has completed.
+    """
 
     application: Application
     after: tuple[str, ...]
+    close_on_end: bool = False
 
 
 def read_document(raw: bytes) -> Document:
     """Return what :func:`_encoded` wrote."""
     found = msgspec.json.decode(raw)
-    return Document(application_from_json(found["application"]), tuple(found["after"]))
+    return Document(
+        application_from_json(found["application"]),
+        tuple(found["after"]),
+        found.get("close_on_end", False),
+    )
 
 
 def _encoded(document: Document) -> bytes:
     entry = {
         "application": application_to_json(document.application),
         "after": list(document.after),
+        "close_on_end": document.close_on_end,
     }
     return msgspec.json.encode(entry)
 
@@ -67,10 +88,10 @@ def submit(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
         tenant=values["tenant"],
         submitted_ms=runtime.now_ms(),
-        document=_encoded(Document(application, after)),
+        document=_encoded(Document(application, after, values["close_on_end"])),
     )
     try:
-        runtime.applications.add(row)
+        runtime.dispatching.rows.add(row)
     except IdTakenError as error:
         raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
     runtime.dispatching.nudge()
@@ -85,7 +106,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    row = runtime.applications.get(id_)
+    row = runtime.dispatching.rows.get(id_)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
     return shown(row)
@@ -93,7 +114,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
 
 def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
     """Return applications in order of submission, and where the next page begins."""
-    rows = runtime.applications.page(replace(wanted, limit=wanted.limit + 1))
+    rows = runtime.dispatching.rows.page(replace(wanted, limit=wanted.limit + 1))
     here = rows[: wanted.limit]
     more = len(rows) > wanted.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
@@ -108,11 +129,19 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    row = runtime.applications.end(id_)
+    row = runtime.dispatching.rows.end(id_)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
     runtime.dispatching.nudge()
     return shown(row)
+
+
+def close_reservation(runtime: Runtime, id_: str) -> None:
+    """Close a reservation for the dispatcher; one that is over already stays as it is."""
+    try:
+        runtime.change(Closing(id_, None), lambda _: Rendered(200, b""))
+    except ApiProblemError as error:
+        logger.warning("the rest of %s is not given back: %s", id_, error)
 
 
 def shown(row: ApplicationRow) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -22,7 +23,7 @@ from dispatch.cycle import Cycle
 from dispatch.directive import Directive
 from dispatch.dispatcher import Dispatcher, DispatchOptions
 from dispatch.execution_table import Execution, ExecutionTable
-from dispatch.executions import FINAL_EXECUTION_STATES, TransitionError
+from dispatch.executions import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.follower import PlanFollower
 from dispatch.live_classes import LiveTables, TableJob
 from dispatch.loop import DispatchLoop
@@ -49,13 +50,23 @@ class Dispatching:
         The Plan, the store and the time.
     tick_s
         Pause between two ticks; 0 never ticks by itself.
+    close
+        Closes a reservation: what it still holds is given back.
+
+    Attributes
+    ----------
+    rows
+        The applications on disk.
     """
 
-    def __init__(self, replica: Replica, clock: Clock, tick_s: float) -> None:
+    def __init__(
+        self, replica: Replica, clock: Clock, tick_s: float, close: Callable[[str], None]
+    ) -> None:
         self._replica = replica
-        self._rows: ApplicationRows = replica.store.applications
+        self.rows: ApplicationRows = replica.store.applications
         self._clock = clock
         self._tick_s = tick_s
+        self._close = close
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._until_ms = -1
         self._loop: DispatchLoop | None = None
@@ -79,7 +90,7 @@ class Dispatching:
         if self._thread.ident is not None:
             self._thread.join()
         if self._until_ms >= 0:
-            self._rows.give_up_lease(self._holder)
+            self.rows.give_up_lease(self._holder)
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -116,14 +127,14 @@ class Dispatching:
         left_ms = self._until_ms - clock_ms
         if LEASE_MS // 2 < left_ms <= LEASE_MS:
             return True
-        held = self._rows.lease(self._holder, clock_ms, clock_ms + LEASE_MS)
+        held = self.rows.lease(self._holder, clock_ms, clock_ms + LEASE_MS)
         self._until_ms = clock_ms + LEASE_MS if held else -1
         return held
 
     def _open(self, now_ms: int) -> DispatchLoop | None:
         """Take in what was submitted or is unwanted; begin anew where there is nothing to go on."""
         anew = self._loop is None
-        rows = self._rows.open(fresh=not anew)
+        rows = self.rows.open(fresh=not anew)
         if anew:
             if not rows:
                 return None
@@ -132,7 +143,7 @@ class Dispatching:
         assert loop is not None
         for row in rows:
             self._submit(loop.table, row)
-        for id_ in self._rows.unwanted():
+        for id_ in self.rows.unwanted():
             self._end(loop.table, id_, now_ms)
         return loop
 
@@ -144,6 +155,7 @@ class Dispatching:
             self._follower = PlanFollower(plan, self._tables)
         table = ExecutionTable(self._pool)
         self._told: dict[str, bytes] = {}
+        self._closers: set[str] = set()
         self._said: Cycle | None = None
         backend = InMemoryBackend(self._pool.names, run_ms=_run_time(table))
         dispatcher = Dispatcher(DispatchOptions("lotes"))
@@ -155,6 +167,8 @@ class Dispatching:
         if table.get(row.id) is not None:
             return
         document = read_document(row.document)
+        if document.close_on_end:
+            self._closers.add(row.id)
         table.submit(
             row.id,
             document.application,
@@ -206,7 +220,7 @@ class Dispatching:
         if not moved:
             return
         try:
-            self._rows.write(self._holder, statuses, _assignment_of(loop.table, cycle))
+            self.rows.write(self._holder, statuses, _assignment_of(loop.table, cycle))
         except LeaseLostError:
             logger.warning("another process dispatches by now")
             self._until_ms, self._loop = -1, None
@@ -215,6 +229,17 @@ class Dispatching:
         for execution in [one for one in loop.table if _is_forgettable(one)]:
             loop.table.forget(execution.id)
             self._told.pop(execution.id, None)
+            self._release(loop.table, execution)
+
+    def _release(self, table: ExecutionTable, execution: Execution) -> None:
+        """Give back the rest of a reservation whose work is done, where its owner wants that."""
+        reservation = execution.application.reservation
+        wanted = execution.id in self._closers
+        self._closers.discard(execution.id)
+        if reservation is None or not wanted or table.of_reservation(reservation):
+            return
+        if execution.state is ExecutionState.COMPLETED:
+            self._close(reservation)
 
 
 def _is_forgettable(execution: Execution) -> bool:
@@ -233,7 +258,7 @@ def _assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _run_time(table: ExecutionTable):  # type: ignore[no-untyped-def]
+def _run_time(table: ExecutionTable) -> Callable[[Delta], int | None]:
     """Return how long the in-memory backend lets a component run: cores of batch, their size."""
 
     def run_ms(delta: Delta) -> int | None:

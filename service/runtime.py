@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final, TypeAlias
 
 from planner.files import cluster_to_json
@@ -24,6 +25,7 @@ from rdl.expressions import Absolute, AfterSubmission, Atom, Expression, Instant
 from rdl.resources import CPU, Resources
 from rdl.work_graph import WorkGraph
 from service.adapting import PlanAdapter
+from service.applications import close_reservation
 from service.clock import Clock, SystemClock, unix_ms
 from service.commands import (
     Adapting,
@@ -43,7 +45,6 @@ from service.drafts import context_of
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
 from service.replica import Replica, open_replica
-from service.store import ApplicationRows
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
 
@@ -82,7 +83,9 @@ class Runtime:
         self._clock = clock
         self._committer = Committer(config, replica, clock, self.telemetry)
         self._adapter = PlanAdapter(replica, clock)
-        self.dispatching = Dispatching(replica, clock, config.tick_s)
+        self.dispatching = Dispatching(
+            replica, clock, config.tick_s, partial(close_reservation, self)
+        )
         self._waiting = WaitingRoom(config.group)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -136,11 +139,6 @@ class Runtime:
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""
         return self._replica.plan_ms(self._clock.now_ms())
-
-    @property
-    def applications(self) -> ApplicationRows:
-        """The applications on disk."""
-        return self._replica.store.applications
 
     def new_id(self) -> str:
         """Return an id that no reservation has."""

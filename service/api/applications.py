@@ -12,6 +12,7 @@ from service.api.fields import (
     Field,
     anything,
     choice,
+    flag,
     identifier,
     integer,
     malformed,
@@ -29,6 +30,7 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
     text("tenant", "Whose it is.", default="default"),
     text("reservation", "The reservation it runs under; else as the application says.", None),
     text("atom", "Path of the reservation's atom that it runs under.", None),
+    flag("close_on_end", "Close its reservation when it has completed and no other names it."),
     anything(
         "application",
         "Agenda's own form (docs/dispatch.md), or a ZApp of format 2 or 3.",

@@ -23,7 +23,7 @@ _NOTHING: Final[dict[str, Any]] = {
 
 
 def _get(runtime: Runtime, call: Call) -> Reply:
-    found = _NOTHING | msgspec.json.decode(runtime.applications.assignment())
+    found = _NOTHING | msgspec.json.decode(runtime.dispatching.rows.assignment())
     for name in ("execution", "machine"):
         wanted = call.query[name]
         if wanted is not None:

@@ -35,6 +35,7 @@ def apps() -> None:
 @click.option("--tenant", help="Whose it is.")
 @click.option("--reservation", help="The reservation it runs under.")
 @click.option("--atom", help="Path of the reservation's atom that it runs under.")
+@click.option("--close-on-end", is_flag=True, help="Then give the rest of its reservation back.")
 @format_option(TABLE, JSON)
 @tells_trouble
 def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -> int:
@@ -43,7 +44,7 @@ def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -
 
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     asked["id"] = asked.pop("id_")
-    body = {name: value for name, value in asked.items() if value is not None}
+    body = {name: value for name, value in asked.items() if value}
     body["application"] = parse_document(raw, file)
     return _print_one(Server(server, token).call("POST", _PATH, body), form)
 

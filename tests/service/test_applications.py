@@ -88,6 +88,22 @@ def test_a_batch_application_of_known_size_ends_by_itself(still: Service) -> Non
     assert (shown["state"], shown["ended"] - shown["started"]) == ("completed", 30)
 
 
+def test_the_rest_of_a_reservation_is_given_back_with_its_only_execution(still: Service) -> None:
+    """Two minutes are held, the work ends after one: with `close_on_end` the rest is free."""
+    for name, close in (("kept", False), ("closed", True)):
+        still.reserve(name, "window(atom(<1 cpu>, 2, 2, 4m, 8m), 0, 4m)")
+        application = _application(2, size="30s")
+        _submit(still, f"a-{name}", application, reservation=name, close_on_end=close)
+    still.runtime.dispatching.tick()
+    still.clock.advance(65)
+    still.runtime.dispatching.tick()
+    states = {
+        name: still.client.get(f"/v1/reservations/{name}").get_json()["state"]
+        for name in ("kept", "closed")
+    }
+    assert states == {"kept": "active", "closed": "completed"}
+
+
 def test_what_cannot_be_is_refused_with_its_place(still: Service) -> None:
     """Unknown fields, a component too large, reservations that are not there or not theirs."""
     bad = _submit(still, "a", {"name": "x", "components": [{"name": "m", "cuont": 2}]})
