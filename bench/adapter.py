@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 
 from bench.generator import KINDS, Mix, cluster_of, requests_of
-from planner.adaptation.adapter import Adaptation, Fate, Tools, adapt
+from planner.adaptation.adapter import Tools, adapt
+from planner.adaptation.answer import Adaptation, Fate
 from planner.adaptation.layout import Layout, shortage_of, work_moved
 from planner.adaptation.repair import Repair, standing
 from planner.adaptation.yarn_rule import yarn_rule

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from planner.cluster import Cluster
 from planner.placement import Binding, Code, PlacementResult
 from planner.records import (
+    DEGRADED,
     NEVER,
     RENEGOTIATED,
     Admitted,
@@ -119,9 +120,12 @@ class Degrade:
     Attributes
     ----------
     kept
-        What it still holds: its past, and of the future no more than it held.
+        What it still holds: its past, and of the future no more than it held. One that is degraded
+        already may get some of it back.
     reason, offers
         What its owner is told.
+    cause
+        The word of the history.
     """
 
     id: str
@@ -129,6 +133,7 @@ class Degrade:
     kept: Holding
     reason: str
     offers: tuple[dict[str, Any], ...] = ()
+    cause: str = DEGRADED
 
 
 @dataclass(frozen=True, slots=True)

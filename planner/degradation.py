@@ -9,6 +9,7 @@ from planner.commit import Admit, Cancel, Change, Close, Conflict, Degrade, Fail
 from planner.holding import holding_of, past_of, within
 from planner.placement import Code
 from planner.recheck import Overlay, Piece, Shortage, pieces_of
+from planner.states import State
 
 if TYPE_CHECKING:
     from planner.plan import Plan
@@ -22,7 +23,8 @@ def degrade_conflict(plan: Plan, index: int, change: Degrade) -> Conflict | None
     if past_of(before, plan.now) != past_of(change.kept, plan.now):
         detail = "what was held before now is not what would be kept"
         return Conflict(index, change.id, Code.PAST_CHANGED, detail)
-    if not within(change.kept, before):
+    known = plan.table.state(number) is State.DEGRADED
+    if not known and not within(change.kept, before):
         detail = "more would be kept than is held"
         return Conflict(index, change.id, Code.CONFLICT, detail)
     return None

@@ -255,8 +255,10 @@ class Plan:
         self._take_new(number, change.holding)
         self.table.meta[number]["revision"] += 1
         self._set_state(number, State.DEGRADED)
-        self.table.degradations[number] = Degradation(record.at_ms, change.reason, change.offers)
-        entry = HistoryEntry(record.at_ms, record.version, "degraded", change.reason)
+        known = self.table.degradations.get(number)
+        since_ms = record.at_ms if known is None else known.since_ms
+        self.table.degradations[number] = Degradation(since_ms, change.reason, change.offers)
+        entry = HistoryEntry(record.at_ms, record.version, change.cause, change.reason)
         self.table.note(number, entry)
 
     def _end(self, change: Ended, record: CommitRecord) -> None:

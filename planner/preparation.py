@@ -218,9 +218,13 @@ class _Batch:
             blocked = degrade_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        self.overlay.add(pieces_of_degrade(self.plan, change))
+        pieces = pieces_of_degrade(self.plan, change)
+        short = None if self._assured else self.overlay.shortage(pieces)
+        if short is not None:
+            return Conflict(index, change.id, short.code, short.detail, short.binding)
+        self.overlay.add(pieces)
         self.touched.add(change.id)
-        return Degraded(change.id, change.kept, change.reason, change.offers)
+        return Degraded(change.id, change.kept, change.reason, change.offers, change.cause)
 
     def _fail(self, index: int, change: Fail) -> _Answer:
         return self._ended(index, change, Event.FAIL, State.FAILED)

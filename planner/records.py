@@ -23,6 +23,9 @@ NEVER = 2**31 - 1
 #: Cause of an update that its owner asked for; others are told in the history in their own word.
 RENEGOTIATED = "renegotiated"
 
+#: Cause of a change that takes part of what was promised away.
+DEGRADED = "degraded"
+
 
 class Details:
     """Expression text, choices and notes of a request; the text is written when first needed."""
@@ -283,18 +286,22 @@ class Degraded:
     holding: Holding
     reason: str
     offers: tuple[dict[str, Any], ...] = ()
+    cause: str = DEGRADED
     op: ClassVar[str] = "degrade"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
         entry = {"op": self.op, "id": self.id, "reason": self.reason, **self.holding.to_json()}
-        return entry | {"offers": list(self.offers)} if self.offers else entry
+        if self.offers:
+            entry["offers"] = list(self.offers)
+        return entry if self.cause == DEGRADED else entry | {"cause": self.cause}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Degraded:
         """Read what :meth:`to_json` wrote."""
         offers = tuple(entry.get("offers", ()))
-        return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers)
+        cause = entry.get("cause", DEGRADED)
+        return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers, cause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import logging
 import time
 from typing import Final
 
-from planner.adaptation.adapter import Adaptation, adapt, needs_adaptation
+from planner.adaptation.adapter import adapt, needs_adaptation
+from planner.adaptation.answer import Adaptation
 from planner.agent import Limits
 from planner.commit import Update
 from planner.plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from planner.adaptation.adapter import Adaptation
+from planner.adaptation.answer import Adaptation
 from planner.cluster import Cluster
 from planner.placement import Code
 from planner.request import Request

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from planner.adaptation.adapter import Adaptation, adapt
+from planner.adaptation.adapter import adapt
+from planner.adaptation.answer import Adaptation
 from planner.adaptation.drain import drained_from
 from planner.adaptation.layout import Layout
 from planner.cluster import Cluster, Outage

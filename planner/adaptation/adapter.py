@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
+from planner.adaptation.answer import Adaptation, Affected, Fate
 from planner.adaptation.clock import Clock
 from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
 from planner.adaptation.move import Move, move_of
 from planner.adaptation.promise import Promise, promise_of
-from planner.adaptation.recurring import holds_more, salvage, ways_back
-from planner.adaptation.repair import Cost, Repair
+from planner.adaptation.recurring import holds_more, regained, salvage, ways_back
+from planner.adaptation.repair import Repair
 from planner.agent import Agent, Limits
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.commit import Change, Degrade, Fail, Update
@@ -33,6 +33,7 @@ from rdl.resources import format_amount
 #: Causes of updates, as histories tell them.
 MOVED: Final = "moved"
 RESTORED: Final = "restored"
+REGAINED: Final = "regained"
 
 #: Offers of one degraded reservation, and the most reservations that get any.
 _OFFERS: Final = 3
@@ -40,71 +41,6 @@ _MOST_HELPED: Final = 20
 
 #: Refusals of the remainder that more room would not change.
 _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CHANGED})
-
-
-class Fate(StrEnum):
-    """What becomes of a reservation when capacity changes."""
-
-    MOVED = "moved"
-    DEGRADED = "degraded"
-    RESTORED = "restored"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Affected:
-    """One reservation that a change of capacity does something to.
-
-    Attributes
-    ----------
-    value
-        What keeping it is worth (weight x size x preferences).
-    moved
-        Work that now stands elsewhere, in steps of the whole cluster.
-    reason
-        One sentence for its owner, empty where it is only moved.
-    """
-
-    id: str
-    tenant: str
-    fate: Fate
-    value: float
-    moved: float = 0.0
-    reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        entry = {"id": self.id, "tenant": self.tenant, "fate": self.fate.value}
-        numbers = {"value": round(self.value, 6), "moved": round(self.moved, 6)}
-        return entry | numbers | {"reason": self.reason}
-
-
-@dataclass(frozen=True, slots=True)
-class Adaptation:
-    """What is to be done.
-
-    Attributes
-    ----------
-    changes
-        For one joint commit on `based_on`; empty when nothing need be done.
-    affected
-        Those it touches, dropped ones first, in order of value.
-    cost
-        Value dropped and work moved.
-    short
-        What machines are still short of, where even the leases in force of nobody could be moved;
-        empty otherwise.
-    """
-
-    changes: tuple[Change, ...] = ()
-    affected: tuple[Affected, ...] = ()
-    cost: Cost = field(default_factory=lambda: Cost(0.0, 0.0))
-    based_on: int = 0
-    short: str = ""
-
-    def of(self, fate: Fate) -> tuple[Affected, ...]:
-        """Return those who meet a fate."""
-        return tuple(one for one in self.affected if one.fate is fate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +122,7 @@ class _Answer:
             offers = self._offers(search, promise) if helped < _MOST_HELPED else ()
             change = Degrade(promise.id, promise.revision, kept, reason, offers)
             self._note(change, promise, Fate.DEGRADED, 0.0, reason)
-        order = (Fate.DEGRADED, Fate.FAILED, Fate.MOVED, Fate.RESTORED)
+        order = (Fate.DEGRADED, Fate.FAILED, Fate.MOVED, Fate.REGAINED, Fate.RESTORED)
         self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
         short = self._short() if self.repair.hit else ""
         return Adaptation(tuple(self.changes), tuple(self.affected), cost, self.plan.version, short)
@@ -225,6 +161,14 @@ class _Answer:
         roomier = self.repair.with_room_for(self.layout, promise, ways, self.over) if ways else None
         if roomier is not None:
             self.layout = roomier
+            return
+        more = regained(self.layout, promise)
+        if more is not None:
+            known = self.plan.table.degradations.get(promise.number)
+            reason = "" if known is None else known.reason
+            again = Degrade(promise.id, promise.revision, more, reason, (), REGAINED)
+            moved = work_moved(promise.before, more, self.plan.now, self.repair.nominal)
+            self._note(again, promise, Fate.REGAINED, moved, reason)
             return
         if isinstance(refused, Move) or promise.request is None:
             return

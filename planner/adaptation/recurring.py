@@ -48,6 +48,45 @@ def _spanning(held: Holding, promise: Promise) -> Holding:
     return Holding(held.atoms, min(promise.before.begin, finish), finish)
 
 
+def regained(layout: Layout, promise: Promise) -> Holding | None:
+    """Return what a degraded recurrence holds with the occurrences that fit again, or None.
+
+    Its past is broken, so it stays degraded; what is still to come, and what a later horizon brings
+    in, is held nevertheless. The offset is that of any occurrence it holds.
+    """
+    held = layout.held(promise)
+    there = {path for _, path, _ in promise.occurrences()}
+    groups: dict[str, list[AtomAllocation]] = {}
+    for path, atom, rows in _pattern(promise):
+        if path not in there and int(rows[0, 0]) >= layout.plan.now:
+            one = AtomAllocation(path, atom.bundle, atom.label, rows)
+            groups.setdefault(occurrence_of(path), []).append(one)
+    more = held
+    for atoms in groups.values():
+        if layout.fits_beside(promise, atoms):
+            layout.hold(promise, atoms)
+            more = Holding(more.atoms + tuple(atoms), more.begin, more.finish)
+    return None if more is held else _spanning(more, promise)
+
+
+def _pattern(promise: Promise) -> Iterator[tuple[str, AtomAllocation, Rows]]:
+    """Yield (path, atom of any occurrence held, rows) of every occurrence with one offset."""
+    request = promise.request
+    held = {path: (atom, rows) for atom, path, rows in promise.occurrences()}
+    if request is None:
+        return
+    graph = request.graph
+    for vertex in graph.atoms.tolist():
+        shifts = shifts_of(graph, vertex).tolist()
+        paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
+        known = next((k for k, path in enumerate(paths) if path in held), None)
+        if known is None or "@" not in paths[0]:
+            continue
+        atom, rows = held[paths[known]]
+        for path, shift in zip(paths, shifts, strict=True):
+            yield path, atom, _moved(rows, shift - shifts[known])
+
+
 def holds_more(plan: Plan, promise: Promise) -> bool:
     """Return whether a recurrence still has occurrences to come, whatever it has lost."""
     return any(

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from planner.adaptation.adapter import Adaptation, adapt
+from planner.adaptation.adapter import adapt
+from planner.adaptation.answer import Adaptation
 from planner.agent import Limits
 from planner.cluster import Cluster, Outage
 from planner.commit import Advance, Reconfigure

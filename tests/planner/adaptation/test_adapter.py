@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.adaptation.adapter import Fate, Tools, adapt, needs_adaptation
+from planner.adaptation.adapter import Tools, adapt, needs_adaptation
+from planner.adaptation.answer import Fate
 from planner.adaptation.layout import Layout
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -176,6 +177,25 @@ def test_a_recurrence_loses_one_occurrence_at_a_time(offset: str) -> None:
     assert _rows(plan, "r0") == before
     assert _state(plan, "r0") is State.ACCEPTED
     assert violations(plan) == []
+
+
+def test_an_endless_recurrence_outlives_a_lost_night() -> None:
+    """One occurrence is gone for good; later ones, also past the old horizon, are held."""
+    cluster = a_cluster().horizon(24).max_period(24).machines("m", 2, cpu=1).build()
+    request = a_request("r", "every(6, atom(<1 cpu>, 2, 2, 2, 4))").on(cluster)
+    plan = a_plan(cluster).holding(request).build()
+    lose(plan, (2, 6, 12))
+    assert _state(plan, "r") is State.DEGRADED
+    assert sorted(_rows(plan, "r")) == ["0@0", "0@2", "0@3"]
+    commit(plan, Advance(13, 36))
+    found = adapt_now(plan)
+    assert [one.fate for one in found.affected] == [Fate.REGAINED]
+    assert sorted(_rows(plan, "r")) == ["0@0", "0@2", "0@3", "0@4", "0@5"]
+    assert _state(plan, "r") is State.DEGRADED
+    assert adapt_now(plan).changes == ()
+    known = plan.reservation("r")
+    assert known is not None
+    assert [one.what for one in known.history] == ["admitted", "degraded", "regained"]
 
 
 def test_a_free_occurrence_moves_alone() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 
-from planner.adaptation.adapter import Fate, adapt
+from planner.adaptation.adapter import adapt
+from planner.adaptation.answer import Fate
 from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.repair import Repair
 from planner.adaptation.yarn_rule import yarn_rule
