@@ -1,9 +1,11 @@
-"""Sets of rigid gangs that the one generator does not make: narrow and wide windows.
+"""Sets of rigid gangs that the one generator does not make: lumpy, narrow and wide windows.
 
-Both on 1,440 steps of a minute. Narrow: sizes up to an eighth of the cluster, some 70 starts each,
-two resources in unequal shares, a tenth of the machines away for two hours. Wide: lognormal areas
+All on 1,440 steps of a minute, on 25 machines of 16 containers. Lumpy: heights of 0.15 to 0.6 of
+the cluster, lengths of 30 to 150 steps, some 70 starts each; as many as make up the load, a tenth
+of the machines away for two hours. Narrow: log-uniform heights up to a third of the cluster, some
+70 starts each, bundles of three kinds on two resources, the same outage. Wide: lognormal areas
 (sigma 1.2), lengths up to 0.3 of the horizon, windows of 1.2 to 2.5 lengths that begin in the
-first 60 per cent of it; one bundle. `load` is work asked over capacity.
+first 60 per cent of it, one bundle. `load` is work asked over capacity.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ _BUNDLES: Final = (
     Resources.of({"cpu": 1000, "memory": 4096}),
 )
 
+#: A tenth of the machines, for two hours.
+_AWAY: Final = Outage("standard", tuple(range(MACHINES // 10)), 600 * STEP_MS, 720 * STEP_MS)
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:
@@ -41,6 +46,25 @@ class Gang:
     start: int
     end: int
     bundle: Resources = _BUNDLES[0]
+
+
+def lumpy(seed: int, load: float) -> tuple[Cluster, list[Request]]:
+    """Return gangs of which two or three run at once, with few starts, on two resources."""
+    rng = np.random.default_rng(seed)
+    capacity = CONTAINERS * MACHINES
+    gangs = []
+    for _ in range(REQUESTS):
+        length, slack = int(rng.integers(30, 150)), int(rng.integers(20, 120))
+        height = int(rng.uniform(0.15, 0.6) * capacity)
+        start = int(rng.integers(0, STEPS - length - slack))
+        gangs.append(Gang(height, length, start, start + length + slack, _BUNDLES[0]))
+    return _set(gangs[: _count_for(gangs, load)], None, (_AWAY,))
+
+
+def _count_for(gangs: list[Gang], load: float) -> int:
+    """Return how many of the gangs, first come, make up the load."""
+    work = np.cumsum([gang.height * gang.length for gang in gangs])
+    return int(np.searchsorted(work, load * CONTAINERS * MACHINES * STEPS)) + 1
 
 
 def narrow(seed: int, load: float) -> tuple[Cluster, list[Request]]:
@@ -54,8 +78,7 @@ def narrow(seed: int, load: float) -> tuple[Cluster, list[Request]]:
         slack = int(rng.integers(20, 120))
         start = int(rng.integers(0, STEPS - length - slack))
         gangs.append(Gang(height, length, start, start + length + slack, _drawn(rng)))
-    away = Outage("standard", tuple(range(MACHINES // 10)), 600 * STEP_MS, 720 * STEP_MS)
-    return _set(gangs, load, (away,))
+    return _set(gangs, load, (_AWAY,))
 
 
 def wide(seed: int, load: float) -> tuple[Cluster, list[Request]]:
@@ -77,9 +100,9 @@ def _drawn(rng: np.random.Generator) -> Resources:
 
 
 def _set(
-    gangs: list[Gang], load: float, outages: tuple[Outage, ...]
+    gangs: list[Gang], load: float | None, outages: tuple[Outage, ...]
 ) -> tuple[Cluster, list[Request]]:
-    """Scale heights to the load and compile."""
+    """Scale heights to the load, where one is given, and compile."""
     group = MachineGroup("standard", MACHINES, MACHINE)
     cluster = Cluster(STEP_MS, STEPS * STEP_MS, (group,), outages=outages)
     most = CONTAINERS * MACHINES
@@ -88,7 +111,7 @@ def _set(
     for _ in range(8):
         heights = [max(1, min(most // 2, round(gang.height * factor))) for gang in gangs]
         work = [h * gang.length * s for h, gang, s in zip(heights, gangs, shares, strict=True)]
-        factor *= load * STEPS / sum(work)
+        factor *= 1.0 if load is None else load * STEPS / sum(work)
     context = CompileContext(cluster.grid(), 0, cluster.shapes())
     requests = []
     for index, (gang, height) in enumerate(zip(gangs, heights, strict=True)):
