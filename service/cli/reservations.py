@@ -215,6 +215,10 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
         for line in offer_lines(body["offers"]):
             click.echo(line)
         return DONE
+    if "degradation" in body:
+        click.echo(f"\ndegraded: {body['degradation']['reason']}")
+        for line in offer_lines(body["degradation"]["offers"]):
+            click.echo(line)
     rows = [
         (atom["path"], json.dumps(atom["bundle"]), *row)
         for atom in body["atoms"]

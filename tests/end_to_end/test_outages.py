@@ -52,6 +52,8 @@ def test_add_list_and_remove_against_a_server_that_is_killed_between(tmp_path: P
         assert len(listed) == 1
         degraded = _json(runner, show, "a", *to)
         assert degraded["state"] == "degraded"
+        shown = runner.invoke(show, ["a", *to])
+        assert "degraded: machines were lost" in shown.output
         back = _json(runner, outages, "remove", listed[0]["id"], *to)
         affected = back["affected"]
         assert isinstance(affected, list)
