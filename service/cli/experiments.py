@@ -7,122 +7,16 @@ one, so that progress can be shown and ^C keeps what is done.
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from service.cli.running import Run
-from service.cli.trouble import Trouble
+from service.cli.effort import TRACES, Effort, Experiment, google_folder, reading
 
 if TYPE_CHECKING:
     from dispatch.simulation.experiments.zoe_runs import Plan, ZoeOptions
-    from dispatch.simulation.records import JobRecord, JobsFile
     from service.cli.experiment_forms import Outcome
 
-TRACES: Final = "AGENDA_TRACES"
-
 _SWIM: Final = "swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How much is run.
-
-    Attributes
-    ----------
-    seeds
-        1 to so many; None for the experiment's own.
-    small
-        Sizes that take seconds; the figures then show the form, not the claim.
-    run
-        Told how far the work is; says when to stop.
-    jobs
-        Where every job of every run is written, or None.
-    """
-
-    seeds: int | None
-    small: bool
-    run: Run
-    jobs: JobsFile | None = None
-
-    def seeds_or(self, own: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the seeds to run."""
-        if self.seeds is not None:
-            return tuple(range(1, self.seeds + 1))
-        return own[:1] if self.small else own
-
-    def parts(self, parts: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Run parts in order until asked to stop; at least one."""
-        done: list[Any] = []
-        for part in parts:
-            self.run.progress(len(done), len(parts))
-            done.append(part())
-            if self.run.stop() and len(done) < len(parts):
-                click.echo(f"stopped after {len(done)} of {len(parts)} parts", err=True)
-                break
-        return done
-
-    def keeps(
-        self, records_of: Callable[[Any, str], list[JobRecord]]
-    ) -> Callable[[str, Any], None] | None:
-        """Return what writes the jobs of a run, or None where nobody asked for them."""
-        file = self.jobs
-        if file is None:
-            return None
-        return lambda name, run: file.write(records_of(run, name))
-
-    def whole(self, work: Callable[[], Any]) -> Any:
-        """Run work that cannot be cut; a terminal shows that it goes on."""
-        if self.run.bar is not None:
-            self.run.bar.update(self.run.task, visible=True)
-        return work()
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """One experiment: its name, what it is, how to run it, and whether its jobs can be written."""
-
-    name: str
-    help: str
-    run: Callable[[Effort], Outcome]
-    has_jobs: bool = False
-
-
-def google_folder(name: str) -> Path:
-    """Return the folder of Google's 2011 trace.
-
-    Raises
-    ------
-    Trouble
-        If AGENDA_TRACES is not set or has no such folder.
-    """
-    root = os.environ.get(TRACES, "")
-    if not root:
-        raise Trouble(
-            f"{name} runs on Google's 2011 trace: set {TRACES} to the folder that holds google2011/"
-        )
-    folder = Path(root) / "google2011"
-    if not folder.is_dir():
-        raise Trouble(f"{TRACES} is {root}: there is no folder google2011 in it")
-    return folder
-
-
-@contextmanager
-def _reading(folder: Path) -> Iterator[None]:
-    """Inside, a trace that cannot be read is the user's trouble, with its folder."""
-    try:
-        yield
-    except (ValueError, EOFError, zlib.error) as error:
-        raise Trouble(f"{folder}: {error}") from error
-    except OSError as error:  # gzip names no file
-        if error.filename is not None:
-            raise
-        raise Trouble(f"{folder}: {error}") from error
 
 
 def _lotes_trace(effort: Effort) -> Outcome:
@@ -141,7 +35,7 @@ def _lotes_trace(effort: Effort) -> Outcome:
         for run, share in runs
         for seed in effort.seeds_or((1, 2, 3, 4, 5))
     ]
-    with _reading(folder):
+    with reading(folder):
         return lotes_outcome(effort.parts(parts))
 
 
@@ -186,7 +80,7 @@ def _lotes_drift(effort: Effort) -> Outcome:
 
     folder = google_folder("lotes-drift")
     # The share of the machines on which there is something to schedule (docs/lotes.md).
-    with _reading(folder):
+    with reading(folder):
         machines = read_google_machines(folder).scaled(0.15)
         tasks = read_google_tasks(folder).after(0.0)
     every, part = ((4.0,), 0.05) if effort.small else (DriftOptions().every_h, 0.5)
@@ -218,7 +112,7 @@ def _zoe(effort: Effort, name: str) -> Outcome:
     own = zoe_options(name, trace)
     workload = replace(own.workload, applications=400) if effort.small else own.workload
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
-    with _reading(folder):
+    with reading(folder):
         return _zoe_by_seed(effort, zoe_plan(name), options)
 
 
@@ -254,7 +148,7 @@ def _rayon(effort: Effort, name: str) -> Outcome:
         run_rayon_seed,
     )
     from dispatch.simulation.records import rayon_records_of
-    from service.cli.experiment_forms import rayon_outcome
+    from service.cli.rayon_forms import rayon_outcome
 
     file = Path(os.environ.get(TRACES, "")) / _SWIM
     own = RayonOptions()
@@ -266,7 +160,7 @@ def _rayon(effort: Effort, name: str) -> Outcome:
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     plan = rayon_plan(name)
     keep = effort.keeps(rayon_records_of)
-    with _reading(file):
+    with reading(file):
         runs = effort.parts(
             [partial(run_rayon_seed, plan, options, s, keep) for s in options.seeds]
         )
@@ -277,12 +171,9 @@ def _promise_levels(effort: Effort) -> Outcome:
     from dataclasses import replace
     from functools import partial
 
-    from dispatch.simulation.experiments.promise_levels import (
-        PromiseOptions,
-        promise_table,
-        run_promise_seed,
-    )
-    from service.cli.experiment_forms import promise_outcome
+    from dispatch.simulation.experiments.promise_levels import promise_table, run_promise_seed
+    from dispatch.simulation.experiments.promise_requests import PromiseOptions
+    from service.cli.rayon_forms import promise_outcome
 
     own = PromiseOptions()
     options = replace(own, seeds=effort.seeds_or(own.seeds))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.codes import DONE
-from service.cli.experiments import EXPERIMENTS, Effort, Experiment
+from service.cli.effort import Effort, Experiment
+from service.cli.experiments import EXPERIMENTS
 from service.cli.options import WRITABLE
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.running import running

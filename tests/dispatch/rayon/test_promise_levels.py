@@ -17,12 +17,11 @@ from dispatch.simulation.cluster.slots import (
     replay,
 )
 from dispatch.simulation.experiments.promise_levels import (
-    CASES,
-    PromiseOptions,
     admit_all,
     promise_table,
     run_promise_seed,
 )
+from dispatch.simulation.experiments.promise_requests import CASES, PromiseOptions
 
 TINY = PromiseOptions(machines=6, requests=60, horizon=200, load=1.3, seeds=(1, 2))
 

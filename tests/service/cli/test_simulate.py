@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli.codes import DONE, ERROR, USAGE
-from service.cli.experiments import EXPERIMENTS, Effort
+from service.cli.effort import Effort
+from service.cli.experiments import EXPERIMENTS
 from service.cli.main import main
 from service.cli.running import Run
 
