@@ -29,16 +29,8 @@ PLACED = None
 #: Agents whose rule is incomplete on purpose: they may refuse what others place, never the reverse.
 INCOMPLETE = frozenset({"gree-paper"})
 
-#: Agents that weigh value against falls: what is worth nothing they may rightly refuse.
-BY_VALUE = frozenset({"milp", "exact", "hybrid"})
-
-#: Agents whose model has a variable a step: a window of a million steps is not for them.
-BY_STEP = frozenset({"milp"})
-
-
-#: Scenarios that an agent is known to answer wrongly, and why; passing one is a failure, so that
-#: the entry goes when the fault does.
-KNOWN_FAULTS: dict[tuple[str, str], str] = {}
+#: Agents that solve: slower, and judged by fewer random examples.
+SOLVERS = frozenset({"milp", "exact", "hybrid"})
 
 
 @dataclass(frozen=True, slots=True)
