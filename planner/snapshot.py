@@ -33,6 +33,17 @@ class PlanSnapshot:
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> PlanSnapshot:
         """Return the view of `version`, in which `placed` has been committed besides."""
+        return self._changed(placed, version, 1)
+
+    def without(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
+    ) -> PlanSnapshot:
+        """Return the view of `version`, in which `placed`, which stood in this one, does not."""
+        return self._changed(placed, version, -1)
+
+    def _changed(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
+    ) -> PlanSnapshot:
         from planner.holding import holding_of
         from planner.recheck import pieces_of
 
@@ -40,7 +51,7 @@ class PlanSnapshot:
         for request, result in placed:
             holding = holding_of(request, result)
             pieces = pieces_of(holding, ledger, request.tenant, request.queue)
-            ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+            ledger.take((piece.demand, piece.rows, sign) for piece in pieces)
         return PlanSnapshot(ledger, version)
 
     @property

@@ -115,3 +115,7 @@ class PlanView(Protocol):
     def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
         """Return a view of its own in which `placed` holds its allocations besides."""
         ...
+
+    def without(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
+        """Return a view of its own in which `placed`, which stands in this one, does not."""
+        ...

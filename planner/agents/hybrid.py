@@ -18,6 +18,7 @@ from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.agents.filling import filled
 from planner.agents.hardness import Neighbourhoods, hardest
+from planner.exact.flatten import flattened
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
@@ -26,6 +27,9 @@ from planner.view import PlanView
 
 #: Solver work of one round where work and not time is the limit.
 _ROUND_WORK = 500
+
+#: Part of the time that lowering preemption may take past it.
+_GRACE = 0.1
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class HybridAgent:
             self._few_first(task, best)
             self._rounds(task, best, bound)
         results = filled(requests, best.results, view)
+        results = flattened(requests, results, view, lambda: self._past(task))
         value = score_of(requests, results, view.nominal)[0]
         return results, self._report(value, bound, best.source, limits)
 
@@ -193,6 +198,14 @@ class HybridAgent:
         if task.limits.stop is not None and task.limits.stop():
             return True
         return task.until is not None and self.clock() >= task.until
+
+    def _past(self, task: _Task) -> bool:
+        """Return whether even what is quick must end: a tenth of the time more, or a stop."""
+        if task.limits.stop is not None and task.limits.stop():
+            return True
+        if task.until is None:
+            return False
+        return self.clock() >= task.until + _GRACE * (task.until - task.began)
 
     def _tell(self, task: _Task, done: int, rounds: int) -> None:
         if task.limits.progress is None:

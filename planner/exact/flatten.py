@@ -17,8 +17,8 @@ from planner.request import Request
 from planner.value import falls_of, worth_of
 from planner.view import PlanView
 
-#: Requests tried; each costs a copy of the profile and of what all others hold.
-MOST = 200
+#: Requests tried; each costs a copy or two of the profile.
+MOST = 2000
 
 _FLAT = GreedyAgent("flat", (LOWEST, GAPS))
 
@@ -38,16 +38,13 @@ def flattened(
     """
     kept = list(results)
     falls = [falls_of(request.graph, one) for request, one in zip(requests, kept, strict=True)]
+    placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
+    held = view.after(placed, view.version)
     for index in sorted(range(len(kept)), key=lambda i: (-falls[i], i))[:MOST]:
         if not falls[index] or stop():
             break
         request = requests[index]
-        others = [
-            pair
-            for place, pair in enumerate(zip(requests, kept, strict=True))
-            if pair[1].placed and place != index
-        ]
-        beside = view.after(others, view.version)
+        beside = held.without([(request, kept[index])], view.version)
         [again] = _FLAT.plan([request], beside, Limits())
         if not again.placed or falls_of(request.graph, again) >= falls[index]:
             continue
@@ -56,4 +53,5 @@ def flattened(
         )
         if same and satisfied(request, again):
             kept[index] = again
+            held = beside.after([(request, again)], view.version)
     return kept
