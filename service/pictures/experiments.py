@@ -201,7 +201,10 @@ def _label_log(axis: Axis) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     low, high = axis.get_view_interval()
-    between = (1.0, 2.0, 5.0) if high / max(low, 1e-300) < 100 else (1.0,)
+    ratio = high / max(low, 1e-300)
+    between: tuple[float, ...] = (1.0,) if ratio >= 100 else (1.0, 2.0, 5.0)
+    if ratio < 10:
+        between = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
     axis.set_major_locator(LogLocator(10.0, subs=between))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -110,6 +110,38 @@ def test_work_is_conserved() -> None:
         assert (left == 0) == (drain is not None)
 
 
+def test_no_wait_is_cut_off_when_all_are_to_start() -> None:
+    """Without `start_all_h` the longest waits are missing; with it the mean is over every job."""
+    classes = JobClasses.of([1.0], [[0.6, 0.1]], [0.5])
+    machines = Machines(np.array([4]), np.array([[1.0, 1.0]]))
+    workload = PoissonWorkload(classes, 40.0, 5.0, variation=0.0)
+    cut, whole, stopped = (
+        simulate(
+            machines,
+            workload,
+            "greedy",
+            np.random.default_rng(5),
+            options=SimulationOptions(start_all_h=limit),
+        )
+        for limit in (0.0, 1_000.0, 2.0)
+    )
+    assert cut.still_waiting > stopped.still_waiting > 0
+    assert (whole.still_waiting, whole.started) == (0, whole.arrived)
+    assert whole.wait_mean_h > cut.wait_mean_h
+    assert whole.interval_started.sum() == whole.arrived
+
+
+def test_a_part_of_a_trace_is_drawn_job_by_job() -> None:
+    """Equal seeds draw the same part; weights are thinned, not rows; the order stays."""
+    jobs = drifting()
+    heavy = TraceJobs(jobs.arrival_h, jobs.hours, jobs.request, np.full(jobs.jobs, 4), 0)
+    parts = [heavy.thinned(0.5, np.random.default_rng(3)) for _ in range(2)]
+    assert parts[0].weight.tolist() == parts[1].weight.tolist()
+    assert parts[0].jobs == pytest.approx(0.5 * heavy.jobs, rel=0.05)
+    assert set(parts[0].weight) == {1, 2, 3, 4}
+    assert (np.diff(parts[0].arrival_h) >= 0).all()
+
+
 def test_misuse_is_named() -> None:
     """LoTES without a table, and a policy that does not exist, are errors in words."""
     classes = JobClasses.of([1.0], [[0.3, 0.1]], [0.5])
