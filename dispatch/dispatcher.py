@@ -19,7 +19,7 @@ from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import ExecutionState
 from dispatch.line import LineOptions
 from dispatch.machines import MachinePool, Vector
-from dispatch.moving import Mover, missing_parts, place_order
+from dispatch.moving import Mover, missing_parts, place_order, why_unplaced
 from dispatch.placement.interface import Policy
 from dispatch.placer import Placer
 from dispatch.serving import Serving
@@ -222,6 +222,9 @@ class Dispatcher:
             self._grow(more, numbers)
         kept = [one for one in self._pending if one not in tried]
         self._pending = kept + [one for one in tried if not one.is_over and missing_parts(one)]
+        for execution in tried:
+            if execution.state is ExecutionState.QUEUED and missing_parts(execution):
+                execution.reason = why_unplaced(execution)
         if self._paused or _have_paused(tried):
             self._paused = _have_paused(self._pending)
 

@@ -228,3 +228,14 @@ def place_order(execution: Execution, number: int | None) -> tuple[int, int, tup
 def missing_parts(execution: Execution) -> list[Part]:
     """Return the parts of which some may run and have no machine."""
     return [one for one in execution.parts if len(one.held) < one.covered + one.granted]
+
+
+def why_unplaced(execution: Execution) -> str:
+    """Return what an execution that may run still waits for."""
+    part = missing_parts(execution)[0]
+    component = part.component
+    if part.paused_until_ms:
+        return execution.reason or f"{component.name!r} could not be started; it is tried again"
+    labels = ", ".join(sorted(component.labels))
+    machines = f"machine labelled {labels}" if labels else "machine"
+    return f"no {machines} has room for {component.name!r}: {component.resources}"

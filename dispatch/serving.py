@@ -85,8 +85,14 @@ class Serving:
         tier = _TIERS.get(standing, Tier.BEST_EFFORT)
         if execution.started_ms is not None:
             return tier
-        too_early = tier is Tier.LATER and not self._table.have_ended(execution)
-        return None if too_early or not self._options.serves(tier) else tier
+        if tier is Tier.LATER and not self._table.have_ended(execution):
+            execution.reason = "it waits for the work of the atoms before its own"
+            return None
+        if not self._options.serves(tier):
+            execution.reason = "it waits for its reservation: nothing else is served here"
+            return None
+        execution.reason = execution.reason or "it waits in the line for room"
+        return tier
 
     def give_back(self, work: Work) -> None:
         """Stop cores, newest first, until those in service fit in what the line has."""

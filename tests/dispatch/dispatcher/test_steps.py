@@ -278,3 +278,23 @@ def test_what_can_never_run_is_rejected_with_its_reason() -> None:
         assert reason in execution.reason
     world.tick(0)
     assert not any(execution.holds for execution in world.table)
+
+
+def test_what_waits_says_what_for() -> None:
+    """In the line, for atoms before its own, or for room on machines of its label."""
+    cluster = a_cluster().machines("a", 3, cpu=2).machines("g", 1, labels=("gpu",), cpu=2).build()
+    world = a_world(cluster, options=DispatchOptions("greedy"))
+    world.submit(an_application("one", 1, 0, labels=("gpu",)), 0)
+    world.submit(an_application("two", 1, 0, cpu=2, labels=("gpu",)), 1)
+    world.submit(an_application("wide", 6, 0), 2)
+    world.tick(2)
+    reasons = {one.id: one.reason for one in world.table}
+    assert reasons == {
+        "one": "",
+        "two": "no machine labelled gpu has room for 'm': 2 cpu",
+        "wide": "it waits in the line for room",
+    }
+    world.table.finish("one", 3_000)
+    world.tick(3)
+    assert world.state("two") is ExecutionState.RUNNING
+    assert world.table.get("two").reason == ""  # type: ignore[union-attr]
