@@ -40,6 +40,7 @@ class _Effort:
     offers: int | None
     solver: str | None = None
     write_model: Path | None = None
+    gap: float | None = None
 
     def agent(self, name: str) -> Agent:
         """Return the agent of a name, told which solver to use and where to write its model.
@@ -80,6 +81,8 @@ class _Effort:
 @click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
 @click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--gap", type=click.FloatRange(0, 100),
+              help="Of exact: per cent that is close enough.  [default: 1]")  # fmt: skip
 @click.option("--offers", type=click.IntRange(0, 10),
               help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
 @click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
@@ -108,7 +111,7 @@ def plan(
         check_picture_path(path)
     limits = _Effort(
         effort["time_limit"], effort["seed"], effort["offers"], effort["solver"],
-        effort["write_model"],
+        effort["write_model"], effort["gap"],
     )  # fmt: skip
     document = _planned(cluster, workload, agent, limits)
     plain = document.to_json()
@@ -133,6 +136,8 @@ def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> Plan
     make_ready()
     with running(f"planning with {agent}") as run:
         limits = limits_of(run, effort.time_limit_ms, effort.seed)
+        if effort.gap is not None:
+            limits = replace(limits, gap=effort.gap / 100)
         planned = plan_from_nothing(described, compiled, chosen, limits)
         if planned.detail:
             click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
@@ -170,6 +175,7 @@ def limits_of(run: Run, time_limit_ms: int | None, seed: int) -> Limits:
         seed=seed,
         stop=run.stop,
         progress=run.progress,
+        news=run.news,
     )
 
 

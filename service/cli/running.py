@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planner.agent import News
 
 _LEAST_STEPS = 2  # work that is over in one call needs no bar
 
@@ -38,6 +41,15 @@ class Run:
         """Show `done` of `total`; nothing when standard error is not a terminal."""
         if self.bar is not None and total >= _LEAST_STEPS:
             self.bar.update(self.task, completed=done, total=total, visible=True)
+
+    def news(self, news: News) -> None:
+        """Show the best plan and bound so far, and who found them."""
+        if self.bar is not None:
+            text = (
+                f"value {news.value:,.6g} ({news.source}), bound {news.bound:,.6g} "
+                f"({news.proof}), gap {100 * news.gap:.2f} %"
+            )
+            self.bar.update(self.task, description=text, visible=True)
 
 
 @contextmanager
