@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.cluster import Cluster
 from planner.commit import Admit, Cancel, Reconfigure, Update
 from planner.holding import split
-from planner.optimizer import Effort, Goal, Optimized, Scope, Weights, optimize
+from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, Weights, optimize
 from planner.plan import Plan
 from planner.plan_file import document_of
 from planner.plan_reading import metrics_of, plan_of_document
@@ -225,3 +225,23 @@ def test_weights_below_zero_are_refused() -> None:
     """A weight is 0 or more and finite."""
     with pytest.raises(ValueError, match="churn"):
         Weights(churn=-1)
+
+
+def test_a_plan_that_holds_everything_is_proven_in_order() -> None:
+    """Where all that is asked is held and nothing moved, no plan is better, and no trial is made."""
+    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
+    request = a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(cluster)
+    plan = a_plan(cluster).holding(request).build()
+    found = optimize(plan, Goal(lexicographic=True), Scope(), _SEARCH)
+    assert (found.status, found.trials, found.gap, found.changes) == ("optimal", 0, 0.0, ())
+
+
+def test_every_better_plan_is_told_with_value_bound_and_source() -> None:
+    """The first word is the plan itself; values never fall, gaps never rise."""
+    plan, _ = _two_in_the_way()
+    told: list[Progress] = []
+    effort = Effort(Limits(work=60, seed=1), solver="", tell=told.append)
+    optimize(plan, None, Scope(admit_refused=True), effort)
+    assert told[0].source == "plan"
+    assert told[-1].value > told[0].value
+    assert [one.gap for one in told] == sorted((one.gap for one in told), reverse=True)
