@@ -228,7 +228,7 @@ def test_weights_below_zero_are_refused() -> None:
 
 
 def test_a_plan_that_holds_everything_is_proven_in_order() -> None:
-    """Where all that is asked is held and nothing moved, no plan is better, and no trial is made."""
+    """Where all that is asked is held where it was, no plan is better, and no trial is made."""
     cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
     request = a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(cluster)
     plan = a_plan(cluster).holding(request).build()
