@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.agent import Agent, Limits
+from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.filling import filled
 from planner.agents.hardness import Neighbourhoods, hardest
@@ -27,6 +27,9 @@ from planner.view import PlanView
 
 #: Solver work of one round where work and not time is the limit.
 _ROUND_WORK = 500
+
+#: Proven gap at which a solve of the few ends, unless a caller asks for another.
+_ROUND_GAP = 0.003
 
 #: Part of the time that lowering preemption may take past it.
 _GRACE = 0.1
@@ -182,9 +185,10 @@ class HybridAgent:
     def _inner(
         self, task: _Task, few: list[int], view: PlanView, allowed: float | None
     ) -> list[PlacementResult]:
-        agent: Agent = agent_named(self.inner)
+        agent = agent_named(self.inner)
         work = None if allowed is not None else _ROUND_WORK
-        limits = Limits(allowed, work, task.limits.seed, task.limits.stop)
+        gap = _ROUND_GAP if task.limits.gap is None else task.limits.gap
+        limits = Limits(allowed, work, task.limits.seed, task.limits.stop, gap=gap)
         return list(agent.plan([task.requests[index] for index in few], view, limits))
 
     def _allowed(self, task: _Task, share: float) -> float | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lp.limits import Monitor, SolveLimits, WarmStart
+from lp.limits import Monitor, Progress, SolveLimits, WarmStart
 from lp.result import Solution, SolveStatus, StopReason
 from lp.solver import export_model, solve
-from planner.agent import Limits
+from planner.agent import Limits, News
 from planner.agents import agent_named
 from planner.agents.filling import filled
 from planner.formulations import rayon
@@ -133,7 +133,7 @@ class MilpAgent:
         plans = [agent.plan(requests, view, Limits(seed=limits.seed)) for agent in agents]
         scores = [score_of(requests, plan, view.nominal) for plan in plans]
         best = scores.index(max(scores))
-        return _Best(plans[best], scores[best], self.start[best], bound)
+        return _Best(list(plans[best]), scores[best], self.start[best], bound)
 
     def _stage(
         self,
@@ -163,11 +163,31 @@ class MilpAgent:
         start = WarmStart(values=encode([best.results[index] for index in run.asked], built))
         bounded = self._limits(run.size, left_s, stage.share, limits)
         monitor = Monitor(should_stop=limits.stop)
+        if not stage.keeps_value and limits.news is not None:
+            monitor = replace(monitor, on_progress=self._telling(limits.news, best, built.scale))
         answer = solve(built.model, bounded, solver=self.solver, start=start, monitor=monitor)
         if not stage.keeps_value:
             best.bound = min(best.bound, answer.bound / built.scale)
             best.outcome, best.detail = _outcome(answer)
+            if limits.gap and best.outcome is SolverOutcome.OPTIMAL:
+                # Whether it is more than the gap asked for, value and bound decide.
+                best.outcome = SolverOutcome.FEASIBLE
+                best.detail = "the gap asked for is proven"
         self._keep(answer, built, requests, view, run)
+
+    def _telling(
+        self, news: Callable[[News], None], best: _Best, scale: float
+    ) -> Callable[[Progress], None]:
+        began = self.clock()
+
+        def tell(progress: Progress) -> None:
+            value, bound = progress.objective / scale, progress.bound / scale
+            told = News(
+                self.clock() - began, value, min(bound, best.bound), self.solver, self.solver
+            )
+            news(told)
+
+        return tell
 
     def _keep(
         self,
@@ -191,6 +211,7 @@ class MilpAgent:
     ) -> SolveLimits:
         return SolveLimits(
             time_s=float("inf") if left_s is None else left_s * share,
+            gap_rel=limits.gap or 1e-6,
             nodes=limits.work,
             seed=limits.seed,
             deterministic=limits.work is not None,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.generator import Mix, cluster_of, requests_of
-from planner.agent import Limits
+from planner.agent import Limits, News
 from planner.agents import AGENT_NAMES, agent_named
 from planner.agents.milp import MILP
 from planner.cluster import Cluster
@@ -204,3 +204,18 @@ def sum_asked(requests, view) -> float:  # type: ignore[no-untyped-def]
     from planner.solver_report import all_asked
 
     return all_asked(requests, view.nominal)
+
+
+def test_milp_tells_what_it_finds_and_ends_at_the_gap_asked_for() -> None:
+    """News carry value and bound in the unit of plans; a gap of a half is no proof of best."""
+    cluster, requests = crowded("malleable", 30)
+    view = Plan(cluster, cluster.grid()).snapshot()
+    seen: list[News] = []
+    limits = Limits(time_s=3.0, gap=0.5, news=seen.append)
+    report = replace(MILP, start=()).solve(requests, view, limits)[1]  # type: ignore[arg-type]
+    assert report.gap <= 0.5
+    assert report.status == ("optimal" if report.gap <= 1e-5 else "feasible")
+    assert seen
+    for news in seen:
+        assert 0 <= news.value <= news.bound * (1 + 1e-6)
+        assert news.bound <= sum_asked(requests, view) * (1 + 1e-6)
