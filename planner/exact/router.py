@@ -17,7 +17,7 @@ from rdl.work_graph import ATOM
 MOST_STARTS = 12_000
 FEW_REQUESTS = 40
 
-#: Seconds that CP-SAT may take, at most half of what is left.
+#: Seconds that CP-SAT may take on more requests than that; never more than half of what is left.
 CP_SECONDS = 5.0
 
 #: Atom-steps up to which a set is tiny, and seconds that the MILP may take on it.
@@ -39,9 +39,10 @@ def _constraints(
 ) -> None:
     seconds = CP_SECONDS
     if effort.until is not None:
-        seconds = min(seconds, max(0.0, effort.until - effort.clock()) / 2)
-    if len(positions) == 1 and effort.until is not None:
-        seconds = max(0.0, effort.until - effort.clock())  # nothing else proves a single request
+        left_s = max(0.0, effort.until - effort.clock())
+        seconds = left_s / 2 if len(positions) <= FEW_REQUESTS else min(seconds, left_s / 2)
+        if len(positions) == 1:
+            seconds = left_s  # nothing else proves a single request
     limits = CpLimits(seconds, seed, effort.moves is not None, stop=effort.stop)
     answer = solve_rigid(problem, [race.results[i] for i in positions], limits)
     race.lower(answer.bound, "cp-sat")
