@@ -90,7 +90,8 @@ def import_workflows(
     taken: dict[str, int] = {}
     for file, lines in files:
         try:
-            workflows = _read(Path(file).name.partition(".")[0] or "workflow", lines)
+            name = "workflow" if file == "-" else Path(file).name.partition(".")[0]
+            workflows = _read(name or "workflow", lines)
         except TraceError as error:
             raise TraceError(f"{file}: {error}") from error
         for given, tasks in workflows.items():
