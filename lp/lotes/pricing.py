@@ -23,7 +23,7 @@ from lp.solver import solve
 
 _ROUNDS = 500
 # An LP over thousands of classes takes seconds: fewer rounds then, and the bound says what is left.
-_CLASS_ROUNDS = 60_000
+_CLASS_ROUNDS = 120_000
 _FEWEST_ROUNDS = 10
 _PATIENCE = 40
 _LEAST_GAIN = 1e-5
