@@ -19,6 +19,36 @@ def warm_exact() -> None:
     warm(cluster_of(mix), requests_of(mix))
 
 
+def warm_dispatcher() -> None:
+    """Take what a service calls of the core/elastic pool and of placement through its paces."""
+    import numpy as np
+
+    from bench.dispatch_whole import run
+    from dispatch.claims import Claim, Part
+    from dispatch.elastic import ElasticScheduler
+    from dispatch.placement.interface import PlacedJob
+    from dispatch.placement.lotes import LotesPlacement
+    from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
+    from lp.lotes.pipeline import plan_lotes
+
+    run(small=True)
+    pool = ElasticScheduler({"cpu": 4})
+    pool.adopt(Claim("a", (Part(1, (1,)),), (Part(2, (1,)),)), 0.0)
+    pool.resize("a", [1], 1.0)
+    pool.requeue("a", 2.0)
+    pool.depart("a", 3.0)
+    machines = MachineConfigurations.of([2], [[1.0]], resources=["cpu"])
+    classes = JobClasses.of([1.0], [[0.25]], [1.0])
+    placement = LotesPlacement(plan_lotes(LotesInstance.of(machines, classes)).table)
+    for allowed in (None, np.ones(2, dtype=np.bool_)):
+        job = PlacedJob(np.array([0.25]), draw=0.5, allowed=allowed)
+        machine = placement.choose(job)
+        assert machine is not None
+        placement.started(machine, job)
+        placement.ended(machine, job)
+        placement.set_open(machine, is_open=True)
+
+
 def warm_simulators() -> None:
     """Run the smallest simulation of each kind."""
     from bench.lotes_sim import run
@@ -34,6 +64,7 @@ def main() -> None:
 
     began = time.perf_counter()
     load_kernels()
+    warm_dispatcher()
     if "--all" in sys.argv[1:]:
         warm_exact()
         warm_simulators()
