@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.formulations.columns import AtomColumns, VertexColumns
-from planner.formulations.rayon import RayonModel, weighing
+from planner.formulations.rayon import RayonModel
+from planner.formulations.rayon_worth import weighing
 from planner.formulations.rows import Floats, Ints
 from planner.placement import Code, PlacementResult
 from planner.value import options_of
