@@ -9,7 +9,7 @@ best effort.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
@@ -95,16 +95,28 @@ def _atom(stage: RayonStage, over: float, step_s: int) -> Atom:
     return Atom(CONTAINER, 1, stage.tasks, step_s * 1000, work)
 
 
-def run_planned_cluster(jobs: Sequence[RayonJob], options: PlannedOptions) -> RayonRun:
-    """Run jobs, in order of submission, tick by tick of a second."""
-    return _Simulation(jobs, options).run()
+def run_planned_cluster(
+    jobs: Sequence[RayonJob],
+    options: PlannedOptions,
+    look: Callable[[Plan], None] | None = None,
+) -> RayonRun:
+    """Run jobs, in order of submission, tick by tick of a second.
+
+    `look` is shown the Plan every minute and at the end, to check it.
+    """
+    return _Simulation(jobs, options, look).run()
 
 
 class _Simulation:
     """One run: the Plan and its one writer, the dispatch loop, and how far every job is."""
 
-    def __init__(self, jobs: Sequence[RayonJob], options: PlannedOptions) -> None:
-        self.jobs, self.options = jobs, options
+    def __init__(
+        self,
+        jobs: Sequence[RayonJob],
+        options: PlannedOptions,
+        look: Callable[[Plan], None] | None,
+    ) -> None:
+        self.jobs, self.options, self.look = jobs, options, look
         cluster = _cluster(options)
         self.plan = Plan(cluster, cluster.grid())
         self.agent = agent_named(options.agent)
@@ -135,7 +147,11 @@ class _Simulation:
                 self._arrive(self.jobs[arrived], now)
                 arrived += 1
             self._tick(now)
+            if self.look is not None and now % 60 == 0:
+                self.look(self.plan)
             now += 1.0
+        if self.look is not None:
+            self.look(self.plan)
         return self._result()
 
     def _commit(self, change: Change, now: float) -> bool:

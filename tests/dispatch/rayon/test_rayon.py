@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from dispatch.simulation.cluster.capacity_scheduler import (
     queue_of,
     run_capacity_scheduler,
 )
-from dispatch.simulation.cluster.job_progress import JobOutcome, JobProgress, RayonRun
+from dispatch.simulation.cluster.job_progress import JobOutcome, JobProgress
 from dispatch.simulation.cluster.planned_cluster import (
     PlannedOptions,
     request_of,
@@ -38,13 +37,10 @@ from dispatch.simulation.cluster.rayon_workload import (
     read_swim_sizes,
     size_at,
 )
-from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
-from dispatch.simulation.experiments.rayon_tables import (
-    RayonOptions,
-    rayon_plan,
-    rayon_table,
-    run_rayon_seed,
-)
+from planner.metrics import measure
+from planner.plan import Plan
+from planner.plan_file import document_of
+from planner.validator import validate
 from rdl.compile_context import CompileContext
 from rdl.compiler import compile_expression
 from rdl.expressions import Atom, Order, Window
@@ -219,12 +215,20 @@ def _possible(one: JobOutcome) -> bool:
     return one.ended_s is not None and one.ended_s >= one.job.at_s + least - 1e-3
 
 
+def validated(plan: Plan) -> None:
+    """Hold a Plan against the validator, which asks the oracle about every reservation."""
+    metrics = measure([], plan.cluster.nominal, plan.grid.horizon)
+    document = document_of(plan, "gree-l", "submitted", metrics).to_json()
+    del document["metrics"]
+    assert validate(document, grid=plan.grid) == []
+
+
 @given(jobs())
 @settings(max_examples=20, deadline=None)
 def test_every_accepted_reservation_ends_by_its_deadline(drawn: list[RayonJob]) -> None:
-    """Real Plan, follower, dispatcher, instant starts: accepted is in time, and nobody below."""
+    """Real Plan (valid throughout), follower, dispatcher, instant starts: accepted is in time."""
     options = PlannedOptions(1, 8, 300.0, after_s=3_000.0, production="1", over=1.3, start_s=0.0)
-    run = run_planned_cluster(drawn, options)
+    run = run_planned_cluster(drawn, options, look=validated)
     assert max(run.used, default=0) <= 8
     for one in run.outcomes:
         if one.accepted:
@@ -244,47 +248,6 @@ def test_a_request_asks_for_all_stages_in_order_above_the_truth() -> None:
     assert isinstance(expression.of, Order)
     atoms = [atom for atom in expression.of.children if isinstance(atom, Atom)]
     assert [atom.work_ms for atom in atoms] == [120_000, 30_000]
-
-
-def test_metrics_count_what_the_paper_counts() -> None:
-    """One of two SLAs met, one of two best-effort jobs in the window, figure 17 from 3 s below."""
-    stage = (RayonStage(1, 10.0),)
-    with_deadline = [RayonJob(f"p{k}", "A", 0, 0.0, stage, 50.0) for k in range(3)]
-    rest = [RayonJob(f"b{k}", "A", 0, 0.0, stage) for k in range(2)]
-    run = RayonRun(
-        (
-            JobOutcome(with_deadline[0], True, 0.0, 0.0, 40.0, below_s=3.0),
-            JobOutcome(with_deadline[1], True, 0.0, 0.0, 51.0),
-            JobOutcome(with_deadline[2], False, None, None, None),
-            JobOutcome(rest[0], True, 0.0, 0.0, 90.0),
-            JobOutcome(rest[1], True, 0.0, 0.0, 130.0),
-        ),
-        2,
-        100.0,
-        (1, 2, 2, 1),
-    )
-    figures = measure_rayon(run)
-    assert figures["sla acceptance"] == pytest.approx(2 / 3)
-    assert figures["sla fulfilment"] == 0.5
-    assert figures["best-effort completed"] == 1
-    assert figures["utilisation"] == 0.75
-    assert (figures["below over 2 s"], figures["below over 5 s"]) == (0.5, 0.0)
-    slower = replace(run, outcomes=tuple(replace(o, ended_s=140.0) for o in run.outcomes))
-    gains = compare_rayon(run, slower)
-    assert gains["best-effort latency better"] == 1.0
-    assert gains["best-effort throughput"] == 1.0
-
-
-@pytest.mark.parametrize("name", ["rayon-sla", "rayon-overreserve", "rayon-mixed"])
-def test_experiments_give_figures_claims_and_plain_json(name: str) -> None:
-    """Small runs: SLAs that were accepted are kept, and every claim has its figure."""
-    options = RayonOptions(replace(SMALL, production=0.3, hours=0.1), (1, 2))
-    plan = rayon_plan(name)
-    table = rayon_table(plan, options, [run_rayon_seed(plan, options, seed) for seed in (1, 2)])
-    document = json.loads(json.dumps(table.to_json()))
-    assert document["params"]["seeds"] == [1, 2]
-    assert document["claimed"].keys() == document["claims"].keys()
-    assert table.rows["agenda"]["sla fulfilment"].mean == 1.0
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
