@@ -9,15 +9,15 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.block_index import block_count, block_minima
+from planner.block_index import block_minima
 from planner.calendar import Calendar, calendar_of
+from planner.ledger_cells import Cells, grown
 from planner.policy_view import AverageLimits
 from planner.row_book import RowBook, limit_of
 from planner.view import Demand, Lent
@@ -29,54 +29,6 @@ Taking = tuple[Demand, NDArray[np.int64], int]
 
 #: From so many rows on, differences are summed instead of slices subtracted.
 _MANY_ROWS = 48
-
-
-@dataclass(slots=True)
-class Cells:
-    """The arrays of a ledger; rows past the counts are room to grow.
-
-    Attributes
-    ----------
-    free, rows
-        int64[room, steps], and how many of its rows are filled.
-    slack, averages
-        int64[room, longest window + steps], and how many of its rows are filled.
-    low, slack_low
-        Least of each block of `free` and `slack`; no blocks on coarse grids.
-    """
-
-    free: NDArray[np.int64]
-    slack: NDArray[np.int64]
-    low: NDArray[np.int64]
-    slack_low: NDArray[np.int64]
-    rows: int = 0
-    averages: int = 0
-
-    @classmethod
-    def empty(cls, rows: int, steps: int, longest: int) -> Cells:
-        """Return room for so many rows of `steps` columns, nothing filled."""
-        free = np.empty((rows, steps), dtype=np.int64)
-        slack = np.empty((0, longest + steps), dtype=np.int64)
-        low = np.zeros((rows, block_count(steps)), dtype=np.int64)
-        return cls(free, slack, low, np.zeros((0, block_count(longest + steps)), dtype=np.int64))
-
-    def copy(self) -> Cells:
-        """Return equal cells that share nothing."""
-        return Cells(
-            self.free.copy(),
-            self.slack.copy(),
-            self.low.copy(),
-            self.slack_low.copy(),
-            self.rows,
-            self.averages,
-        )
-
-    def index_again(self) -> None:
-        """Find the least of every block anew."""
-        if self.low.shape[1]:
-            self.low[: self.rows] = block_minima(self.free[: self.rows])
-        if self.slack_low.shape[1]:
-            self.slack_low[: self.averages] = block_minima(self.slack[: self.averages])
 
 
 class Ledger:
@@ -91,6 +43,7 @@ class Ledger:
     __slots__ = (
         "_average_view",
         "_demands",
+        "_lent",
         "_lock",
         "_view",
         "book",
@@ -109,6 +62,7 @@ class Ledger:
         self.cells = Cells.empty(len(book.rows), steps, book.longest_window)
         self._view: NDArray[np.int64] | None = None
         self._average_view: AverageLimits | None = None
+        self._lent: Lent | None = None
         # Two agents on snapshots of one version may both meet a policy's scope for the first time.
         self._lock = threading.RLock()
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
@@ -127,6 +81,7 @@ class Ledger:
         """Make the next readers look at the present cells."""
         self._view = None
         self._average_view = None
+        self._lent = None
 
     def fill(self) -> None:
         """Give every row of the book its cells."""
@@ -184,12 +139,18 @@ class Ledger:
 
     def lent(self) -> Lent:
         """Return the cells as compiled code reads them."""
-        self.fill()
-        cells = self.cells
-        rows, averages = cells.rows, cells.averages
-        return Lent(
-            cells.free[:rows], cells.low[:rows], cells.slack[:averages], cells.slack_low[:averages]
-        )
+        cells, lent = self.cells, self._lent
+        rows, averages = len(self.book.rows), len(self.book.averages)
+        if lent is None or len(lent.free) < rows or len(lent.slack) < averages:
+            self.fill()
+            rows, averages = cells.rows, cells.averages
+            lent = self._lent = Lent(
+                cells.free[:rows],
+                cells.low[:rows],
+                cells.slack[:averages],
+                cells.slack_low[:averages],
+            )
+        return lent
 
     def plainly_free(self, pieces: Sequence[tuple[Demand, NDArray[np.int64]]]) -> bool:
         """Return whether rows that stand one after the other are all free, averages included.
@@ -256,8 +217,8 @@ class Ledger:
         if cells.rows >= wanted:
             return
         if wanted > len(cells.free):
-            cells.free = _grown(cells.free, cells.rows, wanted)
-            cells.low = _grown(cells.low, cells.rows, wanted)
+            cells.free = grown(cells.free, cells.rows, wanted)
+            cells.low = grown(cells.low, cells.rows, wanted)
         for number in range(cells.rows, wanted):
             row = self.book.rows[number]
             cells.free[number] = limit_of(row, self.calendar, self.grid, self.first)
@@ -276,8 +237,8 @@ class Ledger:
         if cells.averages >= wanted:
             return
         if wanted > len(cells.slack):
-            cells.slack = _grown(cells.slack, cells.averages, wanted)
-            cells.slack_low = _grown(cells.slack_low, cells.averages, wanted)
+            cells.slack = grown(cells.slack, cells.averages, wanted)
+            cells.slack_low = grown(cells.slack_low, cells.averages, wanted)
         for number in range(cells.averages, wanted):
             limit = self.book.averages[number].limit
             cells.slack[number] = cells.slack_low[number] = limit
@@ -291,13 +252,6 @@ def _moves() -> ModuleType:
     from planner import ledger_moves
 
     return ledger_moves
-
-
-def _grown(array: NDArray[np.int64], filled: int, wanted: int) -> NDArray[np.int64]:
-    """Return a copy with room for half as many rows again."""
-    grown = np.empty((wanted + wanted // 2, array.shape[1]), dtype=np.int64)
-    grown[:filled] = array[:filled]
-    return grown
 
 
 def window_use(rows: NDArray[np.int64], window: int) -> tuple[int, NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +57,15 @@ def _arrays(
 ) -> tuple[kernels.Profile, kernels.Averages]:
     """Return a whole ledger as the kernels' tuples; segments are not asked for."""
     columns = lent.free.shape[1]
-    span = np.array([0, columns], dtype=np.int64)
-    place = np.array([offset, columns], dtype=np.int64)
+    span, place = _pair(0, columns), _pair(offset, columns)
     profile = kernels.Profile(lent.free, span, span, *takes.all_row_lists, takes.fit, lent.low)
     averages = kernels.Averages(
         windows, lent.slack, *takes.all_average_lists, place, NO_SCRATCH, lent.slack_low
     )
     return profile, averages
+
+
+@lru_cache(maxsize=64)
+def _pair(first: int, second: int) -> I64:
+    """Return two numbers as an array; remembered, and never written."""
+    return np.array([first, second], dtype=np.int64)

@@ -151,7 +151,9 @@ class ReservationTable:
             self._atoms.append(atoms, len(atoms))
             joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
             plain = len(joined) == 1  # one tuple is written faster than three columns
-            self._rows.append([tuple(joined[0])] if plain else _structured(joined), len(joined))
+            self._rows.append(
+                [tuple(joined[0].tolist())] if plain else _structured(joined), len(joined)
+            )
         return first
 
     def held(self) -> Iterator[HeldRows]:
