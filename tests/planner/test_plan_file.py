@@ -172,7 +172,7 @@ def test_an_agent_that_proves_a_bound_is_asked_for_it() -> None:
 
         def solve(self, requests, view, limits):  # type: ignore[no-untyped-def]
             class Report:
-                status, bound = "feasible", 4.0
+                status, bound, detail = "feasible", 4.0, ""
 
             return agent_named("gree").plan(requests, view, limits), Report()
 
