@@ -12,6 +12,7 @@ from service.pictures.style import COLOURS, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _TITLES: Final = {
@@ -106,6 +107,17 @@ def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
         )
     if metric == "seconds":
         axes.set_yscale("log")
+        _plain(axes.yaxis)
     if rows[0]["figure"] == "12":
         axes.set_xscale("log")
+        axes.set_xticks(sorted({row["x"] for row in rows}))
+        _plain(axes.xaxis)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _plain(axis: Axis) -> None:
+    """Write powers of ten as numbers: the shared style draws no formulas."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
