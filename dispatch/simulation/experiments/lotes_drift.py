@@ -14,11 +14,8 @@ import numpy as np
 
 from dispatch.placement.state import Machines
 from dispatch.simulation.experiments.lotes_tables import Loads, LotesRow, LotesTable, row_of
-from dispatch.simulation.machine_level.simulator import (
-    MachineSimulator,
-    SimulationOptions,
-    SimulationResult,
-)
+from dispatch.simulation.machine_level.measures import SimulationOptions, SimulationResult
+from dispatch.simulation.machine_level.simulator import MachineSimulator
 from dispatch.simulation.machine_level.traces import TraceJobs
 from lp.lotes.instance import LotesInstance, MachineConfigurations
 from lp.lotes.job_classes import fit_job_classes

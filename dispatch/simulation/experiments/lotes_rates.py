@@ -22,7 +22,7 @@ from dispatch.simulation.experiments.lotes_variants import (
     run_variant,
     sustained_rate,
 )
-from dispatch.simulation.machine_level.simulator import SimulationOptions
+from dispatch.simulation.machine_level.measures import SimulationOptions
 from dispatch.simulation.machine_level.workload import PoissonWorkload
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.simulation.machine_level.simulator import SimulationResult
+from dispatch.simulation.machine_level.measures import SimulationResult
 
 
 @dataclass(frozen=True, slots=True)

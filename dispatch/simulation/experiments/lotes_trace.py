@@ -25,7 +25,7 @@ from dispatch.simulation.experiments.lotes_variants import (
     run_variant,
     sustained_rate,
 )
-from dispatch.simulation.machine_level.simulator import SimulationOptions
+from dispatch.simulation.machine_level.measures import SimulationOptions
 from dispatch.simulation.machine_level.traces import (
     GOOGLE_WINDOW_S,
     TraceJobs,

@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 
 from dispatch.placement.interface import Policy
 from dispatch.placement.state import Machines
-from dispatch.simulation.machine_level.simulator import (
-    SimulationOptions,
-    SimulationResult,
-    simulate,
-)
+from dispatch.simulation.machine_level.measures import SimulationOptions, SimulationResult
+from dispatch.simulation.machine_level.simulator import simulate
 from dispatch.simulation.machine_level.workload import Workload
 from lp.lotes.instance import LotesInstance
 from lp.lotes.pipeline import LotesOptions, LotesResult, Mode, plan_lotes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +9,6 @@ from numpy.typing import NDArray
 
 from dispatch.placement.interface import POLICIES, Policy
 from dispatch.placement.state import (
-    HISTOGRAM_LOW_H,
-    HISTOGRAM_PER_DECADE,
     Machines,
     build_fleet,
     build_machine_queues,
@@ -21,126 +18,18 @@ from dispatch.placement.state import (
     enlarged_queues,
     grown,
 )
+from dispatch.simulation.machine_level.measures import (
+    SimulationOptions,
+    SimulationResult,
+    build_counters,
+    measured,
+)
 from dispatch.simulation.machine_level.workload import JobChunk, Workload
 from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.instance import JobClasses
 
 if TYPE_CHECKING:
     from dispatch.placement.kernels import Counters, Slots, Targets
-
-_HISTOGRAM_SIZE = 2 + 10 * HISTOGRAM_PER_DECADE
-
-
-@dataclass(frozen=True, slots=True)
-class SimulationOptions:
-    """How to run and what to measure.
-
-    Attributes
-    ----------
-    warm_up_h
-        Starts before this time are not measured.
-    drain_until_h
-        Go on after the last arrival until this time; None stops at the last arrival.
-    start_all_h
-        Go on after that, for at most so long, until every job has started: else those that wait
-        longest are missing from the waits.
-    tetris_hours
-        Weight of the processing time in hours in the Tetris score (60 measures in minutes).
-    sample
-        LoTES section 5.2: machines looked at in a configuration; 0 looks at all.
-    work_conserving
-        LoTES: a machine with room also takes waiting classes without a target there, last. The
-        paper never does, and idles (section 4.3.2).
-    record
-        Keep start and machine of every job (memory for every job).
-    """
-
-    warm_up_h: float = 0.0
-    drain_until_h: float | None = None
-    start_all_h: float = 0.0
-    interval_h: float = 24.0
-    long_wait_h: float = 1.0
-    tetris_hours: float = 1.0
-    sample: int = 0
-    memory: int = 1
-    work_conserving: bool = False
-    record: bool = False
-    horizon_h: float = 1_000.0
-
-
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
-    """What a run measured; times in hours.
-
-    Attributes
-    ----------
-    started
-        Jobs that started after the warm-up; `wait_mean_h` and the rest are theirs.
-    long_share
-        Share of them that waited longer than `long_wait_h`.
-    wait_quantile_h
-        Upper edges of histogram buckets (12 % wide) that hold the 50, 90, 99 and 99.9 % quantiles.
-    running_mean, waiting_mean, used_mean
-        Means over time: jobs running and waiting, and resources in use, shape (L,).
-    interval_wait_h, interval_started, interval_waiting
-        Mean wait, starts and longest queue of each interval; a wait counts where the job starts.
-    refused
-        Jobs that no machine could ever hold.
-    """
-
-    policy: Policy
-    arrived: int
-    started: int
-    ended: int
-    refused: int
-    still_waiting: int
-    running_now: int
-    events: int
-    wait_mean_h: float
-    wait_max_h: float
-    wait_deviation_h: float
-    long_share: float
-    wait_quantile_h: dict[str, float]
-    running_mean: float
-    waiting_mean: float
-    used_mean: NDArray[np.float64]
-    class_wait_h: NDArray[np.float64]
-    interval_h: float
-    interval_wait_h: NDArray[np.float64]
-    interval_started: NDArray[np.int64]
-    interval_waiting: NDArray[np.int64]
-    start_h: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    machine: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-
-    def to_json(self) -> dict[str, object]:
-        """Everything but the records of single jobs."""
-        return {
-            "policy": self.policy,
-            "jobs": {
-                "arrived": self.arrived,
-                "started": self.started,
-                "ended": self.ended,
-                "refused": self.refused,
-                "still_waiting": self.still_waiting,
-                "running_now": self.running_now,
-            },
-            "events": self.events,
-            "wait_h": {
-                "mean": self.wait_mean_h,
-                "max": self.wait_max_h,
-                "deviation": self.wait_deviation_h,
-                **self.wait_quantile_h,
-            },
-            "long_share": self.long_share,
-            "running_mean": self.running_mean,
-            "waiting_mean": self.waiting_mean,
-            "used_mean": self.used_mean.tolist(),
-            "class_wait_h": self.class_wait_h.tolist(),
-            "interval_h": self.interval_h,
-            "interval_wait_h": self.interval_wait_h.tolist(),
-            "interval_started": self.interval_started.tolist(),
-            "interval_waiting": self.interval_waiting.tolist(),
-        }
 
 
 class MachineSimulator:
@@ -184,7 +73,7 @@ class MachineSimulator:
         self._queues = build_queues(classes + 1 if lotes else 1, 1024, resources)
         self._waiting = build_machine_queues(machines)
         self._slots = _build_slots(1024, resources)
-        self._counters = _build_counters(self.options, classes, resources)
+        self._counters = build_counters(self.options, classes, resources)
         self._counters.whole[kernels.FREE] = 1024
         self._rules = build_rules(
             POLICIES.index(policy),
@@ -290,7 +179,7 @@ class MachineSimulator:
 
     def result(self) -> SimulationResult:
         """What has been measured so far."""
-        return _result(self.policy, self._counters, self.options)
+        return measured(self.policy, self._counters, self.options)
 
 
 def simulate(
@@ -360,76 +249,3 @@ def _enlarged_slots(old: Slots, counters: Counters) -> Slots:
     arrays["free"][:size] = np.arange(2 * size - 1, size - 1, -1)
     counters.whole[kernels.FREE] = size
     return kernels.Slots(**arrays)
-
-
-def _build_counters(options: SimulationOptions, classes: int, resources: int) -> Counters:
-    from dispatch.placement import kernels
-
-    end = max(options.horizon_h, options.drain_until_h or 0.0) + options.start_all_h
-    intervals = int(np.ceil(end / options.interval_h)) + 1
-    return kernels.Counters(
-        whole=np.zeros(kernels.WHOLE_SIZE, dtype=np.int64),
-        real=np.zeros(kernels.REAL_SIZE),
-        used=np.zeros(resources),
-        area_used=np.zeros(resources),
-        class_started=np.zeros(classes, dtype=np.int64),
-        class_wait=np.zeros(classes),
-        interval_started=np.zeros(intervals, dtype=np.int64),
-        interval_wait=np.zeros(intervals),
-        interval_arrived=np.zeros(intervals, dtype=np.int64),
-        interval_waiting=np.zeros(intervals, dtype=np.int64),
-        histogram=np.zeros(_HISTOGRAM_SIZE, dtype=np.int64),
-        start=np.empty(0),
-        machine=np.empty(0, dtype=np.int32),
-    )
-
-
-def _result(policy: Policy, counters: Counters, options: SimulationOptions) -> SimulationResult:
-    from dispatch.placement import kernels
-
-    whole, real = counters.whole, counters.real
-    started = int(whole[kernels.STARTED])
-    count = max(started, 1)
-    measured = max(float(real[kernels.MEASURED]), 1e-300)
-    mean = float(real[kernels.WAIT_SUM]) / count
-    last = int(real[kernels.NOW] / options.interval_h) + 1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        class_wait = counters.class_wait / np.maximum(counters.class_started, 1)
-        interval_wait = counters.interval_wait / np.maximum(counters.interval_started, 1)
-    return SimulationResult(
-        policy=policy,
-        arrived=int(whole[kernels.ARRIVED]),
-        started=started,
-        ended=int(whole[kernels.ENDED]),
-        refused=int(whole[kernels.REFUSED]),
-        still_waiting=int(whole[kernels.WAITING]),
-        running_now=int(whole[kernels.RUNNING]),
-        events=int(whole[kernels.EVENTS]),
-        wait_mean_h=mean,
-        wait_max_h=float(real[kernels.WAIT_MAX]),
-        wait_deviation_h=max(float(real[kernels.WAIT_SQUARES]) / count - mean**2, 0.0) ** 0.5,
-        long_share=int(whole[kernels.LONG]) / count,
-        wait_quantile_h=_quantiles(counters.histogram),
-        running_mean=float(real[kernels.AREA_RUNNING]) / measured,
-        waiting_mean=float(real[kernels.AREA_WAITING]) / measured,
-        used_mean=counters.area_used / measured,
-        class_wait_h=class_wait,
-        interval_h=options.interval_h,
-        interval_wait_h=interval_wait[:last],
-        interval_started=counters.interval_started[:last].copy(),
-        interval_waiting=counters.interval_waiting[:last].copy(),
-        start_h=counters.start.copy(),
-        machine=counters.machine.copy(),
-    )
-
-
-def _quantiles(histogram: NDArray[np.int64]) -> dict[str, float]:
-    """Upper edges of the buckets that hold the quantiles; bucket 0 holds waits of zero."""
-    total = int(histogram.sum())
-    reached = np.cumsum(histogram)
-    found = {}
-    for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
-        bucket = int(np.searchsorted(reached, share * total)) if total else 0
-        edge = HISTOGRAM_LOW_H * 10 ** (bucket / HISTOGRAM_PER_DECADE)
-        found[name] = float(edge) if bucket else 0.0
-    return found

@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.placement.state import Machines
-from dispatch.simulation.machine_level.simulator import (
-    POLICIES,
-    MachineSimulator,
-    SimulationOptions,
-)
+from dispatch.simulation.machine_level.measures import SimulationOptions
+from dispatch.simulation.machine_level.simulator import POLICIES, MachineSimulator
 from dispatch.simulation.machine_level.workload import JobChunk
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import LotesResult, plan_lotes

@@ -20,18 +20,15 @@ from dispatch.simulation.experiments.lotes_rates import (
     true_classes,
 )
 from dispatch.simulation.experiments.lotes_trace import VARIANTS, TraceOptions, lotes_trace
-from dispatch.simulation.machine_level.simulator import (
-    MachineSimulator,
-    SimulationOptions,
-    simulate,
-)
+from dispatch.simulation.machine_level.measures import SimulationOptions
+from dispatch.simulation.machine_level.simulator import MachineSimulator, simulate
 from dispatch.simulation.machine_level.traces import TraceJobs
 from dispatch.simulation.machine_level.workload import JobChunk, PoissonWorkload
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import plan_lotes
 from tests.dispatch.machine_level.test_workload import google
 
-SMALL = DrawnOptions(machines=20, hours=4.0, seeds=(1, 2))
+SMALL = DrawnOptions(machines=10, hours=2.0, seeds=(1, 2))
 
 
 def test_resources_experiment_repeats_and_sums_up() -> None:

@@ -13,12 +13,8 @@ import pytest
 from scipy import stats
 
 from dispatch.placement.state import Machines
-from dispatch.simulation.machine_level.simulator import (
-    Policy,
-    SimulationOptions,
-    SimulationResult,
-    simulate,
-)
+from dispatch.simulation.machine_level.measures import SimulationOptions, SimulationResult
+from dispatch.simulation.machine_level.simulator import Policy, simulate
 from dispatch.simulation.machine_level.workload import PoissonWorkload
 from lp.lotes.instance import JobClasses
 
