@@ -83,40 +83,31 @@ def _malleable() -> Plan:
 
 
 def _sizes() -> Plan:
-    """Definitions of size, flexible and rigid, batch alone (journal, 4.4; D5.2, table 10.3b)."""
-    orders = (
-        "sjf",
-        "sjf-2d",
-        "sjf-3d",
-        "srpt",
-        "srpt-2d1",
-        "srpt-2d2",
-        "srpt-3d1",
-        "srpt-3d2",
-        "hrrn",
-        "hrrn-2d",
-        "hrrn-3d",
-        "hrrn-2d-printed",
-        "hrrn-3d-printed",
-    )
+    """Definitions of size, flexible and rigid, batch alone (journal, 4.4; D5.2, table 10.3b).
+
+    SRPT is preemptive: among those that wait nothing has begun, and without preemption it is SJF.
+    """
+    sjf = ("sjf", "sjf-2d", "sjf-3d")
+    srpt = ("srpt", "srpt-2d1", "srpt-2d2", "srpt-3d1", "srpt-3d2")
+    hrrn = ("hrrn", "hrrn-2d", "hrrn-3d", "hrrn-2d-printed", "hrrn-3d-printed")
+    orders = [
+        *((order, False) for order in (*sjf, *hrrn)),
+        *((order, True) for order in (*sjf, *srpt)),
+    ]
     names = ("flexible", "rigid")
-    variants = [Variant(name, order) for order in orders for name in names]
-    ratios: Ratios = {
-        f"{name} mean turnaround, {size} / sjf": (Variant(name, size), Variant(name, "sjf"), _MEAN)
-        for name in names
-        for size in ("sjf-2d", "sjf-3d")
-    }
-    ratios |= {
-        f"flexible mean turnaround, {size}-printed / {size}": (
-            Variant("flexible", f"{size}-printed"),
-            Variant("flexible", size),
-            _MEAN,
-        )
-        for size in ("hrrn-2d", "hrrn-3d")
-    }
-    claims = dict.fromkeys(ratios, "not stated")
-    claims["flexible mean turnaround, sjf-2d / sjf"] = "below 1"
-    claims["flexible mean turnaround, sjf-3d / sjf"] = "below that of sjf-2d"
+    variants = [Variant(name, order, early) for order, early in orders for name in names]
+    ratios: Ratios = {}
+    claims: dict[str, str] = {}
+    for name in names:
+        for early in (False, True):
+            for size, claim in zip(sjf[1:], ("below 1", "below that of sjf-2d"), strict=True):
+                key = f"{name} mean turnaround, {_word(size, early)} / {_word('sjf', early)}"
+                ratios[key] = (Variant(name, size, early), Variant(name, "sjf", early), _MEAN)
+                claims[key] = claim if name == "flexible" else "not stated"
+    for size in hrrn[1:3]:
+        key = f"flexible mean turnaround, {size}-printed / {size}"
+        ratios[key] = (Variant("flexible", f"{size}-printed"), Variant("flexible", size), _MEAN)
+        claims[key] = "not stated"
     return Plan("zoe-sizes", variants, ratios, claims, without_interactive)
 
 
