@@ -140,10 +140,13 @@ class ApplicationRows:
     def lease(self, holder: str, now_ms: int, until_ms: int) -> bool:
         """Take or renew the right to dispatch; False while another process has it."""
         table = dispatching.c
+        query = sa.select(table.holder, table.until_ms).where(table.name == _LEASE)
+        with self._reading() as connection:  # whoever has to wait does not ask for the write lock
+            found = connection.execute(query).one_or_none()
+        if found is not None and found.holder != holder and now_ms < found.until_ms:
+            return False
         with self._engine.begin() as connection:
-            found = connection.execute(
-                sa.select(table.holder, table.until_ms).where(table.name == _LEASE)
-            ).one_or_none()
+            found = connection.execute(query).one_or_none()
             if found is None:
                 row = {"name": _LEASE, "holder": holder, "until_ms": until_ms, "body": b"{}"}
                 connection.execute(sa.insert(dispatching).values(row))

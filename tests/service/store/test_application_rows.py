@@ -1,0 +1,80 @@
+"""Applications on disk: ids taken once, one dispatcher, nothing written without the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.store import ApplicationRow, IdTakenError, LeaseLostError, PageOf, StatusRow, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Return an empty store."""
+    opened = Store(f"sqlite:///{tmp_path / 'a.db'}")
+    yield opened
+    opened.close()
+
+
+def _row(id_: str, at_ms: int = 0) -> ApplicationRow:
+    return ApplicationRow(id_, "t", at_ms, b"{}")
+
+
+def test_an_id_is_taken_once(store: Store) -> None:
+    """The second submission fails and changes nothing."""
+    store.applications.add(_row("a", 1))
+    with pytest.raises(IdTakenError):
+        store.applications.add(_row("a", 2))
+    found = store.applications.get("a")
+    assert found is not None
+    assert found.submitted_ms == 1
+
+
+def test_the_lease_is_one_processs_until_it_runs_out(store: Store) -> None:
+    """Renewed by its holder, refused to others, free when it has run out or was given up."""
+    rows = store.applications
+    assert rows.lease("one", 0, 10)
+    assert rows.lease("one", 5, 15)
+    assert not rows.lease("two", 14, 24)
+    assert rows.lease("two", 15, 25)
+    rows.give_up_lease("one")  # no longer its own: nothing happens
+    assert not rows.lease("one", 16, 26)
+    rows.give_up_lease("two")
+    assert rows.lease("one", 17, 27)
+
+
+def test_nothing_is_written_without_the_lease(store: Store) -> None:
+    """Statuses and assignment are all or nothing, and only the holder's."""
+    rows = store.applications
+    rows.add(_row("a"))
+    rows.lease("one", 0, 10)
+    status = StatusRow("a", "running", False, b'{"reason":""}')
+    rows.write("one", [status], b'{"rows":[]}')
+    assert [row.id for row in rows.open(fresh=True)] == []
+    assert rows.assignment() == b'{"rows":[]}'
+    rows.lease("two", 20, 30)
+    with pytest.raises(LeaseLostError):
+        rows.write("one", [StatusRow("a", "failed", True, b"{}")], b"{}")
+    found = rows.get("a")
+    assert found is not None
+    assert (found.state, found.over, rows.assignment()) == ("running", False, b'{"rows":[]}')
+
+
+def test_pages_and_ends(store: Store) -> None:
+    """By submission, then id; what is over can no longer be unwanted."""
+    rows = store.applications
+    for id_, at_ms in (("c", 1), ("a", 2), ("b", 2)):
+        rows.add(_row(id_, at_ms))
+    assert [row.id for row in rows.page(PageOf(limit=2))] == ["c", "a"]
+    assert [row.id for row in rows.page(PageOf(after=(2, "a")))] == ["b"]
+    assert [row.id for row in rows.page(PageOf(tenant="other"))] == []
+    rows.lease("one", 0, 10)
+    rows.write("one", [StatusRow("c", "completed", True, b"{}")], None)
+    ended = rows.end("c")
+    assert ended is not None
+    assert not ended.unwanted
+    rows.end("a")
+    assert rows.unwanted() == ["a"]
+    assert rows.end("nobody") is None
