@@ -29,6 +29,8 @@ COLD = 0.02
 MOST_OUT = (10, 18)
 
 _CYCLE_S = (1.0, 24.0)
+_CHECKS = 12  # a plan is checked when so many times the last check's time has passed
+_CYCLE_MOVES = 30  # of a cycle at least, a request
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_AN_EVALUATION = 40
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
@@ -106,6 +108,7 @@ class _Chase:
         self._most = min(requests, MOST_OUT[1] if wide else MOST_OUT[0])
         self._patience = _EXHAUSTED * requests * requests
         self._offered = self._hunt.value
+        self._checked_at = self._check_s = 0.0
         self._since = 0  # moves since the search found a better plan
 
     # ---- plans ----
@@ -114,17 +117,17 @@ class _Chase:
         """Anneal in cycles, each twice as long as the one before."""
         effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, 0
         while not effort.over(self._race):
-            begin = now = effort.clock()
-            end = begin + length
-            if effort.until is not None and effort.until - begin < 1.5 * length:
-                end = effort.until
-            while now < end and not effort.over(self._race):
-                self._moves(moves, cycle, min(1.0, (now - begin) / (end - begin)))
+            begin, made, progress = effort.clock(), 0, 0.0
+            last = effort.until is not None and effort.until - begin < 1.5 * length
+            while progress < 1.0 and not effort.over(self._race):
+                self._moves(moves, cycle, progress)
                 effort.tell()
-                before, now = now, effort.clock()
-                moves = max(
-                    1, min(100_000, int(moves * min(4.0, SLICE_S / max(now - before, 1e-4))))
-                )
+                made += moves
+                now = effort.clock()
+                progress = self._progress(now - begin, made, length)
+                if last and effort.until is not None:
+                    progress = (now - begin) / max(effort.until - begin, 1e-6)
+                moves = _scaled(moves, (now - begin) * moves / made)
                 if prices_done() and self._since > self._patience:
                     return self._descend(moves)
             self._descend(moves)
@@ -132,13 +135,17 @@ class _Chase:
             length = min(2 * length, _CYCLE_S[1])
         return None
 
+    def _progress(self, spent_s: float, made: int, length_s: float) -> float:
+        """Return how far a cycle is: it has its time, and moves enough to cool slowly."""
+        return min(spent_s / length_s, made / (_CYCLE_MOVES * len(self._positions)))
+
     def _moves(self, moves: int, cycle: int, progress: float) -> None:
         hot = HOT[cycle % len(HOT)]
         temperature = self._mean * hot * (COLD / hot) ** progress
         before = self._hunt.value
         self._hunt.run(moves, self._most, temperature)
         self._since = 0 if self._hunt.value > before else self._since + moves
-        if self._hunt.value > self._offered * (1 + 1e-3):
+        if self._hunt.value > self._offered * (1 + 1e-3) and self._worth_a_check():
             self._offer()
 
     def _descend(self, moves: int) -> None:
@@ -148,12 +155,21 @@ class _Chase:
         if self._hunt.value > self._offered:
             self._offer()
 
+    def _worth_a_check(self) -> bool:
+        """Return whether checks take little of the time so far: one can cost as much as a slice."""
+        if self._effort.moves is not None:
+            return True  # the clock must not decide what repeats
+        return self._effort.clock() - self._checked_at > _CHECKS * self._check_s
+
     def _offer(self) -> None:
+        before = self._effort.clock()
         results = list(self._race.results)
         for position, result in zip(self._positions, self._hunt.plan(), strict=True):
             results[position] = result or LEFT_OUT
         self._offered = self._hunt.value
         self._race.offer(results, "search")
+        self._checked_at = self._effort.clock()
+        self._check_s = self._checked_at - before
 
     # ---- prices ----
 
