@@ -84,9 +84,9 @@ class HybridAgent:
     inner: str = "exact"
     start: str = "portfolio"
     few: int = 1000
-    first: int = 1000
+    first: int = 2000
     start_share: float = 0.2
-    share: float = 0.3
+    share: float = 0.5
     round_s: float = 5.0
     default_time_s: float = 60.0
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
