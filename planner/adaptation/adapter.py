@@ -112,9 +112,8 @@ class _Answer:
         cost = self.repair.cost(self.layout)
         lost = [(one, salvage(self.layout, one)) for one in self._dropped()]
         cut = {promise.number for promise, _ in lost}
-        for promise in waiting:
-            if promise.number not in cut:
-                self._restore(promise)
+        for promise in self._restored([one for one in waiting if one.number not in cut]):
+            self._settle(promise)
         self._note_moves()
         search = self._search()
         for helped, (promise, kept) in enumerate(lost):
@@ -132,7 +131,7 @@ class _Answer:
         found = [
             one
             for one in self.layout.lifted.values()
-            if one.state is not State.DEGRADED or one.before.finish > self.plan.now
+            if one.state is not State.DEGRADED or one.number in self.layout.stripped
         ]
         return sorted(found, key=lambda one: (-one.value, one.number))
 
@@ -152,16 +151,26 @@ class _Answer:
             moved = work_moved(promise.before, holding, self.plan.now, self.repair.nominal)
             self._note(change, promise, Fate.RESTORED if back else Fate.MOVED, moved)
 
-    def _restore(self, promise: Promise) -> None:
-        """Bring a degraded promise back, or give it up, or let it wait."""
-        refused = move_of(self.plan, promise)
+    def _restored(self, waiting: list[Promise]) -> list[Promise]:
+        """Bring back what has a place; return the rest. Who moves for one may make room for two."""
+        while waiting:
+            left = [one for one in waiting if not self._bring_back(one)]
+            if len(left) == len(waiting):
+                break
+            waiting = left
+        return waiting
+
+    def _bring_back(self, promise: Promise) -> bool:
         ways = tuple(ways_back(self.plan, promise))
         if any(self.layout.place(way, self.tools.agent) for way in ways):
-            return
+            return True
         roomier = self.repair.with_room_for(self.layout, promise, ways, self.over) if ways else None
         if roomier is not None:
             self.layout = roomier
-            return
+        return roomier is not None
+
+    def _settle(self, promise: Promise) -> None:
+        """Give a promise that stays degraded more of its runs, or give it up, or let it wait."""
         more = regained(self.layout, promise)
         if more is not None:
             known = self.plan.table.degradations.get(promise.number)
@@ -170,6 +179,7 @@ class _Answer:
             moved = work_moved(promise.before, more, self.plan.now, self.repair.nominal)
             self._note(again, promise, Fate.REGAINED, moved, reason)
             return
+        refused = move_of(self.plan, promise)
         if isinstance(refused, Move) or promise.request is None:
             return
         if refused.code in _FINAL and not holds_more(self.plan, promise):

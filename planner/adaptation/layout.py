@@ -21,6 +21,7 @@ from planner.records import Holding
 from planner.reservation import AtomAllocation, Rows
 from planner.row_book import RowBook
 from planner.snapshot import PlanSnapshot
+from planner.states import State
 from rdl.resources import Resources
 
 
@@ -126,7 +127,9 @@ class Layout:
         return pieces_of(holding, self.ledger, promise.tenant, promise.queue, sign)
 
     def anchor(self, promise: Promise) -> Holding:
-        """Return what of a promise stays when it is lifted."""
+        """Return what of a promise stays when it is lifted; of a degraded one, all it still has."""
+        if promise.state is State.DEGRADED:
+            return promise.before
         known = self._anchors.get(promise.number)
         if known is None:
             known = self._anchors[promise.number] = anchor_of(self.plan, promise)

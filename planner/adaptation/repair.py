@@ -156,8 +156,12 @@ class Repair:
         return layout
 
     def _strip(self, layout: Layout) -> None:
-        """Break leases in force where even they do not fit: least value first."""
-        for promise in sorted(layout.lifted.values(), key=lambda one: (one.value, -one.number)):
+        """Break leases in force where even they do not fit: of the degraded, then least value."""
+        order = sorted(
+            layout.lifted.values(),
+            key=lambda one: (one.state is not State.DEGRADED, one.value, -one.number),
+        )
+        for promise in order:
             short = shortage_of(layout.ledger)
             if not short.counts:
                 return
@@ -249,7 +253,9 @@ class Repair:
         """Return a few promises that hold something where `promise` might."""
         low, high = window_of(promise, self.plan)
         meta = self.plan.table.meta[self._standing]
-        near = self._standing[(meta["finish"] > low) & (meta["begin"] < high)].tolist()
+        # What is degraded holds a part only: put back, it would lose what it has just regained.
+        whole = meta["state"] != STATE_NUMBERS[State.DEGRADED]
+        near = self._standing[whole & (meta["finish"] > low) & (meta["begin"] < high)].tolist()
         near = [number for number in near if number not in layout.lifted]
         if not near:
             return []

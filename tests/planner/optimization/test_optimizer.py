@@ -19,7 +19,7 @@ from planner.plan_reading import metrics_of, plan_of_document
 from planner.states import State
 from planner.validator import validate
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
-from tests.planner.adaptation.events import plans, with_outages
+from tests.planner.adaptation.events import lose, plans, with_outages
 
 _SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 _SEARCH = Effort(Limits(work=25, seed=1), solver="")
@@ -181,6 +181,20 @@ def test_changes_are_merged_where_they_still_fit_and_refused_where_not() -> None
     commit(plan, Cancel("d"))
     commit(plan, Cancel("a"))
     assert plan.prepare(found.changes, found.based_on, joint=True).record is None
+
+
+def test_what_is_degraded_keeps_what_it_still_holds() -> None:
+    """A recurrence that lost a run holds the others: nobody is let in on their machines."""
+    cluster = a_cluster().horizon(24).machines("m", 2, cpu=1).build()
+    text = "every(8, atom(<1 cpu>, 2, 2, 8, 16), times=3)"
+    plan = a_plan(cluster).holding(a_request("a", text).on(cluster)).build()
+    lose(plan, (2, 8, 16))
+    ask(plan, a_request("b", "window(atom(<1 cpu>, 2, 2, 8, 16), 16, 24)").on(cluster))
+    assert plan.refusal("b") is not None
+    found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    assert not any(isinstance(one, Admit) for one in found.changes)
+    _apply(plan, found)
+    assert sorted(_rows(plan)["a"]) == ["0@0", "0@2"]
 
 
 def test_cheap_steps_are_taken_where_cost_counts() -> None:
