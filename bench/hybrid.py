@@ -24,7 +24,7 @@ from planner.readiness import load_kernels
 NAME = "hybrid"
 
 #: Requests, machines, seconds for each agent.
-SETS: Final = ((1000, 500, 20.0), (10_000, 4000, 40.0))
+SETS: Final = ((1000, 500, 20.0), (10_000, 4000, 30.0))
 KINDS: Final = ("mixed", "malleable")
 
 
