@@ -10,7 +10,7 @@ from planner.view import PlanView
 from rdl.work_graph import ATOM, KIND, WorkGraph
 
 #: Resident bytes that one variable, row and coefficient cost while the model is built, handed over
-#: and solved, the solver's process included; measured (docs/results.md), rounded up.
+#: and solved, the solver's process included; measured on 100,000 to 730,000 coefficients.
 _COLUMN_BYTES, _ROW_BYTES, _ENTRY_BYTES = 1000, 1000, 250
 
 
