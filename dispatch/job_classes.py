@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch.jobs import Job, jobs_of_rows
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
-from lp.lotes.job_classes import ArrivalSample, fifo_leases, fit_job_classes
+from lp.lotes.job_classes import ArrivalSample, fit_job_classes
 from planner.cluster import Cluster
 from planner.files import FileError, FileProblem, JobClass
 from planner.request import Request
@@ -74,17 +75,6 @@ class Work:
     def rate_per_h(self) -> float:
         """The work's own arrival rate: jobs over the time in which they must be done."""
         return self.jobs / (self.end_h - self.start_h)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Equal jobs of one atom, or of one component: when, what, where, how long and how many."""
-
-    arrival_h: float
-    bundle: Resources
-    label: str | None
-    time_h: float
-    count: float
 
 
 def instance_of_classes(
@@ -194,35 +184,6 @@ def work_of_plan(
             end = max(end, max(row[1] for row in rows) / 3600)
             jobs += jobs_of_rows(Resources.from_json(atom["bundle"]), atom.get("on"), rows, step_s)
     return work_of_jobs(cluster, jobs, start, end)
-
-
-def jobs_of_rows(
-    bundle: Resources, label: str | None, rows: Sequence[Sequence[float]], step_s: float
-) -> list[Job]:
-    """Return the jobs of one atom's rows ``[start_s, end_s, bundles]``, matched first in first out.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows.
-    """
-    first, last = min(row[0] for row in rows), max(row[1] for row in rows)
-    leases = fifo_leases(_held(rows, first, last, step_s), step_s / 3600)
-    return [
-        Job(first / 3600 + arrival, bundle, label, time, count)
-        for arrival, time, count in zip(
-            leases.arrival_h.tolist(), leases.time_h.tolist(), leases.weight.tolist(), strict=True
-        )
-    ]
-
-
-def _held(
-    rows: Sequence[Sequence[float]], first: float, last: float, step_s: float
-) -> NDArray[np.int64]:
-    held = np.zeros(round((last - first) / step_s), dtype=np.int64)
-    for start, end, bundles in rows:
-        held[round((start - first) / step_s) : round((end - first) / step_s)] += int(bundles)
-    return held
 
 
 def _taken_atoms(graph: WorkGraph) -> Iterator[int]:

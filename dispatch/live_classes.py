@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from dispatch.application import Application
-from dispatch.job_classes import Job, NoWorkError, instance_of_work, jobs_of_rows, work_of_jobs
+from dispatch.job_classes import NoWorkError, instance_of_work, work_of_jobs
+from dispatch.jobs import Job, jobs_of_rows
 from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.pipeline import LotesOptions, plan_lotes
 from planner.cluster import Cluster, MachineGroup
