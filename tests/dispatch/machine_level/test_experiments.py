@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ SMALL = DrawnOptions(machines=10, hours=2.0, seeds=(1, 2))
 
 def test_resources_experiment_repeats_and_sums_up() -> None:
     """Equal seeds give equal tables; offered load is above nominal by the truncation."""
-    first, again = (lotes_resources((0.015,), 0.97, SMALL) for _ in range(2))
-    assert first == again
+    first = lotes_resources((0.015,), 0.97, SMALL)
+    again = lotes_resources((0.015,), 0.97, replace(SMALL, seeds=(1,)))
+    assert first.rows[:3] == again.rows
     assert len(first.rows) == 2 * 3
     for row in first.rows:
         assert row.nominal_load == pytest.approx(0.97)
