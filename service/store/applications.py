@@ -17,6 +17,9 @@ from service.store.tables import applications, dispatching
 
 _LEASE: Final = "dispatcher"
 
+#: By how many leases the clocks of two hosts may differ.
+_SKEW: Final = 6
+
 
 class IdTakenError(Exception):
     """There is an application of this id already."""
@@ -143,7 +146,9 @@ class ApplicationRows:
         query = sa.select(table.holder, table.until_ms).where(table.name == _LEASE)
         with self._reading() as connection:  # whoever has to wait does not ask for the write lock
             found = connection.execute(query).one_or_none()
-        if found is not None and found.holder != holder and now_ms < found.until_ms:
+        # A lease far ahead was taken before the clock was set back; its holder may be gone.
+        latest_ms = now_ms + _SKEW * (until_ms - now_ms)
+        if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
             return False
         with self._engine.begin() as connection:
             found = connection.execute(query).one_or_none()
@@ -151,7 +156,7 @@ class ApplicationRows:
                 row = {"name": _LEASE, "holder": holder, "until_ms": until_ms, "body": b"{}"}
                 connection.execute(sa.insert(dispatching).values(row))
                 return True
-            if found.holder != holder and now_ms < found.until_ms:
+            if found.holder != holder and now_ms < found.until_ms <= latest_ms:
                 return False
             connection.execute(
                 sa.update(dispatching)

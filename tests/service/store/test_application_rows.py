@@ -45,6 +45,14 @@ def test_the_lease_is_one_processs_until_it_runs_out(store: Store) -> None:
     assert rows.lease("one", 17, 27)
 
 
+def test_a_clock_set_back_does_not_keep_everybody_out(store: Store) -> None:
+    """A lease of an hour ago's future is void; one a little ahead, of another host, is not."""
+    rows = store.applications
+    assert rows.lease("one", 3_600, 3_610)
+    assert not rows.lease("two", 3_570, 3_580)
+    assert rows.lease("two", 0, 10)
+
+
 def test_nothing_is_written_without_the_lease(store: Store) -> None:
     """Statuses and assignment are all or nothing, and only the holder's."""
     rows = store.applications
