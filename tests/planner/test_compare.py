@@ -164,7 +164,7 @@ def test_disagreements_are_the_requests_only_some_accept() -> None:
 
 def test_a_page_says_what_is_best_and_draws_every_plan() -> None:
     """In short, metrics with gap and bound, skylines in one order of colours, differences."""
-    page = comparison_page(compare(CLUSTER, WORK, ["gree", "milp"], Limits(work=50)), "a & b")
+    page = comparison_page(compare(CLUSTER, WORK, ["gree", "milp"], Limits(time_s=1.0)), "a & b")
     for text in (
         "a &amp; b",
         "In short",
