@@ -223,6 +223,7 @@ class Dispatcher:
         kept = [one for one in self._pending if one not in tried]
         self._pending = kept + [one for one in tried if not one.is_over and missing_parts(one)]
         for execution in tried:
+            self._table.note(execution)
             if execution.state is ExecutionState.QUEUED and missing_parts(execution):
                 execution.reason = why_unplaced(execution)
         if self._paused or _have_paused(tried):

@@ -54,6 +54,7 @@ class ExecutionTable:
         self._came: list[tuple[Execution, Part, Piece]] = []
         self._alive = AliveAtoms()
         self._started: list[tuple[Resources, int]] = []
+        self._news: dict[str, Execution] = {}
         self._met = 0
 
     def submit(
@@ -85,6 +86,7 @@ class ExecutionTable:
         if execution.reason:
             execution.state = ExecutionState.REJECTED
             execution.ended_ms = submitted_ms
+            self.note(execution)
             return execution
         if application.reservation is not None:
             fellows = self._of_reservation.setdefault(application.reservation, [])
@@ -92,6 +94,7 @@ class ExecutionTable:
             fellows.sort(key=lambda one: one.order)
             self._alive.count(application, 1)
         self._changed[id_] = execution
+        self.note(execution)
         return execution
 
     def move_to(self, pool: MachinePool) -> None:
@@ -162,6 +165,7 @@ class ExecutionTable:
             raise ValueError(f"{id_!r} is {execution.state}; only what is over can be forgotten")
         del self._executions[id_]
         self._changed.pop(id_, None)
+        self._news.pop(id_, None)
 
     def take(self, event: BackendEvent) -> None:
         """Take in what a backend tells; what is about nothing here is left alone."""
@@ -181,6 +185,7 @@ class ExecutionTable:
     ) -> None:
         if event.kind is EventKind.STARTED:
             piece.up = True
+            self.note(execution)
             part.failures = 0
             delay_ms = max(event.at_ms - piece.since_ms, 0)
             self._started.append((part.component.resources, delay_ms))
@@ -249,6 +254,16 @@ class ExecutionTable:
             if execution in fellows:
                 fellows.remove(execution)
         self._changed[execution.id] = execution
+        self.note(execution)
+
+    def note(self, execution: Execution) -> None:
+        """List an execution among the news: something that is shown of it may have changed."""
+        self._news[execution.id] = execution
+
+    def take_news(self) -> list[Execution]:
+        """Return the executions of which something shown may have changed since the last call."""
+        news, self._news = list(self._news.values()), {}
+        return news
 
     def put_on(self, execution: Execution, part: Part, piece: Piece) -> None:
         """Put a component on a machine."""

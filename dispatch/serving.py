@@ -55,6 +55,7 @@ class Serving:
         entering: list[tuple[Execution, Tier]] = []
         for execution in sorted(self.open, key=lambda one: one.order):
             tier = self._tier_of(work, execution)
+            self._table.note(execution)
             if tier != line.tier_of(execution):
                 self.withdraw(work, execution)
                 if tier is not None and execution.started_ms is not None:

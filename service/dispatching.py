@@ -204,7 +204,8 @@ class Dispatching:
     def _write(self, loop: DispatchLoop, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""
         statuses: list[StatusRow] = []
-        for execution in loop.table:
+        news = loop.table.take_news()
+        for execution in news:
             status = msgspec.json.encode(status_of(execution))
             if self._told.get(execution.id) != status:
                 self._told[execution.id] = status
@@ -226,7 +227,7 @@ class Dispatching:
             self._until_ms, self._loop = -1, None
             return
         self._said = cycle
-        for execution in [one for one in loop.table if _is_forgettable(one)]:
+        for execution in [one for one in news if _is_forgettable(one)]:
             loop.table.forget(execution.id)
             self._told.pop(execution.id, None)
             self._release(loop.table, execution)
