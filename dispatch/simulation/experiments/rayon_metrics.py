@@ -27,9 +27,9 @@ def measure_rayon(run: RayonRun) -> dict[str, float]:
     latency = [one.ended_s - one.job.at_s for one in rest if one.ended_s is not None]
     asked = sum(one.job.work_s for one in production)
     figures = {
-        "sla acceptance": len(accepted) / max(len(production), 1),
-        "sla acceptance by work": sum(one.job.work_s for one in accepted) / max(asked, 1e-9),
-        "sla fulfilment": sum(one.in_time for one in accepted) / max(len(accepted), 1),
+        "sla acceptance": _share(len(accepted), len(production)),
+        "sla acceptance by work": _share(sum(one.job.work_s for one in accepted), asked),
+        "sla fulfilment": _share(sum(one.in_time for one in accepted), len(accepted)),
         "best-effort completed": float(sum(_ended_in(one, run.window_s) for one in rest)),
         "best-effort latency mean_s": float(np.mean(latency)) if latency else 0.0,
         "best-effort latency median_s": float(np.median(latency)) if latency else 0.0,
@@ -62,6 +62,11 @@ def compare_rayon(run: RayonRun, base: RayonRun) -> dict[str, float]:
         "best-effort latency worse": float(np.mean(np.array(rest) < -_SAME_S)),
         "sla latency worse": float(np.mean(np.array(production) < -_SAME_S)) if production else 0.0,
     }
+
+
+def _share(part: float, whole: float) -> float:
+    """Return a share; all of nothing is 1, for no promise was broken."""
+    return part / whole if whole else 1.0
 
 
 def _ended_in(one: JobOutcome, window_s: float) -> bool:
