@@ -94,7 +94,8 @@ def _sweep(rows: Sequence[Row], kind: str) -> list[Row]:
 def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
     names = list(dict.fromkeys(row["agent"] for row in rows))
     for number, name in enumerate(names):
-        own = sorted((r for r in rows if r["agent"] == name and r[metric]), key=lambda r: r["x"])
+        shown = (r for r in rows if r["agent"] == name and r[metric] and _says(r, metric))
+        own = sorted(shown, key=lambda r: r["x"])
         axes.errorbar(
             [row["x"] for row in own],
             [row[metric][0] for row in own],
@@ -113,6 +114,12 @@ def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
         axes.set_xticks(sorted({row["x"] for row in rows}))
         _plain(axes.xaxis)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _says(row: Row, metric: str) -> bool:
+    """Return whether a metric says anything of a plan: nearly empty ones have no shape."""
+    held = row["acceptance_relative"]
+    return metric in ("seconds", "acceptance_relative") or (held is not None and held[0] >= 0.5)
 
 
 def _plain(axis: Axis) -> None:
