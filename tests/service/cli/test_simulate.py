@@ -131,7 +131,7 @@ def test_an_experiment_without_jobs_says_which_have_them(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"plain text", "Not a gzipped file"), (gzip.compress(b""), "it holds no jobs")],
+    [(b"plain text", "Not a gzipped file"), (gzip.compress(b"", mtime=0), "it holds no jobs")],
 )
 def test_a_broken_swim_file_is_named(
     content: bytes, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
