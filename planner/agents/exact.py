@@ -2,7 +2,7 @@
 
 A greedy portfolio first; then a search for plans beside a Lagrangian bound, until they are within
 the gap asked for. Sets of rigid requests with few starts go to CP-SAT first, tiny sets to the MILP:
-both prove what prices cannot. The answer is never worth less than the portfolio's.
+both prove what prices cannot. The answer is never worth less than the start's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ from planner.view import PlanView
 
 #: Bytes that prices and plans may take; above it the greedy plan stands.
 MOST_MEMORY = 4 << 30
+
+#: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
+#: need half a minute for all of its runs, most small sets some milliseconds.
+_STARTING = 0.25
+_STARTING_S = 1.0
 
 #: Part of the time that is kept for lowering preemption once value is found, and most seconds.
 _FLATTENING = 0.05
@@ -78,7 +83,7 @@ class ExactAgent:
         """
         began = self.clock()
         effort = self._effort(limits, began)
-        greedy = agent_named(self.start).plan(requests, view, Limits(seed=limits.seed))
+        greedy = agent_named(self.start).plan(requests, view, self._of_the_start(limits))
         race = Race(requests, view, list(greedy), all_asked(requests, view.nominal), self.start)
         if limits.news is not None:
             race.changed = _teller(limits.news, self.clock, began)
@@ -96,6 +101,14 @@ class ExactAgent:
             flat = flattened(requests, flat, view, lambda: _late(effort, limits))
         results = filled(requests, flat, view)
         return results, self._report(race, results, outcome, detail, limits)
+
+    def _of_the_start(self, limits: Limits) -> Limits:
+        """Return the limits of the greedy start; its first run always ends."""
+        if limits.work is not None:
+            return Limits(seed=limits.seed, stop=limits.stop)
+        allowed = self.default_time_s if limits.time_s is None else limits.time_s
+        longest = max(_STARTING_S, _STARTING * allowed)
+        return Limits(longest, seed=limits.seed, stop=limits.stop)
 
     def _effort(self, limits: Limits, began: float) -> Effort:
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
