@@ -26,10 +26,12 @@ from planner.records import (
     Reconfigured,
     RecordedChange,
     Refused,
+    Released,
     Updated,
     rows_of,
 )
 from planner.request import Request
+from planner.reservation import Rows
 
 __all__ = [
     "NEVER",
@@ -57,6 +59,8 @@ __all__ = [
     "RecordedChange",
     "Refuse",
     "Refused",
+    "Release",
+    "Released",
     "Update",
     "Updated",
     "rows_of",
@@ -162,6 +166,25 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """Give some rows of the future back: their work was done early or is not needed.
+
+    Attributes
+    ----------
+    released
+        int64[m, 3] rows in steps by atom path, from the Plan's present step on and within what
+        the atom holds. What is left of each atom is 0 or at least g at every step.
+    reason
+        What the history says.
+    """
+
+    id: str
+    revision: int | None
+    released: tuple[tuple[str, Rows], ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Advance:
     """Move the present to `now_step`; with `horizon` (steps from the origin) the Plan rolls on."""
 
@@ -177,7 +200,7 @@ class Reconfigure:
 
 
 Change: TypeAlias = (
-    Admit | Refuse | Update | Degrade | Fail | Cancel | Close | Advance | Reconfigure
+    Admit | Refuse | Update | Degrade | Release | Fail | Cancel | Close | Advance | Reconfigure
 )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from planner.commit import Admit, Cancel, Change, Close, Conflict, Degrade, Fail, Update
+from planner.commit import Admit, Cancel, Change, Close, Conflict, Degrade, Fail, Release, Update
 from planner.holding import holding_of, past_of, within
 from planner.placement import Code
 from planner.recheck import Overlay, Piece, Shortage, pieces_of
+from planner.releasing import given_back
 from planner.states import State
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def _pieces_of_change(plan: Plan, change: Change) -> list[Piece]:
             return pieces + pieces_of(held, plan.ledger, tenant, queue)
         case Degrade():
             return pieces_of_degrade(plan, change)
+        case Release(released=released):
+            _, given = given_back(plan.table.holding(number), released, plan.now)
+            return pieces_of(given, plan.ledger, tenant, queue, -1)
         case Cancel() | Close() | Fail():
             return pieces
         case _:

@@ -25,6 +25,7 @@ from planner.commit import (
     Reconfigured,
     RecordedChange,
     Refused,
+    Released,
     Updated,
 )
 from planner.details import DetailStore
@@ -32,6 +33,7 @@ from planner.holding import without_after
 from planner.ledger import Ledger
 from planner.recheck import Piece, grouped, pieces_of
 from planner.recurrence import extended
+from planner.releasing import given_back
 from planner.reservation import Degradation, HistoryEntry, Refusal, Reservation
 from planner.reservation_table import ReservationTable
 from planner.row_book import RowBook
@@ -211,6 +213,8 @@ class Plan:
                 self._update(change, record)
             case Degraded():
                 self._degrade(change, record)
+            case Released():
+                self._release(change, record)
             case Ended():
                 self._end(change, record)
             case Advanced():
@@ -259,6 +263,15 @@ class Plan:
         since_ms = record.at_ms if known is None else known.since_ms
         self.table.degradations[number] = Degradation(since_ms, change.reason, change.offers)
         entry = HistoryEntry(record.at_ms, record.version, change.cause, change.reason)
+        self.table.note(number, entry)
+
+    def _release(self, change: Released, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        kept, given = given_back(self.table.holding(number), change.released, self.now)
+        self._take(self.ledger, number, given, -1)
+        self.table.replace(number, kept)
+        self.table.meta[number]["revision"] += 1
+        entry = HistoryEntry(record.at_ms, record.version, "released", change.reason)
         self.table.note(number, entry)
 
     def _end(self, change: Ended, record: CommitRecord) -> None:

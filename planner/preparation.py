@@ -33,6 +33,8 @@ from planner.commit import (
     RecordedChange,
     Refuse,
     Refused,
+    Release,
+    Released,
     Update,
     Updated,
 )
@@ -41,6 +43,7 @@ from planner.holding import details_of, holding_of, past_of
 from planner.placement import Code
 from planner.recheck import Overlay, Piece, pieces_of
 from planner.recurrence import extensions
+from planner.releasing import given_back, keeping_released, release_conflict
 from planner.reservation import Refusal
 from planner.states import Event, State, may
 
@@ -192,6 +195,7 @@ class _Batch:
         if past_of(before, plan.now) != past_of(holding, plan.now):
             detail = "what was held before now is not what the new allocation says"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
+        holding = keeping_released(holding, before, change.request, change.result)
         tenant, queue = plan.table.scope(number)
         pieces = pieces_of(before, plan.ledger, tenant, queue, -1)
         pieces += pieces_of(holding, plan.ledger, tenant, queue)
@@ -225,6 +229,20 @@ class _Batch:
         self.overlay.add(pieces)
         self.touched.add(change.id)
         return Degraded(change.id, change.kept, change.reason, change.offers, change.cause)
+
+    def _release(self, index: int, change: Release) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)
+        if blocked is None:
+            blocked = release_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        plan = self.plan
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        _, given = given_back(plan.table.holding(number), change.released, plan.now)
+        self.overlay.add(pieces_of(given, plan.ledger, *plan.table.scope(number), -1))
+        self.touched.add(change.id)
+        return Released(change.id, change.released, change.reason)
 
     def _fail(self, index: int, change: Fail) -> _Answer:
         return self._ended(index, change, Event.FAIL, State.FAILED)
@@ -295,6 +313,7 @@ _ANSWERS: dict[type, Callable[[_Batch, int, Any], _Answer]] = {
     Refuse: _Batch._refuse,  # noqa: SLF001
     Update: _Batch._update,  # noqa: SLF001
     Degrade: _Batch._degrade,  # noqa: SLF001
+    Release: _Batch._release,  # noqa: SLF001
     Fail: _Batch._fail,  # noqa: SLF001
     Cancel: _Batch._cancel,  # noqa: SLF001
     Close: _Batch._close,  # noqa: SLF001

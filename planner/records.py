@@ -305,6 +305,28 @@ class Degraded:
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """Rows of the future were given back, by atom path; the reservation goes on."""
+
+    id: str
+    released: tuple[tuple[str, Rows], ...]
+    reason: str = ""
+    op: ClassVar[str] = "release"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        rows = [[path, given.tolist()] for path, given in self.released]
+        entry: dict[str, Any] = {"op": self.op, "id": self.id, "released": rows}
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Released:
+        """Read what :meth:`to_json` wrote."""
+        released = tuple((path, rows_of(given)) for path, given in entry["released"])
+        return cls(entry["id"], released, entry.get("reason", ""))
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A reservation was cancelled or closed, or failed: rows from `from_step` on are released."""
 
@@ -382,10 +404,20 @@ class Reconfigured:
 
 
 RecordedChange: TypeAlias = (
-    Admitted | Refused | Updated | Degraded | Ended | Advanced | Reconfigured
+    Admitted | Refused | Updated | Degraded | Released | Ended | Advanced | Reconfigured
 )
 _KINDS: dict[str, Any] = {
-    kind.op: kind for kind in (Admitted, Refused, Updated, Degraded, Ended, Advanced, Reconfigured)
+    kind.op: kind
+    for kind in (
+        Admitted,
+        Refused,
+        Updated,
+        Degraded,
+        Released,
+        Ended,
+        Advanced,
+        Reconfigured,
+    )
 }
 
 

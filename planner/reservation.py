@@ -33,7 +33,7 @@ class AtomAllocation:
     shifts
         Offsets of the occurrences in steps; ``(0,)`` outside `every`.
     released
-        int64[k, 3]: rows given back by cancelling or closing.
+        int64[k, 3]: rows given back, by cancelling or closing or for work done early.
     inner
         For `every` inside `every`: how many occurrences each has, innermost first, the outermost
         left out; shifts then stand with the innermost counted first.

@@ -28,6 +28,7 @@ class Event(StrEnum):
     DEGRADE = "degrade"  # capacity is lost under it
     RESTORE = "restore"  # capacity is back; the state follows from the clock
     FAIL = "fail"  # its window can no longer hold it
+    RELEASE = "release"  # some rows of the future are given back
     RENEGOTIATE = "renegotiate"  # another allocation, perhaps all in the future again
 
 
@@ -37,11 +38,13 @@ TRANSITIONS: Final[dict[tuple[State, Event], frozenset[State]]] = {
     (State.ACCEPTED, Event.CANCEL): frozenset({State.CANCELLED}),
     (State.ACCEPTED, Event.CLOSE): frozenset({State.COMPLETED}),
     (State.ACCEPTED, Event.DEGRADE): frozenset({State.DEGRADED}),
+    (State.ACCEPTED, Event.RELEASE): frozenset({State.ACCEPTED}),
     (State.ACCEPTED, Event.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.ACTIVE, Event.END): frozenset({State.COMPLETED}),
     (State.ACTIVE, Event.CLOSE): frozenset({State.COMPLETED}),
     (State.ACTIVE, Event.CANCEL): frozenset({State.CANCELLED}),
     (State.ACTIVE, Event.DEGRADE): frozenset({State.DEGRADED}),
+    (State.ACTIVE, Event.RELEASE): frozenset({State.ACTIVE}),
     (State.ACTIVE, Event.RENEGOTIATE): frozenset({State.ACTIVE, State.ACCEPTED}),
     (State.DEGRADED, Event.DEGRADE): frozenset({State.DEGRADED}),  # and it loses more
     (State.DEGRADED, Event.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),

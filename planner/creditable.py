@@ -1,0 +1,149 @@
+"""Which rows are not needed because their work was run already, above the entitlement.
+
+A bundle is kept at least for its lease; bundles are released first in, first out. A bundle that is
+kept for n leases or more is n leases in a row, the first of which takes what n whole ones leave
+over. Of the leases that have not begun, the latest are credited: as many, latest first, as the work
+run above the entitlement pays for and as leave every step of the atom at 0 or at least g.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.holding import stacked
+from planner.reservation import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class AtomRule:
+    """What every step of an atom obeys.
+
+    Attributes
+    ----------
+    minimum, multiple
+        Bundles held at a step are 0, or at least `minimum` and divisible by `multiple`.
+    lease
+        Steps that a bundle is kept at least.
+    """
+
+    minimum: int
+    multiple: int
+    lease: int
+
+
+def leases_of(rows: Rows, lease: int) -> list[tuple[int, int, int]]:
+    """Return the whole leases of an atom as (start, end, how many), latest start first.
+
+    Parameters
+    ----------
+    rows
+        int64[m, 3], sorted, disjoint and merged.
+    lease
+        Steps that a bundle is kept at least, 1 or more.
+    """
+    found: dict[tuple[int, int], int] = {}
+    for start, end, count in _kept(rows):
+        last = end
+        while last - start >= 2 * lease:
+            found[last - lease, last] = found.get((last - lease, last), 0) + count
+            last -= lease
+        found[start, last] = found.get((start, last), 0) + count
+    return [(*span, found[span]) for span in sorted(found, reverse=True)]
+
+
+def _kept(rows: Rows) -> list[tuple[int, int, int]]:
+    """Return (taken, released, bundles), the first taken being the first released."""
+    found: list[tuple[int, int, int]] = []
+    taken: deque[list[int]] = deque()
+    height, at = 0, 0
+    for start, end, bundles in (*rows.tolist(), (-1, -1, 0)):
+        if start != at:  # nothing is held in between
+            _release(taken, height, at, found)
+            height, at = 0, start
+        if bundles > height:
+            taken.append([at, bundles - height])
+        else:
+            _release(taken, height - bundles, at, found)
+        height, at = bundles, end
+    return found
+
+
+def _release(
+    taken: deque[list[int]], count: int, at: int, found: list[tuple[int, int, int]]
+) -> None:
+    while count > 0:
+        oldest = taken[0]
+        part = min(count, oldest[1])
+        found.append((oldest[0], at, part))
+        oldest[1] -= part
+        count -= part
+        if not oldest[1]:
+            taken.popleft()
+
+
+def creditable_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> Rows:
+    """Return the rows of the latest whole leases that work already run makes unnecessary.
+
+    Parameters
+    ----------
+    rows
+        What the atom holds, int64[m, 3], sorted, disjoint and merged.
+    credit
+        Work run above the entitlement, in bundle-steps.
+    from_step
+        Leases that begin before it stay.
+
+    Returns
+    -------
+    int64[k, 3]
+        The most, counted latest first, that `credit` pays for and whose removal leaves every step
+        valid; empty where there is none.
+    """
+    if not len(rows) or credit <= 0:
+        return rows[:0]
+    first = int(rows[0, 0])
+    heights = _heights(rows, first)
+    bad = ~_valid(heights, rule)
+    taken: list[tuple[int, int, int]] = []
+    best: list[tuple[int, int, int]] = []
+    for start, end, count in leases_of(rows, rule.lease):
+        affordable = min(count, credit // (end - start))
+        if start < from_step or not affordable:
+            break
+        span = slice(start - first, end - first)
+        if not (bad[: span.start].any() or bad[span.stop :].any()):
+            most = _most(heights[span], rule, affordable)
+            if most:
+                best = [*taken, (start, end, most)]
+        if affordable < count:
+            break
+        heights[span] -= count
+        bad[span] = ~_valid(heights[span], rule)
+        taken.append((start, end, count))
+        credit -= count * (end - start)
+    return stacked(np.array(best, dtype=np.int64).reshape(-1, 3)) if best else rows[:0]
+
+
+def _most(heights: NDArray[np.int64], rule: AtomRule, limit: int) -> int:
+    """Return the most bundles, at most `limit`, that can be taken from each of some heights."""
+    distinct = np.unique(heights)
+    for count in range(limit, 0, -1):
+        if _valid(distinct - count, rule).all():
+            return count
+    return 0
+
+
+def _valid(heights: NDArray[np.int64], rule: AtomRule) -> NDArray[np.bool_]:
+    held = (heights >= rule.minimum) & (heights % rule.multiple == 0)
+    return np.asarray(held | (heights == 0), dtype=np.bool_)
+
+
+def _heights(rows: Rows, first: int) -> NDArray[np.int64]:
+    change = np.zeros(int(rows[-1, 1]) - first + 1, dtype=np.int64)
+    np.add.at(change, rows[:, 0] - first, rows[:, 2])
+    np.subtract.at(change, rows[:, 1] - first, rows[:, 2])
+    return np.cumsum(change[:-1])
