@@ -25,8 +25,6 @@ LAYERS = 10
 PANELS = 4
 OTHERS = "others"
 
-_RELEASED = "released"
-
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -183,16 +181,15 @@ def _use_by_tenant(
 def _rows(
     reservation: Mapping[str, object], columns: _Columns
 ) -> Iterator[tuple[Resources, int, int, int]]:
-    """Yield (bundle, start step, end step, bundles); released rows count negative."""
+    """Yield (bundle, start step, end step, bundles); what was released is no longer held."""
     atoms = reservation["atoms"]
     assert isinstance(atoms, list)
     for atom in atoms:
         bundle = Resources.from_json(atom["bundle"])
-        for key, sign in (("allocation", 1), (_RELEASED, -1)):
-            for start_s, end_s, count in atom.get(key, ()):
-                start = round(start_s * 1000) // columns.step_ms
-                end = round(end_s * 1000) // columns.step_ms
-                yield bundle, start, end, sign * count
+        for start_s, end_s, count in atom["allocation"]:
+            start = round(start_s * 1000) // columns.step_ms
+            end = round(end_s * 1000) // columns.step_ms
+            yield bundle, start, end, count
 
 
 def _shares(use: Mapping[tuple[str, str], NDArray[np.int64]], cluster: Cluster) -> dict[str, float]:
