@@ -35,6 +35,9 @@ MOST_MEMORY = 4 << 30
 _STARTING = 0.25
 _STARTING_S = 1.0
 
+#: The last check, the fillings and the report cost so many looks at a whole plan.
+_LOOKS = 10
+
 #: Part of the time that is kept for lowering preemption once value is found, and most seconds.
 _FLATTENING = 0.05
 _FLATTENING_S = 1.0
@@ -84,7 +87,9 @@ class ExactAgent:
         began = self.clock()
         effort = self._effort(limits, began)
         greedy = agent_named(self.start).plan(requests, view, self._of_the_start(limits))
+        before = self.clock()
         race = Race(requests, view, list(greedy), all_asked(requests, view.nominal), self.start)
+        effort.keep(_LOOKS * (self.clock() - before))
         if limits.news is not None:
             race.changed = _teller(limits.news, self.clock, began)
             race.changed(race)
@@ -127,7 +132,10 @@ class ExactAgent:
         problem = problem_of([race.requests[i] for i in asked], race.view)
         race.lower(problem.total, "preferences")
         before = self.clock()
-        if load_loops(problem) and effort.until is not None:
+        if (
+            load_loops(problem_of([race.requests[asked[0]]], race.view))
+            and effort.until is not None
+        ):
             effort.until += self.clock() - before
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)

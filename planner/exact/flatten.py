@@ -37,6 +37,8 @@ def flattened(
         Asked before each request; True leaves the rest as it is.
     """
     kept = list(results)
+    if stop():
+        return kept
     falls = [falls_of(request.graph, one) for request, one in zip(requests, kept, strict=True)]
     placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
     held = view.after(placed, view.version)

@@ -85,7 +85,7 @@ class Prices:
 
     def _step(self, rounds: int, target: float) -> None:
         for one in self._ascents:
-            if not one.over:
+            if not one.over and not self.stop():
                 one.run(rounds, target)
                 self._note(one.bound, one.best, "prices")
                 self._since += rounds

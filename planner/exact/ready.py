@@ -12,7 +12,7 @@ _ready: list[bool] = []
 
 
 def load_loops(problem: Problem) -> bool:
-    """Call every loop once on a problem, once a process; return whether that was now.
+    """Call every loop once on a small problem, once a process; return whether that was now.
 
     Loads them from numba's cache in under a second, or compiles them, which takes a minute.
     """
