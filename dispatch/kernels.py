@@ -187,16 +187,16 @@ def find_place(pool: Pool, line: int, row: int) -> int:
 
 
 @_inner
-def sort_serving(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
-    """Order those in service by what is left of them; they are nearly in order already."""
-    for place in range(pool.length[SERVING]):
-        row = pool.lines[SERVING, place]
+def sort_line(pool: Pool, rows: Rows, rules: Rules, line: int, now: float) -> None:
+    """Order a line by its keys as they are now; it is nearly in order already."""
+    for place in range(pool.length[line]):
+        row = pool.lines[line, place]
         refresh_key(pool, rows, rules, row, now)
         hole = place
-        while hole > 0 and goes_before(rows, row, pool.lines[SERVING, hole - 1]):
-            pool.lines[SERVING, hole] = pool.lines[SERVING, hole - 1]
+        while hole > 0 and goes_before(rows, row, pool.lines[line, hole - 1]):
+            pool.lines[line, hole] = pool.lines[line, hole - 1]
             hole -= 1
-        pool.lines[SERVING, hole] = row
+        pool.lines[line, hole] = row
 
 
 @_inner
@@ -431,7 +431,9 @@ def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
         for part in range(rows.part_count.shape[1]):
             rows.before[row, part] = rows.granted[row, part]
     if rules.preemptive and rules.rule == SRPT:
-        sort_serving(pool, rows, rules, now)
+        sort_line(pool, rows, rules, SERVING, now)
+    if rules.rule == HRRN or rules.rule == HRRN_PRINTED:
+        sort_line(pool, rows, rules, URGENT, now)  # the longer they wait, the more it counts
     if rules.allocation == MALLEABLE:
         cascade(pool, rows, rules)
     while pool.length[URGENT] > 0:
@@ -478,7 +480,7 @@ def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
     before_tail = False
     if rules.preemptive and pool.length[SERVING] > 0:
         if rules.rule == SRPT:
-            sort_serving(pool, rows, rules, now)
+            sort_line(pool, rows, rules, SERVING, now)
         before_tail = goes_before(rows, row, pool.lines[SERVING, pool.length[SERVING] - 1])
     if not before_tail:
         if rules.rule == STATIC or rules.rule == SRPT:

@@ -86,6 +86,20 @@ def test_every_event_gives_what_the_reference_gives(
                 assert scheduler.granted(other) == tuple(reference.entries[other].granted)
 
 
+def test_those_who_wait_with_preemption_are_ordered_by_what_counts_now() -> None:
+    """Under HRRN as printed the longer one waits the later one goes, also in the urgent line."""
+    one, wide = (Part(1, (0, 1)),), (Part(3, (0, 2)),)
+    scheduler = ElasticScheduler(
+        dict(zip(KINDS, TOTAL, strict=True)), ordering_of("hrrn-2d-printed!")
+    )
+    for name, core, at in (("n0", one, 0), ("n1", one, 0), ("n2", (Part(3, (0, 1)),), 0)):
+        scheduler.arrive(Claim(name, core, (), at, 1.0, 0, "x"), at)
+    scheduler.arrive(Claim("n3", wide, (), 0.0, 1.0, 2, "x"), 0)
+    scheduler.arrive(Claim("n4", wide, (), 1.0, 1.0, 2, "x"), 1)
+    scheduler.depart("n0", 1)
+    assert scheduler.serving() == ("n4", "n1", "n2")
+
+
 @settings(max_examples=150)
 @given(st.sampled_from(SCHEDULERS), st.sampled_from(_ALL), events())
 def test_laws_hold_after_every_event(
