@@ -41,7 +41,7 @@ class MemoryDetails:
         entry: Kept = details
         if details.expression is None:
             entry = packed(details)
-        elif not details.choices and not details.notes:
+        elif _is_plain(details):
             entry = details.expression
         if number == len(self._kept):
             self._kept.append(entry)
@@ -63,14 +63,22 @@ def _object(entry: Details | Expression) -> Details:
     return entry if isinstance(entry, Details) else Details(entry)
 
 
+def _is_plain(details: Details) -> bool:
+    """Return whether the expression is all there is."""
+    return not (details.choices or details.notes or details.creditable)
+
+
 def packed(entry: Kept) -> bytes:
     """Return details as compact text."""
     if isinstance(entry, bytes):
         return entry
     details = _object(entry)
-    if not details.choices and not details.notes:
+    if _is_plain(details):
         return details.text.encode()
-    rest = json.dumps([dict(details.choices), list(details.notes)], separators=(",", ":"))
+    kept: list[object] = [dict(details.choices), list(details.notes)]
+    if details.creditable:
+        kept.append(True)
+    rest = json.dumps(kept, separators=(",", ":"))
     return f"{details.text}\0{rest}".encode()
 
 
@@ -79,5 +87,5 @@ def unpacked(entry: bytes) -> Details:
     text, _, rest = entry.decode().partition("\0")
     if not rest:
         return Details(text)
-    choices, notes = json.loads(rest)
-    return Details(text, tuple(choices.items()), tuple(notes))
+    choices, notes, *flags = json.loads(rest)
+    return Details(text, tuple(choices.items()), tuple(notes), creditable=any(flags))

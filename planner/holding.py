@@ -30,7 +30,7 @@ def details_of(request: Request, result: PlacementResult) -> Details:
     """Return expression, choices by path, and notes."""
     graph = request.graph
     choices = tuple(choices_of(graph, result.vertices.tolist()).items())
-    return Details(graph.expression, choices, graph.notes)
+    return Details(graph.expression, choices, graph.notes, creditable=request.creditable)
 
 
 def holding_of(request: Request, result: PlacementResult) -> Holding:

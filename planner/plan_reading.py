@@ -69,7 +69,10 @@ def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
 def _admitted(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Admitted:
     submitted_ms = round(entry["submitted"] * 1000)
     details = Details(
-        entry["expression"], tuple(entry["choices"].items()), tuple(entry.get("notes", ()))
+        entry["expression"],
+        tuple(entry["choices"].items()),
+        tuple(entry.get("notes", ())),
+        creditable=entry.get("creditable", False),
     )
     return Admitted(
         entry["id"],

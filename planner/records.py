@@ -28,20 +28,23 @@ DEGRADED = "degraded"
 
 
 class Details:
-    """Expression text, choices and notes of a request; the text is written when first needed."""
+    """Expression text, choices, notes and flags of a request; the text is written when needed."""
 
-    __slots__ = ("_text", "choices", "expression", "notes")
+    __slots__ = ("_text", "choices", "creditable", "expression", "notes")
 
     def __init__(
         self,
         expression: Expression | str,
         choices: tuple[tuple[str, int], ...] = (),
         notes: tuple[str, ...] = (),
+        *,
+        creditable: bool = False,
     ) -> None:
         self.expression = None if isinstance(expression, str) else expression
         self._text = expression if isinstance(expression, str) else None
         self.choices = choices
         self.notes = notes
+        self.creditable = creditable
 
     @property
     def text(self) -> str:
@@ -56,8 +59,8 @@ class Details:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Details):
             return NotImplemented
-        mine = (self.text, self.choices, self.notes)
-        return mine == (other.text, other.choices, other.notes)
+        mine = (self.text, self.choices, self.notes, self.creditable)
+        return mine == (other.text, other.choices, other.notes, other.creditable)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -68,13 +71,16 @@ class Details:
             entry["choices"] = dict(self.choices)
         if self.notes:
             entry["notes"] = list(self.notes)
+        if self.creditable:
+            entry["creditable"] = True
         return entry
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Details:
         """Read what :meth:`to_json` wrote."""
         choices = tuple(entry.get("choices", {}).items())
-        return cls(entry["expression"], choices, tuple(entry.get("notes", ())))
+        notes, creditable = tuple(entry.get("notes", ())), entry.get("creditable", False)
+        return cls(entry["expression"], choices, notes, creditable=creditable)
 
 
 @dataclass(frozen=True, slots=True)

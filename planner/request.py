@@ -25,6 +25,8 @@ class Request:
         Larger first; orders a batch and dispatch, nothing else.
     graph
         The compiled expression, on the Plan's grid.
+    creditable
+        Whether work run above its entitlement makes leases held later unnecessary.
     """
 
     id: str
@@ -34,3 +36,4 @@ class Request:
     weight: float
     priority: int
     graph: WorkGraph
+    creditable: bool = False

@@ -129,6 +129,8 @@ class Reservation:
         Oldest first; the admission is the first entry.
     degradation
         Of a degraded reservation: why, and what is offered instead.
+    creditable
+        Whether work run above its entitlement makes leases held later unnecessary.
     """
 
     id: str
@@ -146,6 +148,7 @@ class Reservation:
     atoms: tuple[AtomAllocation, ...]
     history: tuple[HistoryEntry, ...] = ()
     degradation: Degradation | None = None
+    creditable: bool = False
 
     @property
     def admitted_version(self) -> int:
@@ -170,6 +173,8 @@ class Reservation:
             "notes": list(self.notes),
             "atoms": [one for atom in self.atoms for one in atom_to_json(atom, grid)],
         }
+        if self.creditable:
+            entry["creditable"] = True
         if self.degradation is not None:
             entry["degradation"] = self.degradation.to_json()
         if history:

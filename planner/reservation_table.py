@@ -263,6 +263,7 @@ class ReservationTable:
             self.holding(number).atoms,
             (admitted, *self._history.get(number, ())),
             self.degradations.get(number),
+            details.creditable,
         )
 
     def agent_number(self, name: str) -> int:

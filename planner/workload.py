@@ -140,7 +140,14 @@ def compile_line(
     )
     graph = compile_source(line.source, context)
     return Request(
-        line.id, line.tenant, line.queue, line.submitted_ms, line.weight, line.priority, graph
+        line.id,
+        line.tenant,
+        line.queue,
+        line.submitted_ms,
+        line.weight,
+        line.priority,
+        graph,
+        line.creditable,
     )
 
 

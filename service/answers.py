@@ -92,4 +92,5 @@ def _reservation_of(change: Admitted, now: int, admitted: HistoryEntry) -> Reser
         details.notes,
         change.holding.atoms,
         (admitted,),
+        creditable=details.creditable,
     )

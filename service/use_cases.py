@@ -122,6 +122,7 @@ def read_ask(
         weight=values["weight"],
         priority=values["priority"],
         graph=graph,
+        creditable=values["creditable"],
     )
     return Ask(expression, source, request, agent, pointer, offers)
 
@@ -154,6 +155,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         weight=present.weight if values["weight"] is None else values["weight"],
         priority=present.priority if values["priority"] is None else values["priority"],
         graph=graph,
+        creditable=present.creditable,
     )
     return Ask(expression, source, request, agent, "")
 

@@ -153,7 +153,8 @@ def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request
     tenant, queue = table.scope(number)
     weight, priority = float(meta["weight"]), int(meta["priority"])
     id_ = table.id_of(number)
-    return Request(id_, tenant, queue, submitted, weight, priority, graph), ""
+    flag = details.creditable
+    return Request(id_, tenant, queue, submitted, weight, priority, graph, flag), ""
 
 
 def _value(

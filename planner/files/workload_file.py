@@ -29,6 +29,8 @@ class WorkloadLine:
         Ms from the origin.
     source
         The ``rdl`` value: text, the JSON form, or YARN JSON.
+    creditable
+        Whether work run above the entitlement makes leases held later unnecessary.
     line_number
         From 1; 0 for a request that came from elsewhere.
     """
@@ -41,10 +43,11 @@ class WorkloadLine:
     weight: float = 1.0
     priority: int = 0
     line_number: int = 0
+    creditable: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that :func:`read_line` reads."""
-        return {
+        entry: dict[str, Any] = {
             "id": self.id,
             "tenant": self.tenant,
             "queue": self.queue,
@@ -53,6 +56,7 @@ class WorkloadLine:
             "weight": self.weight,
             "priority": self.priority,
         }
+        return entry | {"creditable": True} if self.creditable else entry
 
 
 class LineError(ValueError):
@@ -138,6 +142,7 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
         float(value.get("weight", 1.0)),
         int(value.get("priority", 0)),
         number,
+        bool(value.get("creditable", False)),
     )
 
 

@@ -38,6 +38,7 @@ ASK: Final[tuple[Field, ...]] = (
     RDL,
     number("weight", "Factor of the value.", 0, 1e9, default=1.0),
     integer("priority", "Larger first within a batch.", -(10**6), 10**6, default=0),
+    flag("creditable", "Work run above its entitlement gives the latest leases back."),
     text("agent", "Who places it; the server's default agent when absent.", default=None),
 )
 

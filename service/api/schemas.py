@@ -77,6 +77,10 @@ _RESERVATION: Final = _object(
         "atoms": _list(_ATOM),
         "submitted_at": _INSTANT,
         "version": {**_COUNT, "description": "Version of the Plan that shows it so."},
+        "creditable": {
+            "type": "boolean",
+            "description": "Work run above its entitlement gives later leases back; absent if not.",
+        },
         "degradation": {
             "type": "object",
             "description": "Of a degraded reservation: since when, why, and what is offered.",

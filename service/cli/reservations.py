@@ -52,6 +52,9 @@ def client_options(function: F) -> F:
 @click.option("--weight", type=float, help="Factor of the value.")
 @click.option("--priority", type=int, help="Larger first within a batch.")
 @click.option("--agent", help="Who places it.")
+@click.option(
+    "--creditable", is_flag=True, default=None, help="Work run above it gives later leases back."
+)
 @click.option("--dry-run", is_flag=True, help="Answer as if, and change nothing.")
 @format_option(TABLE, JSON)
 @tells_trouble

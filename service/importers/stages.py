@@ -163,6 +163,7 @@ def import_jobs(
                 "submitted": submitted,
                 "rdl": windowed(submitted, end, _rdl(job.stages)),
                 "priority": job.priority,
+                "creditable": True,
             }
         )
     return Imported(tuple(lines), step, last, tuple(sorted(left, key=lambda one: one.line)))

@@ -144,5 +144,6 @@ def _line(
         "tenant": f"user{job.user}" if job.user >= 0 else "unknown",
         "submitted": submitted,
         "rdl": windowed(submitted, end, {"atom": atom}),
+        "creditable": True,
     }
     return line, end

@@ -89,6 +89,7 @@ def import_swim(
                 "tenant": model.tenant,
                 "submitted": submitted,
                 "rdl": windowed(submitted, end, of),
+                "creditable": True,
             }
         )
     return Imported(tuple(lines), model.step_s, last)

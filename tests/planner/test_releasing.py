@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from planner.adaptation.promise import promise_of
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.commit import (
@@ -16,10 +18,13 @@ from planner.commit import (
     Cancel,
     CommitRecord,
     Conflict,
+    Details,
     Prepared,
     Release,
     Update,
 )
+from planner.details import packed, unpacked
+from planner.holding import details_of
 from planner.metrics import measure
 from planner.placement import Code
 from planner.plan import Plan
@@ -183,3 +188,26 @@ def test_an_update_that_leaves_an_atom_keeps_what_it_gave_back() -> None:
     assert last.released.tolist() == [[3, 5, 2]]
     together = {"0.0": [(0, 3, 4)], "0.1": [(3, 5, 4)]}
     assert check(request.graph.expression, plan.grid, 0, together, {}) is None
+
+
+def test_creditable_goes_with_a_reservation_through_records_snapshots_and_updates() -> None:
+    """The flag is in the record, the listing and the snapshot; without it nothing is written."""
+    cluster = a_cluster().horizon(20).machines("m", 4, cpu=1).build()
+    plain = a_request("a", TWO).on(cluster)
+    request = replace(plain, creditable=True)
+    plan = a_plan(cluster).placed_by("earliest").holding(request).build()
+    found = plan.reservation("a")
+    assert found is not None
+    assert found.to_json(plan.grid)["creditable"] is True
+    kept = promise_of(plan, 0).request
+    assert kept is not None
+    assert kept.creditable
+    again = restore(capture(plan).encode()).reservation("a")
+    assert again is not None
+    assert again.creditable
+    for asked in (plain, request):
+        result = agent_named("gree").plan([asked], plan.view(), Limits())[0]
+        details = details_of(asked, result)
+        assert Details.from_json(json.loads(json.dumps(details.to_json()))) == details
+        assert unpacked(packed(details)) == details
+        assert ("creditable" in details.to_json()) is asked.creditable
