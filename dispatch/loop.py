@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from dispatch.assignment import Op, VirtualAssignment
 from dispatch.backends.interface import Backend, NotDone
+from dispatch.credit import CreditBook
 from dispatch.cycle import Cycle
 from dispatch.directive import Directive
 from dispatch.dispatcher import Dispatcher
@@ -25,6 +26,8 @@ class DispatchLoop:
         As given; the machines are the table's pool.
     starts
         Learns how late components start; None learns nothing.
+    credit
+        Adds up the work of creditable reservations; None gives nothing back.
     """
 
     def __init__(
@@ -33,11 +36,13 @@ class DispatchLoop:
         dispatcher: Dispatcher,
         backend: Backend,
         starts: StartDelays | None = None,
+        credit: CreditBook | None = None,
     ) -> None:
         self.table = table
         self.dispatcher = dispatcher
         self.backend = backend
         self.starts = starts
+        self.credit = credit
 
     def tick(self, directive: Directive) -> Cycle:
         """Bring the machines in line with the Plan at the directive's instant.
@@ -53,6 +58,8 @@ class DispatchLoop:
             self._pause(not_done, now_ms)
             reconcile(self.table, self.backend.state(), now_ms)
         self.take_events(now_ms)
+        if self.credit is not None:
+            self.credit.observe(now_ms)
         return cycle
 
     def take_events(self, until_ms: int) -> None:

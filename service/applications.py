@@ -14,11 +14,12 @@ from dispatch.application_codec import application_from_json, application_to_jso
 from dispatch.machines import MachinePool
 from dispatch.predecessors import predecessors_of
 from dispatch.zapp_codec import application_from_zapp
+from planner.commit import Release
 from planner.files import FileError
 from planner.placement import Code
 from planner.states import LIVE
 from rdl.source import read_source
-from service.commands import Closing, Rendered
+from service.commands import Closing, Releasing, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
 from service.store import ApplicationRow, IdTakenError, PageOf
 
@@ -142,6 +143,14 @@ def close_reservation(runtime: Runtime, id_: str) -> None:
         runtime.change(Closing(id_, None), lambda _: Rendered(200, b""))
     except ApiProblemError as error:
         logger.warning("the rest of %s is not given back: %s", id_, error)
+
+
+def release_rows(runtime: Runtime, change: Release) -> None:
+    """Give rows back for the dispatcher; one that has changed since is judged again."""
+    try:
+        runtime.change(Releasing(change), lambda _: Rendered(200, b""))
+    except ApiProblemError as error:
+        logger.warning("nothing of %s is given back: %s", change.id, error)
 
 
 def shown(row: ApplicationRow) -> dict[str, Any]:

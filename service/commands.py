@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from planner.adaptation.answer import Adaptation
 from planner.cluster import Cluster
+from planner.commit import Release
 from planner.placement import Code
 from planner.request import Request
 from planner.reservation import Reservation
@@ -78,6 +79,18 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
+class Releasing:
+    """Give back rows of the future whose work was done early."""
+
+    change: Release
+
+    @property
+    def id(self) -> str:
+        """Id of the reservation."""
+        return self.change.id
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfiguration:
     """Change the cluster: policies, queues, prices, outages, machines."""
 
@@ -95,7 +108,9 @@ class Adapting:
     since: int = 0
 
 
-Command: TypeAlias = Admission | Renegotiation | Cancellation | Closing | Reconfiguration | Adapting
+Command: TypeAlias = (
+    Admission | Renegotiation | Cancellation | Closing | Releasing | Reconfiguration | Adapting
+)
 
 
 @dataclass(frozen=True, slots=True)

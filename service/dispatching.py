@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from dispatch.application import Kind
 from dispatch.assignment import Delta
 from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.credit import CreditBook
 from dispatch.cycle import Cycle
 from dispatch.directive import Directive
 from dispatch.dispatcher import Dispatcher, DispatchOptions
@@ -28,6 +30,7 @@ from dispatch.follower import PlanFollower
 from dispatch.live_classes import LiveTables, TableJob
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
+from planner.commit import Release
 from planner.plan import Plan
 from planner.start_delay import StartDelays
 from service.applications import read_document, status_of
@@ -41,6 +44,22 @@ logger = logging.getLogger("agenda.service")
 LEASE_MS: Final = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class GivesBack:
+    """How the dispatcher gives back what is not needed.
+
+    Attributes
+    ----------
+    close
+        Closes a reservation: all that it still holds.
+    release
+        Some rows of one, whose work was run above the entitlement.
+    """
+
+    close: Callable[[str], None]
+    release: Callable[[Release], None]
+
+
 class Dispatching:
     """The dispatcher of one process; idle while another process has the lease.
 
@@ -50,8 +69,8 @@ class Dispatching:
         The Plan, the store and the time.
     tick_s
         Pause between two ticks; 0 never ticks by itself.
-    close
-        Closes a reservation: what it still holds is given back.
+    gives_back
+        Tells the Plan what is not needed any more.
 
     Attributes
     ----------
@@ -60,13 +79,13 @@ class Dispatching:
     """
 
     def __init__(
-        self, replica: Replica, clock: Clock, tick_s: float, close: Callable[[str], None]
+        self, replica: Replica, clock: Clock, tick_s: float, gives_back: GivesBack
     ) -> None:
         self._replica = replica
         self.rows: ApplicationRows = replica.store.applications
         self._clock = clock
         self._tick_s = tick_s
-        self._close = close
+        self._gives_back = gives_back
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._until_ms = -1
         self._loop: DispatchLoop | None = None
@@ -121,7 +140,15 @@ class Dispatching:
             if job is not None:
                 self._tables.solve(job)
             self._write(loop, cycle)
+            self._give_back(now_ms)
             return cycle
+
+    def _give_back(self, now_ms: int) -> None:
+        """Give back what work above the entitlement has made unnecessary."""
+        with self._replica.newest() as plan:
+            due = self._credit.due(plan, now_ms)
+        for change in due:
+            self._gives_back.release(change)
 
     def _has_lease(self, clock_ms: int) -> bool:
         left_ms = self._until_ms - clock_ms
@@ -160,7 +187,8 @@ class Dispatching:
         backend = InMemoryBackend(self._pool.names, run_ms=_run_time(table))
         dispatcher = Dispatcher(DispatchOptions("lotes"))
         self._starts = StartDelays()
-        self._loop = DispatchLoop(table, dispatcher, backend, self._starts)
+        self._credit = CreditBook()
+        self._loop = DispatchLoop(table, dispatcher, backend, self._starts, self._credit)
         self._backend = backend
 
     def _submit(self, table: ExecutionTable, row: ApplicationRow) -> None:
@@ -169,13 +197,16 @@ class Dispatching:
         document = read_document(row.document)
         if document.close_on_end:
             self._closers.add(row.id)
-        table.submit(
+        execution = table.submit(
             row.id,
             document.application,
             row.submitted_ms,
             tenant=row.tenant,
             after=document.after,
         )
+        if document.application.reservation is not None:
+            with self._replica.newest() as plan:
+                self._credit.watch(execution, plan)
         self._tables.arrived(document.application, row.submitted_ms)
 
     @staticmethod
@@ -240,7 +271,7 @@ class Dispatching:
         if reservation is None or not wanted or table.of_reservation(reservation):
             return
         if execution.state is ExecutionState.COMPLETED:
-            self._close(reservation)
+            self._gives_back.close(reservation)
 
 
 def _is_forgettable(execution: Execution) -> bool:

@@ -45,6 +45,7 @@ from service.commands import (
     Command,
     Job,
     Reconfiguration,
+    Releasing,
     Renegotiation,
 )
 from service.problems import ApiError, ProblemDocument, problem_of_rdl
@@ -139,6 +140,9 @@ def screen_drafts(drafts: Sequence[Draft], plan: Plan) -> list[Screened]:
             case Closing(id=id_, revision=revision):
                 draft.answer = _blocked(plan, id_, revision, Event.CLOSE)
                 draft.change = Close(id_, revision)
+            case Releasing(change=change):
+                draft.answer = _blocked(plan, change.id, change.revision, Event.RELEASE)
+                draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag):
                 draft.answer = _stale_cluster(plan, tag)
                 draft.change = Reconfigure(cluster)

@@ -25,7 +25,7 @@ from rdl.expressions import Absolute, AfterSubmission, Atom, Expression, Instant
 from rdl.resources import CPU, Resources
 from rdl.work_graph import WorkGraph
 from service.adapting import PlanAdapter
-from service.applications import close_reservation
+from service.applications import close_reservation, release_rows
 from service.clock import Clock, SystemClock, unix_ms
 from service.commands import (
     Adapting,
@@ -40,7 +40,7 @@ from service.commands import (
 )
 from service.committer import Committer
 from service.config import ServiceConfig
-from service.dispatching import Dispatching
+from service.dispatching import Dispatching, GivesBack
 from service.drafts import context_of
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
@@ -84,7 +84,10 @@ class Runtime:
         self._committer = Committer(config, replica, clock, self.telemetry)
         self._adapter = PlanAdapter(replica, clock)
         self.dispatching = Dispatching(
-            replica, clock, config.tick_s, partial(close_reservation, self)
+            replica,
+            clock,
+            config.tick_s,
+            GivesBack(partial(close_reservation, self), partial(release_rows, self)),
         )
         self._waiting = WaitingRoom(config.group)
         self._ready = threading.Event()
