@@ -46,7 +46,9 @@ class _Account:
     rate
         Thousandths of a bundle that ran when last looked at.
     ahead
-        Whether anything ran without cover that has not been judged yet.
+        Whether anything ran without cover, or the allocation changed, since it was last judged.
+    revision
+        Of the reservation when it was last judged: what moved is planned whole again.
     """
 
     path: str
@@ -57,6 +59,7 @@ class _Account:
     run: int = 0
     rate: int = 0
     ahead: bool = False
+    revision: int = 0
 
 
 @dataclass(slots=True)
@@ -124,12 +127,15 @@ class CreditBook:
                 continue
             if not may(state, Event.RELEASE):
                 continue
+            revision = int(plan.table.meta[number]["revision"])
+            for account in accounts:
+                account.ahead |= account.revision != revision
+                account.revision = revision
             ready = [one for one in accounts if _is_ready(one)]
             if not ready:
                 continue
             rows = _rows_of(plan, number, ready, step)
             if rows:
-                revision = int(plan.table.meta[number]["revision"])
                 found.append(Release(name, revision, rows, _WHY))
         return found
 

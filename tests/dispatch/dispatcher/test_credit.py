@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from dispatch.credit import CreditBook
-from planner.commit import Advance
+from planner.adaptation.promise import promise_of
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.commit import Advance, Update
 from planner.plan import Plan
+from planner.renegotiation import renegotiation_of
 from planner.states import State
 from planner.validator import validate
 from tests.builders import a_cluster, a_plan, a_request, commit
@@ -19,11 +23,13 @@ from tests.planner.test_releasing import _document
 FLAT = "window(atom(<1 cpu>, 1, 2, 1, 20), 0, 10)"
 
 
-def _world(text: str = FLAT, *, creditable: bool = True, horizon: int = 30) -> World:
+def _world(
+    text: str = FLAT, *, creditable: bool = True, horizon: int = 30, agent: str = "gree"
+) -> World:
     """Return six machines of a core, and one reservation of two of them for ten seconds."""
     cluster = a_cluster().horizon(horizon).machines("m", 6, cpu=1).build()
     request = replace(a_request("r", text).on(cluster), creditable=creditable)
-    world = World(cluster, a_plan(cluster).holding(request).build())
+    world = World(cluster, a_plan(cluster).placed_by(agent).holding(request).build())
     world.loop.credit = CreditBook()
     return world
 
@@ -96,8 +102,8 @@ def test_only_creditable_reservations_give_back() -> None:
 def test_two_executions_of_an_atom_give_nothing_back() -> None:
     """Whose work the rows are for is not known then."""
     world = _world()
-    _join(world, "a", 1, 1)
-    _join(world, "b", 1, 1)
+    _join(world, "a", 1, 4)
+    _join(world, "b", 1, 0)
     _run(world, 0, 6)
     assert _released(world.plan) == 0
 
@@ -129,6 +135,38 @@ def test_work_that_began_anew_does_not_count() -> None:
     world.table.requeue(execution, 1500, "a test")
     _run(world, 2, 4)
     assert _released(world.plan) == 0
+
+
+def test_work_before_its_reservation_is_credited_once_its_core_is_covered() -> None:
+    """Started early it could still be stopped: nothing goes by 4 s, all that is left at 5 s."""
+    world = _world("window(atom(<1 cpu>, 1, 2, 1, 20), 5, 15)")
+    _join(world)
+    _run(world, 0, 4)
+    assert world.held("a") == [1, 3]
+    assert _released(world.plan) == 0
+    _run(world, 5, 5)
+    assert _released(world.plan) == 18
+
+
+def test_what_an_update_plans_again_is_given_back_again() -> None:
+    """The adapter moves whole promises; the work that was run still counts afterwards."""
+    world = _world("window(atom(<1 cpu>, 1, 2, 1, 20), 0, 30)", agent="earliest")
+    _join(world)
+    _run(world, 0, 3)
+    assert _released(world.plan) == 4
+    execution = world.table.get("a")
+    assert execution is not None
+    execution.parts[1].wanted = 1  # from now on it runs within its entitlement
+    _run(world, 4, 4)
+    request = promise_of(world.plan, 0).request
+    assert request is not None
+    update = renegotiation_of(world.plan, "r", request)
+    result = update.place(agent_named("earliest"), Limits())
+    revision = int(world.plan.table.meta[0]["revision"])
+    assert commit(world.plan, Update("r", revision, request, result, "earliest")).record
+    assert _released(world.plan) == 0
+    _run(world, 5, 5)
+    assert _released(world.plan) >= 4
 
 
 def test_a_clock_that_jumps_back_counts_nothing() -> None:
