@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.exact import kernels_bound as kernels
+from planner.exact import bound_kernels as kernels
 from planner.exact.problem import F64, V_END, V_KIND, V_MULTIPLE, V_SHIFTS, V_START, V_WORK, Problem
 from rdl.work_graph import ATOM
 

@@ -18,7 +18,7 @@ from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.model import Entries, LinearModel, Sense
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
-from planner.exact import kernels_bound as kernels
+from planner.exact import bound_kernels as kernels
 from planner.exact.bound import ROUNDING, space_of
 from planner.exact.problem import F64, I64, Problem
 

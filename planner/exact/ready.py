@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.exact import kernels_bound
+from planner.exact import bound_kernels
 from planner.exact.bound import starts
 from planner.exact.columns import Generation
 from planner.exact.problem import Problem
@@ -24,6 +24,6 @@ def load_loops(problem: Problem) -> bool:
     hunt.back_to_best()
     flat, _ = starts(problem)
     flat.run(1, 0.0)
-    kernels_bound.evaluate(problem.forest, problem.room, flat.space, flat.prices)
+    bound_kernels.evaluate(problem.forest, problem.room, flat.space, flat.prices)
     Generation(problem, flat.prices, problem.room.free.shape[1]).price()
     return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.exact import kernels_search as kernels
+from planner.exact import search_kernels as kernels
 from planner.exact.problem import (
     F64,
     I64,
@@ -117,7 +117,7 @@ class Hunt:
         return float(self.arrays.total[kernels.BEST])
 
     def run(self, moves: int, most: int, temperature: float) -> None:
-        """Make moves; see `kernels_search.improve`."""
+        """Make moves; see `search_kernels.improve`."""
         self.moves += moves
         kernels.improve(
             self.problem.forest, self.problem.room, self.arrays, moves, most, temperature

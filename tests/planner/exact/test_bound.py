@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.exact import kernels_bound as kernels
+from planner.exact import bound_kernels as kernels
 from planner.exact.bound import space_of, starts
 from planner.exact.problem import Problem, problem_of
 from planner.placement import PlacementResult, shifts_of

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from planner.exact.kernels_bound import borrow_forest, borrow_room
+from planner.exact.bound_kernels import borrow_forest, borrow_room
 from planner.exact.problem import (
     V_CHILD,
     V_CHILDREN,
