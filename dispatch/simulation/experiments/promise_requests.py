@@ -142,6 +142,7 @@ def asked_work(
     requests: Sequence[tuple[Request, Atom]],
     capacity: Amounts,
 ) -> float:
+    """Return the work of all requests in steps of the whole cluster, by dominant share."""
     whole = capacity.sum(axis=0)
     total = 0.0
     for _, atom in requests:
