@@ -18,7 +18,7 @@ import numpy as np
 
 from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.moves import Moves
-from planner.adaptation.promise import Promise, Source, context_for, promise_of
+from planner.adaptation.promise import promise_of
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
 from planner.admission import limit_refusal
@@ -29,16 +29,11 @@ from planner.optimization.goal import Account, Goal, Parts
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.search import Best, Search
 from planner.optimization.solving import Solving
+from planner.optimization.waiting import waiting_promises
 from planner.plan import Plan
 from planner.plan_state import capture, restore
-from planner.records import Holding
-from planner.request import Request
-from planner.reservation import Refusal
 from planner.row_book import RowBook
 from planner.states import State
-from planner.value import size_of
-from rdl.compiler import compile_source
-from rdl.errors import RdlError
 
 #: Cause of updates, as histories tell it, and the agent's name on them.
 OPTIMIZED: Final = "optimized"
@@ -82,8 +77,7 @@ class _Run:
         for id_ in scope.pins:
             if id_ not in self.standing:
                 raise KeyError(id_)
-        self.requests: dict[int, Request] = {}
-        self.waiting = self._waiting()
+        self.waiting = waiting_promises(self.plan, admit_refused=scope.admit_refused)
         pinned = set(scope.pins)
         kept = [one for one in self.standing.values() if one.state is not State.DEGRADED]
         self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
@@ -133,53 +127,6 @@ class _Run:
         empty = Ledger(RowBook(self.plan.cluster), self.plan.grid, self.plan.ledger.first)
         pins = [(self.standing[id_], self.standing[id_].before) for id_ in self.scope.pins]
         return conflicting_pins(self.plan, empty, pins)
-
-    def _waiting(self) -> list[Promise]:
-        """Return what is degraded, and what was refused if it may come in."""
-        found = []
-        table = self.plan.table
-        for number in range(len(table)):
-            if table.state(number) is State.DEGRADED:
-                found.append(promise_of(self.plan, number))
-        if self.scope.admit_refused:
-            for index, refusal in enumerate(self.plan.refusals):
-                promise = self._refused(-1 - index, refusal)
-                if promise is not None:
-                    found.append(promise)
-        return [one for one in found if one.request is not None]
-
-    def _refused(self, number: int, refusal: Refusal) -> Promise | None:
-        """Return a refused request as a promise of nothing, or None where no plan can hold it."""
-        try:
-            context = context_for(self.plan, refusal.submitted_ms)
-            graph = compile_source(refusal.expression, context)
-        except RdlError:
-            return None
-        request = Request(
-            refusal.id,
-            refusal.tenant,
-            refusal.queue,
-            refusal.submitted_ms,
-            refusal.weight,
-            refusal.priority,
-            graph,
-        )
-        queue = self.plan.cluster.queue(refusal.queue)
-        if queue is None or not queue.reservable or limit_refusal(self.plan, request, {}):
-            return None
-        value = refusal.weight * size_of(graph, self.plan.cluster.nominal)
-        nothing = Holding((), self.plan.now, self.plan.now)
-        return Promise(
-            number,
-            refusal.id,
-            refusal.tenant,
-            refusal.queue,
-            0,
-            State.REFUSED,
-            nothing,
-            value,
-            Source(lambda: (request, "")),
-        )
 
     def _search(self, layout: Layout) -> Search:
         plan = self.plan

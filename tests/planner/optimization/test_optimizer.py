@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
-from planner.cluster import Cluster
 from planner.commit import Admit, Cancel, Reconfigure, Update
 from planner.holding import split
 from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, Weights, optimize
@@ -20,6 +19,7 @@ from planner.states import State
 from planner.validator import validate
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import lose, plans, with_outages
+from tests.planner.optimization.small_plans import two_in_the_way
 
 _SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 _SEARCH = Effort(Limits(work=25, seed=1), solver="")
@@ -132,18 +132,9 @@ def _fit(plan: Plan, chosen: tuple[str, ...]) -> bool:
     return bool((alone.view().free >= 0).all())
 
 
-def _two_in_the_way() -> tuple[Plan, Cluster]:
-    """`a` stands in the middle of where only `b` can be; `b` is refused."""
-    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
-    plan = a_plan(cluster).placed_by("earliest").build()
-    ask(plan, a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 4, 12)").on(cluster))
-    ask(plan, a_request("b", "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)").on(cluster))
-    return plan, cluster
-
-
 def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
     """Only one way holds both; the refusal is gone, the reservation is there, all is proven."""
-    plan, _ = _two_in_the_way()
+    plan, _ = two_in_the_way()
     assert plan.refusal("b") is not None
     effort = Effort(Limits(work=60, seed=1), solver="milp")
     without = optimize(plan, None, Scope(), effort)
@@ -158,7 +149,7 @@ def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
 
 def test_a_pin_in_the_way_keeps_the_request_out() -> None:
     """The same plan with `a` pinned: nothing changes."""
-    plan, _ = _two_in_the_way()
+    plan, _ = two_in_the_way()
     found = optimize(plan, None, Scope(pins=("a",), admit_refused=True), _SEARCH)
     assert found.changes == ()
     with pytest.raises(KeyError):
@@ -167,7 +158,7 @@ def test_a_pin_in_the_way_keeps_the_request_out() -> None:
 
 def test_changes_are_merged_where_they_still_fit_and_refused_where_not() -> None:
     """A cancellation elsewhere does not matter; another reservation in the new place does."""
-    plan, cluster = _two_in_the_way()
+    plan, cluster = two_in_the_way()
     found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
     assert found.changes
     ask(plan, a_request("c", "window(atom(<1 cpu>, 1, 1, 1, 1), 0, 2)").on(cluster))
@@ -216,7 +207,7 @@ def test_cheap_steps_are_taken_where_cost_counts() -> None:
 
 def test_a_stop_keeps_the_best_so_far_and_says_so() -> None:
     """Stopped before the first trial, the plan is as it was and the status says why."""
-    plan, _ = _two_in_the_way()
+    plan, _ = two_in_the_way()
     effort = Effort(Limits(work=50, stop=lambda: True), solver="")
     found = optimize(plan, None, Scope(admit_refused=True), effort)
     assert (found.changes, found.status) == ((), "stopped")
@@ -252,7 +243,7 @@ def test_a_plan_that_holds_everything_is_proven_in_order() -> None:
 
 def test_every_better_plan_is_told_with_value_bound_and_source() -> None:
     """The first word is the plan itself; values never fall, gaps never rise."""
-    plan, _ = _two_in_the_way()
+    plan, _ = two_in_the_way()
     told: list[Progress] = []
     effort = Effort(Limits(work=60, seed=1), solver="", tell=told.append)
     optimize(plan, None, Scope(admit_refused=True), effort)
