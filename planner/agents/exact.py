@@ -16,7 +16,8 @@ from planner.agents import agent_named
 from planner.agents.filling import filled
 from planner.exact.flatten import flattened
 from planner.exact.incumbent import Race
-from planner.exact.problem import problem_of
+from planner.exact.keeping import Keep, started
+from planner.exact.laying import problem_of
 from planner.exact.pursuit import Effort, pursue
 from planner.exact.ready import load_loops
 from planner.exact.router import route
@@ -75,20 +76,36 @@ class ExactAgent:
         return self.solve(requests, view, limits)[0]
 
     def solve(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
+        self,
+        requests: Sequence[Request],
+        view: PlanView,
+        limits: Limits,
+        keep: Keep | None = None,
     ) -> tuple[list[PlacementResult], SolverReport]:
         """Return the plan and its report; every ending leaves the best plan so far.
 
+        Parameters
+        ----------
+        keep
+            Requests that no plan may lose, and what stands now, which the search starts from. The
+            bound is then the most that a plan with all of them can be worth; only such plans
+            count. Where none is found the status is ``no_answer``, with what greedy placing holds.
+
         Raises
         ------
+        ValueError
+            If `keep` names no request, or what stands breaks a limit of the view.
         planner.exact.incumbent.BoundError
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
         began = self.clock()
         effort = self._effort(limits, began)
-        greedy = agent_named(self.start).plan(requests, view, self._of_the_start(limits))
+        starter = self._of_the_start(limits)
+        greedy = started(agent_named(self.start), requests, view, starter, keep)
         before = self.clock()
-        race = Race(requests, view, list(greedy), all_asked(requests, view.nominal), self.start)
+        asked_value = all_asked(requests, view.nominal)
+        must = frozenset() if keep is None else keep.requests
+        race = Race(requests, view, greedy, asked_value, self.start, keep=must)
         effort.keep(_LOOKS * (self.clock() - before))
         if limits.news is not None:
             race.changed = _teller(limits.news, self.clock, began)
@@ -129,7 +146,8 @@ class ExactAgent:
         return Effort(until, limits.work, gap, stop, self.clock, tell)
 
     def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> None:
-        problem = problem_of([race.requests[i] for i in asked], race.view)
+        must = [place for place, i in enumerate(asked) if i in race.keep]
+        problem = problem_of([race.requests[i] for i in asked], race.view, must)
         race.lower(problem.total, "preferences")
         before = self.clock()
         if (
@@ -151,7 +169,11 @@ class ExactAgent:
         limits: Limits,
     ) -> SolverReport:
         value = score_of(race.requests, results, race.view.nominal)[0]
-        if is_proven(value, race.bound, race.asked):
+        if not race.whole:
+            value, outcome, detail = 0.0, SolverOutcome.NO_ANSWER, _NOT_WHOLE
+            if race.bound < 0:
+                detail = "proven: not all that must be kept can be"
+        elif is_proven(value, race.bound, race.asked):
             outcome, detail = SolverOutcome.OPTIMAL, ""
         elif outcome is None and limits.stop is not None and limits.stop():
             outcome, detail = SolverOutcome.STOPPED, "the best so far stands"
@@ -188,6 +210,8 @@ def _too_large(needed: int, most: int) -> str:
         "windows or longer steps"
     )
 
+
+_NOT_WHOLE = "no plan with all that must be kept was found; the bound is one of those plans"
 
 #: The agent that users name.
 EXACT = ExactAgent()

@@ -83,7 +83,7 @@ class Space(NamedTuple):
     use
         float64[row, columns + 1]: changes of use, as shares of a row.
     gains
-        float64[request]: what each request adds to the bound.
+        float64[request]: what each request adds to the bound; below 0 only where it must be kept.
     """
 
     cell: I64
@@ -103,7 +103,7 @@ def borrow_forest(f: Forest) -> Forest:
         _borrowed(f.vertices), _borrowed(f.first), _borrowed(f.children), _borrowed(f.shifts),
         _borrowed(f.preds), _borrowed(f.program), _borrowed(f.caps), _borrowed(f.inflow),
         _borrowed(f.flow), _borrowed(f.worth), _borrowed(f.prefer), _borrowed(f.value),
-        _borrowed(f.succs),
+        _borrowed(f.succs), _borrowed(f.keep),
     )  # fmt: skip
 
 
@@ -597,9 +597,9 @@ def _evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
     for r in range(f.value.shape[0]):
         _forward(f, s, r)
         gain, top = _gain(f, s, r)
-        s.gains[r] = max(0.0, gain)
-        if gain > 0.0:
-            total += gain
+        s.gains[r] = gain if f.keep[r] > 0.0 else max(0.0, gain)
+        total += s.gains[r]
+        if gain > 0.0 or (f.keep[r] > 0.0 and gain > -np.inf):
             _backward(f, room, s, r, top)
     for k in range(rows):
         for t in range(1, columns):
@@ -620,7 +620,7 @@ def columns(
     use
         float64[request, row, buckets], written: 0 for a request that does not pay.
     worth
-        float64[request], written.
+        float64[request], written; with what keeping it counts for (`Forest.keep`).
     """
     f, room, s = borrow_forest(f), borrow_room(room), _borrow_space(s)
     price_demands(room, s, prices)
@@ -634,14 +634,17 @@ def columns(
         worth[r] = 0.0
         _forward(f, s, r)
         gain, top = _gain(f, s, r)
-        if gain <= 0.0:
+        if gain <= 0.0 and f.keep[r] <= 0.0:
             continue
         total += gain
+        if gain == -np.inf:
+            continue
         s.use[:, :] = 0.0
         _backward(f, room, s, r, top)
         worth[r] = f.value[r] * f.worth[top]
         if top != f.first[r + 1] - 1:
             worth[r] *= f.prefer[top]
+        worth[r] += f.keep[r]
         for k in range(rows):
             held = 0.0
             for t in range(steps):

@@ -146,7 +146,7 @@ class Generation:
         room = np.add.reduceat(capacity, marks, axis=1).reshape(-1)
         count = len(self._owner)
         model = LinearModel("columns", Sense.MAXIMISE)
-        scale = 1000.0 / max(self.problem.total, 1e-300)
+        scale = 1000.0 / max(self.problem.total, 1e-300)  # of all that is asked, for the solver
         block = model.add_block("share", count, cost=np.array(self._worth) * scale)
         model.add_rows(
             "once",
@@ -164,7 +164,8 @@ class Generation:
         answer = solve(model, limits, start=WarmStart(basis=self._start()), monitor=self.monitor)
         if answer.status is not SolveStatus.OPTIMAL:
             return None
-        self.value = answer.objective / scale
+        # What keeping counts for is not worth anything: it only makes the mixture hold them whole.
+        self.value = answer.objective / scale - float(self.problem.forest.keep.sum())
         self._basis = answer.basis
         self._forget(answer.values)
         duals = np.maximum(0.0, answer.duals("room").reshape(rows, -1)) / scale

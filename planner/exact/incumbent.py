@@ -34,6 +34,9 @@ class Race:
         Who found the plan, and who the bound.
     asked
         Value of everything, the first bound.
+    keep
+        Indexes of requests that may not be lost: a plan without one of them is not taken, and one
+        to start from counts for nothing until a plan holds them all (`whole`).
     changed
         Called after every better plan or bound, by whoever found it.
     """
@@ -46,13 +49,20 @@ class Race:
     proof: str = "everything accepted"
     score: tuple[float, int] = (0.0, 0)
     asked: float = 0.0
+    keep: frozenset[int] = frozenset()
+    whole: bool = field(init=False)
     changed: Callable[[Race], None] = field(default=lambda race: None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """Score the plan it starts from."""
         self.asked = self.bound
-        self.score = score_of(self.requests, self.results, self.view.nominal)
+        self.whole = self._holds_all(self.results)
+        if self.whole:
+            self.score = score_of(self.requests, self.results, self.view.nominal)
+
+    def _holds_all(self, results: Sequence[PlacementResult]) -> bool:
+        return all(results[index].placed for index in self.keep)
 
     @property
     def value(self) -> float:
@@ -61,24 +71,28 @@ class Race:
 
     @property
     def gap(self) -> float:
-        """(bound - value) / bound, 0 when they meet."""
-        if self.proven:
+        """(bound - value) / bound, 0 when they meet or when no plan can hold all that it must."""
+        if self.proven or self.bound < 0:
             return 0.0
+        if not self.whole:
+            return 1.0
         return (self.bound - self.value) / self.bound
 
     @property
     def proven(self) -> bool:
         """Whether no plan is worth more than the best."""
-        return is_proven(self.value, self.bound, self.asked)
+        return self.whole and is_proven(self.value, self.bound, self.asked)
 
     def offer(self, results: Sequence[PlacementResult], source: str) -> bool:
         """Keep a plan if what passes the check is better than the best; return whether it was."""
         kept = sound(self.requests, results, self.view)
+        if not self._holds_all(kept):
+            return False
         score = score_of(self.requests, kept, self.view.nominal)
-        if score <= self.score:
+        if self.whole and score <= self.score:
             return False
         with self._lock:
-            self.results, self.score, self.source = kept, score, source
+            self.results, self.score, self.source, self.whole = kept, score, source, True
             self._compare()
         self.changed(self)
         return True
@@ -99,7 +113,7 @@ class Race:
         self.changed(self)
 
     def _compare(self) -> None:
-        if not is_proven(self.bound, self.value, self.asked):
+        if self.whole and not is_proven(self.bound, self.value, self.asked):
             raise BoundError(
                 f"the bound {self.bound!r} ({self.proof}) lies below the value {self.value!r} of "
                 f"a checked plan ({self.source})"

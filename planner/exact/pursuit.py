@@ -151,7 +151,7 @@ class _Chase:
         before = self._hunt.value
         self._hunt.run(moves, self._most, temperature)
         self._since = 0 if self._hunt.value > before else self._since + moves
-        if self._hunt.value > self._offered * (1 + 1e-3) and self._worth_a_check():
+        if self._hunt.value > max(0.0, self._offered * (1 + 1e-3)) and self._worth_a_check():
             self._offer()
 
     def _descend(self, moves: int) -> None:

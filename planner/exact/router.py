@@ -30,7 +30,7 @@ def route(race: Race, problem: Problem, positions: list[int], effort: Effort, se
     few = len(problem.requests) <= FEW_REQUESTS
     if is_rigid(problem) and (few or starts_of(problem) <= MOST_STARTS):
         _constraints(race, problem, positions, effort, seed)
-    elif _atom_steps(problem) <= TINY:
+    elif _atom_steps(problem) <= TINY and not race.keep:  # the MILP's agent keeps nobody
         _milp(race, effort, seed)
 
 

@@ -15,10 +15,12 @@ from planner.exact.problem import (
     V_END,
     V_KIND,
     V_MULTIPLE,
+    V_REQUEST,
     V_RUN,
     V_SHIFTS,
     V_START,
     V_WORK,
+    Forest,
     Problem,
 )
 from planner.placement import PlacementResult
@@ -52,7 +54,7 @@ class Hunt:
         forest, room = self.problem.forest, self.problem.room
         vertices = forest.vertices
         count, requests = len(vertices), len(forest.value)
-        first = _slots(vertices)
+        first = _slots(forest)
         state = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
         self.arrays = kernels.Search(
             free=room.free.copy(),
@@ -99,22 +101,20 @@ class Hunt:
             arrays.rows[at, first : first + len(held), :2] -= self.problem.base
             arrays.pieces[at, offset + vertex] = len(held)
         worth = float(forest.value[request])
-        graph = self.problem.requests[request].graph
         for vertex, option in result.choices:
             arrays.option[at, offset + vertex] = option
             child = forest.children[forest.vertices[offset + vertex, 13] + option]
             worth *= float(forest.prefer[child])
-        arrays.worth[at, request] = worth
+        arrays.worth[at, request] = worth + float(forest.keep[request])
         arrays.held[at, request] = 1
-        assert len(graph.vertices)
 
     def _room_of(self, vertex: int) -> int:
         return int(self.arrays.first[vertex + 1] - self.arrays.first[vertex])
 
     @property
     def value(self) -> float:
-        """Value of the best plan."""
-        return float(self.arrays.total[kernels.BEST])
+        """Value of the best plan; below 0 while it lacks a request that may not be lost."""
+        return float(self.arrays.total[kernels.BEST] - self.problem.forest.keep.sum())
 
     def run(self, moves: int, most: int, temperature: float) -> None:
         """Make moves; see `search_kernels.improve`."""
@@ -163,10 +163,15 @@ class Hunt:
         return tuple(found)
 
 
-def _slots(vertices: I64) -> I64:
-    """Return int64[vertex + 1]: where the rows of each atom may stand."""
+def _slots(forest: Forest) -> I64:
+    """Return int64[vertex + 1]: where the rows of each atom may stand.
+
+    What must be kept gets room for any shape: it has to be loaded whatever it looks like now.
+    """
+    vertices = forest.vertices
     windows = np.maximum(1, vertices[:, V_END] - vertices[:, V_START])
-    sizes = np.minimum(windows, MOST_ROWS)
+    keep = forest.keep[vertices[:, V_REQUEST]] > 0
+    sizes = np.where(keep, windows, np.minimum(windows, MOST_ROWS))
     sizes[vertices[:, V_RUN] > 0] = 1
     sizes[vertices[:, V_KIND] != ATOM] = 0
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -547,7 +547,7 @@ def _insert(f: Forest, room: Room, s: Search, r: int, late: bool, low: bool, jit
         if not _traverse(f, room, s, r, late, low, jitter):
             break
         if _widen(f, s, r, late) == 0:
-            s.worth[PLAN, r] = worth
+            s.worth[PLAN, r] = worth + f.keep[r]
             s.held[PLAN, r] = 1
             s.span[r, 0], s.span[r, 1] = s.vertex[_FROM, root], s.vertex[_TO, root]
             return True
@@ -652,6 +652,7 @@ def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
     """Order what is to be put back: at random, by worth, by density or by the tightest window."""
     tried, key = s.list[_TRIED], s.key
     kind = _below(s, 4)
+    first = _random(s) < 0.7  # those that may not be lost before the others
     for i in range(count):
         r = tried[i]
         noise = 0.5 + _random(s)
@@ -663,6 +664,8 @@ def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
             key[i] = -s.density[r] * noise
         elif kind == 3:
             key[i] = (root[V_END] - root[V_START]) * noise
+        if f.keep[r] > 0.0 and first:
+            key[i] = -_FAR * noise
         if r == chosen:
             key[i] = -np.inf
     for i in range(1, count):
@@ -700,6 +703,16 @@ def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
 
 
 @njit(**OPTIONS)
+def _lost(f: Forest, s: Search, taken: int) -> bool:
+    """Return whether a request that may not be lost was taken out and is not back."""
+    for i in range(taken):
+        r = s.list[_TOUCHED, i]
+        if f.keep[r] > 0.0 and s.held[PLAN, r] == 0:
+            return True
+    return False
+
+
+@njit(**OPTIONS)
 def _keep_best(f: Forest, s: Search) -> None:
     for r in range(f.value.shape[0]):
         if s.stale[r] == 1:
@@ -733,7 +746,8 @@ def _move(f: Forest, room: Room, s: Search, most: int, temperature: float) -> No
     _arrange(f, s, count, chosen if _random(s) < 0.7 else -1)
     touched = _recreate(f, room, s, count, taken)
     change = s.total[NOW] - before
-    if change >= 0.0 or (temperature > 0.0 and _random(s) < np.exp(change / temperature)):
+    taken_worse = temperature > 0.0 and _random(s) < np.exp(min(0.0, change) / temperature)
+    if change >= 0.0 or (taken_worse and not _lost(f, s, taken)):
         for i in range(touched):
             s.stale[s.list[_TOUCHED, i]] = 1
         if s.total[NOW] > s.total[BEST] + 1e-9 * abs(s.total[BEST]):

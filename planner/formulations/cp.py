@@ -27,6 +27,7 @@ from planner.exact.problem import (
     V_MOST,
     V_MULTIPLE,
     V_PARENT,
+    V_REQUEST,
     V_RUN,
     V_SHIFT,
     V_SHIFTS,
@@ -121,7 +122,9 @@ def solve_rigid(problem: Problem, hint: Sequence[PlacementResult], limits: CpLim
     else:
         solver.parameters.max_time_in_seconds = limits.time_s
     status = _run(solver, build.model, limits.stop)
-    if status == cp_model.INFEASIBLE:  # a single request that must be there cannot be
+    if status == cp_model.INFEASIBLE:  # what must be there cannot be
+        if problem.forest.keep.any():
+            return CpAnswer(None, -math.inf)
         return CpAnswer([None] * len(problem.requests), 0.0)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return CpAnswer(None, problem.total)
@@ -170,7 +173,8 @@ class _Build:
             self._present[vertex] = self._present[parent]
         else:
             self._present[vertex] = self.model.new_bool_var(f"p{vertex}")
-            if parent < 0 and self.alone:
+            kept = self._problem.forest.keep[row[V_REQUEST]] > 0
+            if parent < 0 and (self.alone or kept):
                 self.model.add(self._present[vertex] == 1)
         if not row[V_SOUND]:
             self.model.add(self._present[vertex] == 0)

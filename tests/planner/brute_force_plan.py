@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -18,13 +18,16 @@ def best_value(
     capacity: Resources,
     horizon: int,
     average: tuple[float, int] | None = None,
+    keep: Collection[int] = (),
 ) -> float:
-    """Return the most value that fits in a constant `capacity`, whatever is refused.
+    """Return the most value that fits in a constant `capacity`, whatever else is refused.
 
     Requests stand on a grid of 1 ms steps, submitted at 0; weights and preferences count.
     `average` is a share of capacity that no window of so many steps may exceed on average.
+    `keep` are the indexes of requests that may not be refused; minus infinity if that cannot be.
     """
     options = [_options(request, capacity, horizon) for request in requests]
+    refusable = [index not in keep for index in range(len(requests))]
     names = sorted(capacity)
     free = np.array([[capacity[name]] * horizon for name in names], dtype=np.int64)
     left = np.zeros((len(names), 0), dtype=np.int64)
@@ -33,7 +36,7 @@ def best_value(
         window = average[1]
         most = [int(average[0] * capacity[name] * window) for name in names]
         left = np.repeat(np.array(most, dtype=np.int64)[:, None], horizon + window - 1, axis=1)
-    return _search(options, 0, (free, left, window))
+    return _search(list(zip(options, refusable, strict=True)), 0, (free, left, window))
 
 
 def _options(request: Request, capacity: Resources, horizon: int) -> list[tuple[float, np.ndarray]]:
@@ -78,16 +81,17 @@ def _worth(expression: Expression, allocation: Allocation) -> float:
 
 
 def _search(
-    options: list[list[tuple[float, np.ndarray]]],
+    options: list[tuple[list[tuple[float, np.ndarray]], bool]],
     index: int,
     room: tuple[np.ndarray, np.ndarray, int],
 ) -> float:
     if index == len(options):
         return 0.0
-    best = _search(options, index + 1, room)
-    rest = sum(max((value for value, _ in later), default=0.0) for later in options[index + 1 :])
+    ways, refusable = options[index]
+    best = _search(options, index + 1, room) if refusable else float("-inf")
+    rest = sum(max((value for value, _ in later), default=0.0) for later, _ in options[index + 1 :])
     free, left, window = room
-    for value, used in options[index]:
+    for value, used in ways:
         if value + rest <= best:
             break
         free_after, left_after = free - used, left

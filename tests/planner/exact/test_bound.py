@@ -11,7 +11,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.exact import bound_kernels as kernels
 from planner.exact.bound import space_of, starts
-from planner.exact.problem import Problem, problem_of
+from planner.exact.laying import problem_of
+from planner.exact.problem import Problem
 from planner.placement import PlacementResult, shifts_of
 from planner.plan import Plan
 from planner.request import Request

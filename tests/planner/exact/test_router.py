@@ -15,7 +15,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact import EXACT
 from planner.exact.check import sound
-from planner.exact.problem import Problem, problem_of
+from planner.exact.laying import problem_of
+from planner.exact.problem import Problem
 from planner.formulations.cp import CpLimits, is_rigid, solve_rigid, starts_of
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan

@@ -14,7 +14,7 @@ from planner.agents.exact import EXACT, ExactAgent
 from planner.exact.check import satisfied, sound
 from planner.exact.flatten import flattened
 from planner.exact.incumbent import BoundError, Race
-from planner.exact.problem import problem_of
+from planner.exact.laying import problem_of
 from planner.exact.search import Hunt
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
