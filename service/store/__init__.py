@@ -11,6 +11,7 @@ from service.store.applications import (
     StatusRow,
 )
 from service.store.log import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
+from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
 
 __all__ = [
     "ApplicationRow",
@@ -18,10 +19,13 @@ __all__ = [
     "IdTakenError",
     "LeaseLostError",
     "LogEntry",
+    "OptimizationRow",
+    "OptimizationRows",
     "PageOf",
     "RememberedAnswer",
     "Snapshot",
     "StatusRow",
     "Store",
+    "TooManyError",
     "VersionTakenError",
 ]

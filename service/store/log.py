@@ -18,6 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from service.store.applications import ApplicationRows
 from service.store.engine import open_engine
 from service.store.migrate import migrate
+from service.store.optimizations import OptimizationRows
 from service.store.tables import answers, commits, settings, snapshots
 from service.store.turns import Turns
 
@@ -73,6 +74,8 @@ class Store:
     ----------
     applications
         What is dispatched, and by whom.
+    optimizations
+        Better plans that are sought or found.
     """
 
     def __init__(self, url: str) -> None:
@@ -87,6 +90,7 @@ class Store:
         migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.applications = ApplicationRows(self._engine)
+        self.optimizations = OptimizationRows(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def close(self) -> None:

@@ -73,3 +73,20 @@ dispatching: Final = sa.Table(
     sa.Column("until_ms", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
+
+#: Optimisations, one row each: the first three columns are the server's, the others those of the
+#: process that optimises, but for `unwanted`: somebody wants it to stop.
+optimizations: Final = sa.Table(
+    "optimizations",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("alive_ms", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("progress", sa.LargeBinary, nullable=False),
+    sa.Column("result", sa.LargeBinary, nullable=False),
+    sa.Column("unwanted", sa.Boolean, nullable=False),
+    sa.Column("ended_ms", sa.BigInteger, nullable=False),
+)
