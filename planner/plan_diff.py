@@ -97,7 +97,7 @@ def plan_diff(before: PlanDocument, after: PlanDocument) -> PlanDiff:
     old, new = _entries(before), _entries(after)
     found: list[RequestDiff] = []
     for id_ in (*new, *(one for one in old if one not in new)):
-        difference = _difference(id_, old.get(id_), new.get(id_))
+        difference = difference_of(id_, old.get(id_), new.get(id_))
         if difference is not None:
             found.append(difference)
     metrics = {name: (before.metrics.get(name), after.metrics.get(name)) for name in COMPARED}
@@ -109,9 +109,17 @@ def _entries(document: PlanDocument) -> dict[str, Mapping[str, Any]]:
     return {one["id"]: one for one in (*document.reservations, *document.refusals)}
 
 
-def _difference(
+def difference_of(
     id_: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> RequestDiff | None:
+    """Return what became of one request, or None where nothing did.
+
+    Parameters
+    ----------
+    old, new
+        Its entries in two plans as plan files have them (reservation or refusal), None where a
+        plan does not know it.
+    """
     moved = work_moved(_atoms(old), _atoms(new))
     before, after = _standing(old), _standing(new)
     fate = _fate(old, new, moved > 0 or work_moved(_atoms(new), _atoms(old)) > 0)

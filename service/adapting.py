@@ -15,12 +15,11 @@ from typing import Final
 from planner.adaptation.adapter import adapt, needs_adaptation
 from planner.adaptation.answer import Adaptation
 from planner.agent import Limits
-from planner.commit import Update
 from planner.plan import Plan
 from planner.plan_state import capture, restore
 from service.clock import Clock
 from service.commands import Adapted, Adapting, Job
-from service.oracle import first_violation
+from service.joint_commit import commit_jointly
 from service.replica import Replica
 
 logger = logging.getLogger("agenda.service")
@@ -92,20 +91,8 @@ class PlanAdapter:
 
     def _commit(self, found: Adaptation) -> int | None:
         """Return the version that holds the answer, or None where the Plan has moved on."""
-        with self._replica.store.turn():
-            at_ms = self._replica.plan_ms(self._clock.now_ms())
-            with self._replica.newest() as plan:
-                prepared = plan.prepare(found.changes, found.based_on, joint=True, at_ms=at_ms)
-                grid, period = plan.grid, plan.cluster.max_period_ms
-            record = prepared.record
-            if record is None:
-                return None
-            requests = {one.id: one.request for one in found.changes if isinstance(one, Update)}
-            broken = first_violation(record, requests, grid, period)
-            if broken is not None:
-                raise RuntimeError(f"the oracle rejects the move of {broken[0]}: {broken[1]}")
-            done = self._replica.commit(record, self._clock.now_ms(), ())
-            return record.version if done else None
+        made = found.changes, ()
+        return commit_jointly(self._replica, self._clock, lambda _: made, found.based_on).version
 
     @staticmethod
     def _tell(found: Adaptation) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from planner.adaptation.answer import Adaptation
 from planner.cluster import Cluster
-from planner.commit import Release
+from planner.commit import Conflict, Release
 from planner.placement import Code
 from planner.request import Request
 from planner.reservation import Reservation
@@ -108,8 +108,31 @@ class Adapting:
     since: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """Take over what an optimisation found, if it still fits.
+
+    Attributes
+    ----------
+    changes
+        As `planner.optimization.written` wrote them.
+    based_on
+        The version they were found on.
+    """
+
+    changes: Sequence[Mapping[str, Any]]
+    based_on: int
+
+
 Command: TypeAlias = (
-    Admission | Renegotiation | Cancellation | Closing | Releasing | Reconfiguration | Adapting
+    Admission
+    | Renegotiation
+    | Cancellation
+    | Closing
+    | Releasing
+    | Reconfiguration
+    | Adapting
+    | Applying
 )
 
 
@@ -152,7 +175,24 @@ class Adapted:
     version: int
 
 
-Answer: TypeAlias = Done | Described | Adapted | ProblemDocument
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of an optimisation's changes.
+
+    Attributes
+    ----------
+    version
+        Of the Plan that holds them; None where it does not take them, for `conflicts`.
+    merged
+        Whether the Plan had moved on since they were found.
+    """
+
+    version: int | None
+    merged: bool
+    conflicts: tuple[Conflict, ...] = ()
+
+
+Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument
 
 #: Told of the good requests of an all-or-nothing batch in which others were refused.
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
@@ -210,7 +250,7 @@ class Job:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
             case _:
-                return isinstance(self.command, Reconfiguration | Adapting)
+                return isinstance(self.command, Reconfiguration | Adapting | Applying)
 
     @property
     def size(self) -> int:

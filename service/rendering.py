@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from planner.files import cluster_to_json
-from service.commands import SPOILT, Adapted, Answer, Ask, Described, Done, Rendered
+from service.commands import SPOILT, Adapted, Answer, Applied, Ask, Described, Done, Rendered
 from service.drafts import cluster_tag
 from service.problems import CONTENT_TYPE, ApiError, ProblemDocument, detail_of
 
@@ -37,7 +37,7 @@ def render_state(answers: Sequence[Answer]) -> Rendered:
         case Done() as done:
             tag = {"ETag": f'"{done.reservation.revision}"'}
             return Rendered(200, msgspec.json.encode(done.to_json()), tag)
-        case Described() | Adapted():
+        case Described() | Adapted() | Applied():
             raise TypeError("a change of a reservation is not answered with the cluster")
 
 
@@ -66,7 +66,7 @@ def _result(answer: Answer) -> dict[str, object]:
             return {"status": document.status, "body": document.to_json()}
         case Done() as done:
             return {"status": 201, "body": done.to_json()}
-        case Described() | Adapted():
+        case Described() | Adapted() | Applied():
             raise TypeError("a request is not answered with the cluster")
 
 
@@ -100,5 +100,5 @@ def render_cluster(answers: Sequence[Answer]) -> Rendered:
         case Described(cluster=cluster):
             body = msgspec.json.encode(cluster_to_json(cluster))
             return Rendered(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
-        case Done() | Adapted():
+        case Done() | Adapted() | Applied():
             raise TypeError("a change of the cluster is not answered with a reservation")

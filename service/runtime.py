@@ -31,6 +31,7 @@ from service.commands import (
     Adapting,
     Admission,
     Answer,
+    Applying,
     Ask,
     Command,
     Job,
@@ -42,6 +43,8 @@ from service.committer import Committer
 from service.config import ServiceConfig
 from service.dispatching import Dispatching, GivesBack
 from service.drafts import context_of
+from service.optimizing.applying import Applier
+from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
 from service.replica import Replica, open_replica
@@ -67,6 +70,8 @@ class Runtime:
         Settings and counters.
     dispatching
         Who brings the machines in line with the Plan.
+    optimizations
+        Who starts the processes that look for a better Plan.
     """
 
     def __init__(
@@ -83,6 +88,8 @@ class Runtime:
         self._clock = clock
         self._committer = Committer(config, replica, clock, self.telemetry)
         self._adapter = PlanAdapter(replica, clock)
+        self._applier = Applier(replica, clock)
+        self.optimizations = Runner(config.database, replica.store)
         self.dispatching = Dispatching(
             replica,
             clock,
@@ -109,6 +116,7 @@ class Runtime:
         if self._thread.ident is not None:
             self._thread.join()
         self.dispatching.close()
+        self.optimizations.close()
         self._replica.close(self._clock.now_ms(), snapshot=self._failure is None)
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -248,9 +256,10 @@ class Runtime:
 
     def _run(self, group: list[Job]) -> None:
         try:
-            if isinstance(group[0].command, Adapting):
+            if isinstance(group[0].command, Adapting | Applying):
                 self._committer.move_to_now()
-                self._adapter.answer(group[0])
+                adapting = isinstance(group[0].command, Adapting)
+                (self._adapter if adapting else self._applier).answer(group[0])
             else:
                 self._committer.run(group)
         except Exception as failure:

@@ -1,0 +1,1 @@
+"""Offline optimisation as a service: asked for, watched, stopped, applied or forgotten."""

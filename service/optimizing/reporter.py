@@ -1,0 +1,124 @@
+"""The voice of a process that optimises: how far it is, that it lives, whether it is to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from planner.optimizer import Progress
+from service.clock import SystemClock
+from service.store import OptimizationRow, Store
+
+#: Seconds between two looks at what is wanted, and between two words where nothing is new.
+_LOOK_S, _WORD_S = 0.3, 3.0
+
+#: Seconds between two words where something is.
+_NEWS_S: Final = 1.0
+
+#: Seconds after which a process that was asked to stop and has not is ended.
+_PATIENCE_S: Final = 60.0
+
+#: Most points of value and bound over time that are told; beyond that every second one goes.
+_POINTS: Final = 200
+
+#: Exit code of a process that did not stop when asked.
+_STUBBORN: Final = 3
+
+
+class Reporter:
+    """Writes one row while the work goes on.
+
+    Attributes
+    ----------
+    why
+        Why it is to stop; empty as long as it is not.
+    """
+
+    def __init__(self, store: Store, row: OptimizationRow) -> None:
+        self._store, self._row = store, row
+        self._clock = SystemClock()
+        self._lock = threading.Lock()
+        self._trace: list[tuple[float, float, float, str]] = []
+        self._phase, self._based_on = "starting", 0
+        self._news = False
+        self._stopped_at: float | None = None
+        self._over = threading.Event()
+        self.why = ""
+
+    def start(self) -> None:
+        """Begin to tell, and to listen for the end of standard input."""
+        threading.Thread(target=self._talk, name="reporter", daemon=True).start()
+        threading.Thread(target=self._listen, name="listener", daemon=True).start()
+
+    def enter(self, phase: str, based_on: int) -> None:
+        """Tell what it does now, and on which version of the Plan."""
+        with self._lock:
+            self._phase, self._based_on, self._news = phase, based_on, True
+
+    def tell(self, now: Progress) -> None:
+        """Note a better plan or bound."""
+        with self._lock:
+            self._trace.append((round(now.elapsed_s, 3), now.value, now.bound, now.source))
+            if len(self._trace) > _POINTS:
+                self._trace = [*self._trace[:-1:2], self._trace[-1]]
+            self._news = True
+
+    def stop(self) -> bool:
+        """Return whether the work is to end with the best so far."""
+        return bool(self.why)
+
+    def ended(self, state: str, reason: str = "", result: bytes = b"") -> None:
+        """Write down how it ended; nothing is told after that."""
+        self._over.set()
+        at_ms = self._clock.now_ms()
+        row = replace(self._row, state=state, reason=reason, result=result, progress=self._told())
+        with self._store.turn():
+            self._store.optimizations.end(replace(row, ended_ms=at_ms, alive_ms=at_ms))
+
+    def _told(self) -> bytes:
+        with self._lock:
+            self._news = False
+            body: dict[str, object] = {"phase": self._phase, "based_on": self._based_on}
+            if self._trace:
+                elapsed, value, bound, source = self._trace[-1]
+                gap = Progress(value, bound, source, elapsed).gap
+                body |= {"elapsed": elapsed, "value": value, "bound": bound, "gap": gap}
+                body |= {"source": source, "trace": self._trace}
+            return msgspec.json.encode(body)
+
+    def _talk(self) -> None:
+        rows, last = self._store.optimizations, 0.0
+        while not self._over.wait(_LOOK_S):
+            quiet = time.monotonic() - last
+            if quiet >= _WORD_S or (self._news and quiet >= _NEWS_S):
+                last = time.monotonic()
+                with self._store.turn():
+                    wanted = rows.beat(self._row.id, self._clock.now_ms(), self._told())
+            else:
+                wanted = rows.wanted(self._row.id)
+            if not wanted:
+                self._ask("it was asked to stop")
+            if self._stopped_at is not None:
+                self._lose_patience(time.monotonic() - self._stopped_at)
+
+    def _listen(self) -> None:
+        """Whoever started this process holds the other end of its input as long as it lives."""
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        self._ask("the server ended")
+
+    def _ask(self, why: str) -> None:
+        with self._lock:
+            if not self.why:
+                self.why, self._stopped_at = why, time.monotonic()
+
+    def _lose_patience(self, waited_s: float) -> None:
+        if waited_s > _PATIENCE_S and not self._over.is_set():
+            self.ended("failed", f"it did not stop in {_PATIENCE_S:g} s and was ended")
+            os._exit(_STUBBORN)

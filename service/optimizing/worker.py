@@ -1,0 +1,111 @@
+"""The process that optimises: ``python -m service.optimizing.worker``.
+
+It is told what to do in one line of JSON on standard input, makes its own copy of the Plan from the
+log, and writes its row: progress while it works, and what it found. It never changes the Plan. It
+runs at a low priority, so that whoever is admitted meanwhile does not wait for it; when standard
+input ends, the server that started it has gone: it stops and writes down the best so far.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from planner.commit import CommitRecord
+from planner.optimization.written import change_to_json
+from planner.optimizer import Optimized, optimize
+from planner.plan import Plan
+from planner.plan_diff import PlanDiff, difference_of
+from planner.readiness import load_kernels
+from service.clock import SystemClock
+from service.config import ServiceConfig
+from service.optimizing.asked import Asked
+from service.optimizing.reporter import Reporter
+from service.replica import Replica, open_replica
+
+logger = logging.getLogger("agenda.optimizing")
+
+#: How much this process stands back behind the server's own.
+_NICE: Final = 10
+
+#: Exit code where the row says what went wrong.
+_FAILED: Final = 1
+
+
+def main() -> int:
+    """Carry out the one job that standard input names."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+    os.nice(_NICE)
+    job = msgspec.json.decode(sys.stdin.buffer.readline())
+    replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
+    row = replica.store.optimizations.get(job["id"], SystemClock().now_ms())
+    if row is None:
+        return _FAILED
+    reporter = Reporter(replica.store, row)
+    reporter.start()
+    try:
+        _optimize(replica, Asked.from_json(job["asked"]), reporter)
+    except Exception as failure:
+        logger.exception("optimisation %s failed", job["id"])
+        reporter.ended("failed", f"{type(failure).__name__}: {failure}")
+        return _FAILED
+    finally:
+        replica.store.close()
+    return 0
+
+
+def _optimize(replica: Replica, asked: Asked, reporter: Reporter) -> None:
+    load_kernels()
+    replica.replay()
+    with replica.newest() as plan:
+        reporter.enter("optimizing", plan.version)
+    found = optimize(plan, asked.goal, asked.scope, asked.effort(reporter.stop, reporter.tell))
+    if found.conflict is not None:
+        pins = ", ".join(found.conflict.pins)
+        reason = f"these pins cannot all stay: {pins}; {found.conflict.detail}"
+        reporter.ended("failed", reason, _result(plan, found, asked))
+        return
+    result = _result(plan, found, asked)
+    why = reporter.why
+    reporter.ended("stopped" if why else "finished", why and f"{why}: the best so far", result)
+
+
+def _result(plan: Plan, found: Optimized, asked: Asked) -> bytes:
+    """Return what it found, with the changes to apply; the Plan given is changed on the way."""
+    difference = PlanDiff((), 0)
+    if found.changes:
+        prepared = plan.prepare(found.changes, found.based_on, joint=True)
+        if prepared.record is None:
+            raise RuntimeError(f"the Plan does not take it: {prepared.conflicts[0].detail}")
+        difference = _difference(plan, prepared.record)
+    body = {
+        "based_on": found.based_on,
+        "changes": [change_to_json(one) for one in found.changes],
+        "found": {**found.to_json(), "goal": asked.goal.to_json()},
+        "diff": difference.to_json(),
+    }
+    return msgspec.json.encode(body)
+
+
+def _difference(plan: Plan, record: CommitRecord) -> PlanDiff:
+    """Apply a record and return what it changes."""
+    ids = [one.id for one in record.changes if hasattr(one, "id")]
+    before = {id_: _entry(plan, id_) for id_ in ids}
+    plan.apply(record)
+    found = [difference_of(id_, before[id_], _entry(plan, id_)) for id_ in ids]
+    different = tuple(one for one in found if one is not None)
+    known = len(plan.table) + len(plan.refusals)
+    return PlanDiff(different, known - len(different))
+
+
+def _entry(plan: Plan, id_: str) -> dict[str, Any] | None:
+    known = plan.reservation(id_) or plan.refusal(id_)
+    return None if known is None else known.to_json(plan.grid)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
