@@ -127,7 +127,7 @@ def _read_body(spec: Body, media: str, raw: bytes) -> Any:
 
 def _render(reply: Reply) -> Response:
     body = reply.body if isinstance(reply.body, bytes) else msgspec.json.encode(reply.body)
-    if reply.status == 304:
+    if reply.status in (204, 304):
         body = b""
     response = Response(body, reply.status, content_type=reply.media)
     response.headers.extend(dict(reply.headers))

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from planner.files.schema import load_schema
-from service.api import applications, assignments
+from service.api import applications, assignments, optimizations
 from service.api.call import Answer, Route
 from service.api.fields import Field
 from service.api.routes import ROUTES
@@ -42,6 +42,7 @@ def document() -> dict[str, Any]:
                 **SCHEMAS,
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
+                **optimizations.SCHEMAS,
                 "Cluster": _cluster_schema(),
             }
         },

@@ -38,6 +38,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     Code.PAST_CHANGED: (422, "What has already run cannot be changed"),
     "idempotency_mismatch": (422, "The idempotency key was used for another request"),
     "revision_required": (428, "If-Match is missing"),
+    "too_many": (429, "As many of these run as may"),
     "internal": (500, "The server failed"),
     "unavailable": (503, "The server cannot answer now"),
 }

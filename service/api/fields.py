@@ -250,16 +250,28 @@ def moment(name: str, description: str, default: Any = None) -> Field:
 
     Seconds from the origin, a duration from the origin, ``+2h`` from now, or RFC 3339.
     """
-
-    def read(value: str) -> Instant:
-        try:
-            # The '+' of a zone or of +2h arrives as a space where a client did not encode it.
-            return parse_instant(value.replace(" ", "+"))
-        except TimeTextError as error:
-            raise FieldError(str(error)) from error
-
+    # The '+' of a zone or of +2h arrives as a space where a client did not encode it.
     schema = {"type": "string", "examples": ["3600", "+2h", "2026-01-05T09:00:00Z"]}
+    return Field(name, description, schema, lambda v: _instant(v.replace(" ", "+")), default)
+
+
+def instant(name: str, description: str, default: Any = REQUIRED) -> Field:
+    """Return a body's field for a time: as `moment`, or a number of seconds from the origin."""
+
+    def read(value: object) -> Instant:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise FieldError("write seconds from the origin, +2h from now, or RFC 3339")
+        return _instant(str(value))
+
+    schema = {"type": ["string", "number"], "examples": ["+2h", "2026-01-05T09:00:00Z", 3600]}
     return Field(name, description, schema, read, default)
+
+
+def _instant(value: str) -> Instant:
+    try:
+        return parse_instant(value)
+    except TimeTextError as error:
+        raise FieldError(str(error)) from error
 
 
 def span_of_time(name: str, description: str, default: Any = None) -> Field:

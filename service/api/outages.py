@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from planner.cluster import OUTAGE_KINDS
 from planner.placement import Code
-from rdl.durations import TimeTextError, parse_instant
-from rdl.expressions import Instant
 from service import outages
 from service.api.call import Answer, Body, Call, Reply, Route
 from service.api.fields import (
-    REQUIRED,
     Field,
     FieldError,
     choice,
     flag,
+    instant,
     integer,
     schema_of,
     text,
@@ -23,21 +21,6 @@ from service.api.fields import (
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
-
-
-def _instant(name: str, description: str, default: Any = REQUIRED) -> Field:
-    """Return a body's field for a time: a number of seconds from the origin, or text."""
-
-    def read(value: object) -> Instant:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise FieldError("write seconds from the origin, +2h from now, or RFC 3339")
-        try:
-            return parse_instant(str(value))
-        except TimeTextError as error:
-            raise FieldError(str(error)) from error
-
-    schema = {"type": ["string", "number"], "examples": ["+2h", "2026-01-05T09:00:00Z", 3600]}
-    return Field(name, description, schema, read, default)
 
 
 def _names(name: str, description: str) -> Field:
@@ -60,8 +43,8 @@ OUTAGE: Final[tuple[Field, ...]] = (
     text("machines", "The machine group."),
     integer("count", "How many: those with the highest numbers.", 1, 10**9, default=None),
     _names("names", "Which, by name, instead of a count."),
-    _instant("start", "When they go; now when absent.", None),
-    _instant("end", "When they are expected back."),
+    instant("start", "When they go; now when absent.", None),
+    instant("end", "When they are expected back."),
 )
 
 _AFFECTED: Final = {

@@ -79,6 +79,16 @@ class Runner:
             process.stdin.flush()
         waiter.start()
 
+    def process(self, id_: str) -> subprocess.Popen[bytes]:
+        """Return the process of one that this server process has started and that runs.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return self._processes[id_]
+
     def _wait(self, id_: str, process: subprocess.Popen[bytes]) -> None:
         """Note at once when a process is gone without a word, instead of after its silence."""
         code = process.wait()

@@ -1,0 +1,198 @@
+"""Offline optimisation through the API: asked for, watched, applied once, refused with reasons."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from planner.agent import Limits
+from planner.optimization.written import change_to_json
+from planner.optimizer import Effort, Scope, optimize
+from service.optimizing.asked import Asked
+from service.optimizing.runner import Runner
+from service.problems import CODES
+from service.store import OptimizationRow
+from service.store.optimizations import SILENCE_MS
+from tests.service.conftest import Open, Service
+
+_PATH = "/v1/optimizations"
+
+#: Stands in the middle of the only place of the other; three quarters of the cluster each.
+_IN_THE_WAY = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 30m, 100m)"
+_LEFT_OUT = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 40m, 80m)"
+
+
+def _two_in_the_way(service: Service) -> None:
+    service.reserve("a", _IN_THE_WAY, agent="earliest")
+    assert service.ask("b", _LEFT_OUT).status_code == 409
+
+
+def _found(service: Service, **row: Any) -> str:
+    """Keep what an optimisation of the Plan as it is finds, as its process would; return its id."""
+    runtime = service.runtime
+    with runtime.reading() as plan:
+        found = optimize(
+            plan, None, Scope(admit_refused=True), Effort(Limits(work=60, seed=1), solver="")
+        )
+    changes = [change_to_json(one) for one in found.changes]
+    result = {"based_on": found.based_on, "changes": changes, "found": {}, "diff": {}}
+    rows, now_ms = runtime.optimizations.rows, runtime.optimizations.now_ms()
+    document = msgspec.json.encode(Asked(0).to_json())
+    kept = {"state": "finished", "result": msgspec.json.encode(result), **row}
+    rows.add(OptimizationRow("p-1", now_ms, document, now_ms, **kept), most=9)
+    return "p-1"
+
+
+def _wait(service: Service, id_: str, limit_s: float = 120.0) -> dict[str, Any]:
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        body: dict[str, Any] = service.client.get(f"{_PATH}/{id_}").get_json()
+        if body["state"] not in ("running", "stopping"):
+            return body
+        time.sleep(0.1)
+    raise TimeoutError(f"it still runs: {body}")
+
+
+def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
+    """A process of its own finds the plan that holds both; applied, the Plan holds both."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 20, "work": 60, "admit_refused": True, "frozen_until": "+0"}
+    answer = service.client.post(_PATH, json={**asked, "solver": "none"})
+    assert answer.status_code == 202
+    started = answer.get_json()
+    assert answer.headers["Location"] == f"{_PATH}/{started['id']}"
+    assert started["state"] == "running"
+    busy = service.client.post(_PATH, json={})
+    assert (busy.status_code, busy.get_json()["code"]) == (429, "too_many")
+    done = _wait(service, started["id"])
+    assert done["state"] == "finished", done
+    result, progress = done["result"], done["progress"]
+    assert result["admitted"] == result["moved"] == 1
+    assert {one["id"]: one["fate"] for one in result["diff"]["requests"]} == {
+        "a": "moved", "b": "gained",
+    }  # fmt: skip
+    assert result["diff"]["counts"]["moved"] == 1
+    assert progress["value"] == pytest.approx(result["value"])
+    assert [point[1] for point in progress["trace"]] == sorted(p[1] for p in progress["trace"])
+    with service.runtime.reading() as plan:
+        assert plan.refusal("b") is not None, "nothing changes before it is applied"
+    applied = service.client.post(f"{_PATH}/{started['id']}/apply")
+    assert applied.status_code == 200, applied.get_data(as_text=True)
+    body = applied.get_json()
+    assert (body["merged"], body["changed"]) == (False, 2)
+    assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
+    assert service.client.get(f"{_PATH}/{started['id']}").get_json()["state"] == "applied"
+    again = service.client.post(f"{_PATH}/{started['id']}/apply")
+    assert again.get_data() == applied.get_data(), "applied once, whoever asks how often"
+
+
+def test_what_happened_meanwhile_elsewhere_is_merged(service: Service) -> None:
+    """A reservation made after it began, somewhere else, does not keep it out."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.reserve("c", "window(atom(<1 cpu>, 1, 1, 60, 60), 3h, 4h)")
+    applied = service.client.post(f"{_PATH}/{id_}/apply").get_json()
+    assert applied["merged"]
+    assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
+
+
+def test_what_moved_meanwhile_is_told_and_nothing_is_changed(service: Service) -> None:
+    """Where the Plan does not take it any more: 409, who stands in the way, no change at all."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.client.delete("/v1/reservations/a")
+    with service.runtime.reading() as plan:
+        version = plan.version
+    refused = service.client.post(f"{_PATH}/{id_}/apply")
+    assert (refused.status_code, refused.get_json()["code"]) == (409, "conflict")
+    errors = refused.get_json()["errors"]
+    assert [one["pointer"] for one in errors] == ["/result/diff/requests/a"]
+    assert errors[0]["message"]
+    with service.runtime.reading() as plan:
+        assert (plan.version, plan.refusal("b") is not None) == (version, True)
+    assert service.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
+
+
+def test_another_process_knows_of_it_and_applies_it_once(
+    open_service: Open, service: Service
+) -> None:
+    """What one server process found another shows and applies; the first then repeats it."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    other = open_service()
+    assert other.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
+    first = other.client.post(f"{_PATH}/{id_}/apply")
+    assert first.status_code == 200
+    assert service.client.post(f"{_PATH}/{id_}/apply").get_data() == first.get_data()
+    with service.runtime.reading() as plan:
+        assert plan.reservation("b") is not None
+
+
+def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> None:
+    """After a crash nothing is said to run that does not; there is nothing to apply."""
+    rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
+    rows.add(OptimizationRow("p-1", now_ms - SILENCE_MS, b"{}", now_ms - SILENCE_MS), most=9)
+    body = service.client.get(f"{_PATH}/p-1").get_json()
+    assert (body["state"], body["result"]) == ("lost", None)
+    assert "ask again" in body["reason"]
+    refused = service.client.post(f"{_PATH}/p-1/apply")
+    assert refused.get_json()["code"] == "wrong_state"
+    assert service.client.delete(f"{_PATH}/p-1").status_code == 204
+    assert service.client.get(f"{_PATH}/p-1").status_code == 404
+    assert service.client.get(_PATH).get_json() == {"optimizations": []}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"pins": ["zz"]}, "/pins/0"),
+        ({"time_limit": "2h"}, "/time_limit"),
+        ({"weights": {"churn": -1}}, "/weights"),
+        ({"weights": {"chrun": 1}}, "/weights"),
+        ({"weights": {"churn": 1}, "lexicographic": True}, "/weights"),
+        ({"frozen_until": "+9h"}, "/frozen_until"),
+        ({"solver": "gree"}, "/solver"),
+        ({"limit": 3}, "/limit"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_where_it_stands(
+    service: Service, body: dict[str, Any], pointer: str
+) -> None:
+    """One problem, at its place, and nothing is started."""
+    answer = service.client.post(_PATH, json=body)
+    assert answer.status_code == CODES["malformed"][0]
+    assert [one["pointer"] for one in answer.get_json()["errors"]] == [pointer]
+    assert service.client.get(_PATH).get_json() == {"optimizations": []}
+
+
+def test_a_server_that_ends_lets_it_write_down_the_best(
+    open_service: Open, service: Service
+) -> None:
+    """Closed in the middle: its process stops, keeps what it has, and the next start shows it."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    until = time.monotonic() + 60
+    while "value" not in service.client.get(f"{_PATH}/{id_}").get_json()["progress"]:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    service.runtime.close()
+    other = open_service()
+    body = other.client.get(f"{_PATH}/{id_}").get_json()
+    assert body["state"] == "stopped"
+    assert "the server ended" in body["reason"]
+    assert body["result"] is not None
+
+
+def test_a_process_that_dies_is_lost_at_once(service: Service) -> None:
+    """Killed by the system, it is not said to run until its silence is noticed."""
+    runner = service.runtime.optimizations
+    assert isinstance(runner, Runner)
+    id_ = service.client.post(_PATH, json={"time_limit": 60}).get_json()["id"]
+    runner.process(id_).kill()
+    body = _wait(service, id_, 10.0)
+    assert body["state"] == "lost"
+    assert "signal 9" in body["reason"]
