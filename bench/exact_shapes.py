@@ -1,16 +1,19 @@
-"""Sets of rigid gangs that the one generator does not make: lumpy, narrow and wide windows.
+"""Sets of rigid gangs that the one generator does not make: lumpy, narrow, wide, and divided.
 
-All on 1,440 steps of a minute, on 25 machines of 16 containers. Lumpy: heights of 0.15 to 0.6 of
-the cluster, lengths of 30 to 150 steps, some 70 starts each; as many as make up the load, a tenth
-of the machines away for two hours. Narrow: log-uniform heights up to a third of the cluster, some
-70 starts each, bundles of three kinds on two resources, the same outage. Wide: lognormal areas
-(sigma 1.2), lengths up to 0.3 of the horizon, windows of 1.2 to 2.5 lengths that begin in the
-first 60 per cent of it, one bundle. `load` is work asked over capacity.
+All on 1,440 steps of a minute; the first three on 25 machines of 16 containers. Lumpy: heights of
+0.15 to 0.6 of the cluster (half of it at most), lengths of 30 to 150 steps, some 70 starts each; as
+many as make up the load, a tenth of the machines away for two hours. Narrow: log-uniform heights up
+to a third of the cluster, some 70 starts each, bundles of three kinds on two resources, the same
+outage. Wide: lognormal areas (sigma 1.2), lengths up to 0.3 of the horizon, windows of 1.2 to 2.5
+lengths that begin in the first 60 per cent of it, one bundle. `load` is work asked over capacity.
+Divided: 96 machines hold all of it; dominant shares log-uniform up to an eighth of them, lengths of
+30 to 310 steps, some 70 starts each, bundles of three kinds on two resources; then only one machine
+in `k` is there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +29,7 @@ STEP_MS: Final = 60_000
 STEPS: Final = 1440
 REQUESTS: Final = 100
 MACHINES: Final = 25
+UNDIVIDED: Final = 96
 
 _BUNDLES: Final = (
     Resources.of({"cpu": 1000, "memory": 2048}),
@@ -33,8 +37,10 @@ _BUNDLES: Final = (
     Resources.of({"cpu": 1000, "memory": 4096}),
 )
 
-#: A tenth of the machines, for two hours.
-_AWAY: Final = Outage("standard", tuple(range(MACHINES // 10)), 600 * STEP_MS, 720 * STEP_MS)
+
+def _away(machines: int) -> Outage:
+    """Return a tenth of the machines away for two hours."""
+    return Outage("standard", tuple(range(machines // 10)), 600 * STEP_MS, 720 * STEP_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,8 @@ def lumpy(seed: int, load: float) -> tuple[Cluster, list[Request]]:
         height = int(rng.uniform(0.15, 0.6) * capacity)
         start = int(rng.integers(0, STEPS - length - slack))
         gangs.append(Gang(height, length, start, start + length + slack, _BUNDLES[0]))
-    return _set(gangs[: _count_for(gangs, load)], None, (_AWAY,))
+    lower = [replace(one, height=min(one.height, capacity // 2)) for one in gangs]
+    return _set(lower[: _count_for(gangs, load)], None, (_away(MACHINES),))
 
 
 def _count_for(gangs: list[Gang], load: float) -> int:
@@ -78,7 +85,7 @@ def narrow(seed: int, load: float) -> tuple[Cluster, list[Request]]:
         slack = int(rng.integers(20, 120))
         start = int(rng.integers(0, STEPS - length - slack))
         gangs.append(Gang(height, length, start, start + length + slack, _drawn(rng)))
-    return _set(gangs, load, (_AWAY,))
+    return _set(gangs, load, (_away(MACHINES),))
 
 
 def wide(seed: int, load: float) -> tuple[Cluster, list[Request]]:
@@ -95,23 +102,35 @@ def wide(seed: int, load: float) -> tuple[Cluster, list[Request]]:
     return _set(gangs, load, ())
 
 
+def divided(seed: int, k: float) -> tuple[Cluster, list[Request]]:
+    """Return gangs that all fit on 96 machines, and a k-th of those machines."""
+    rng = np.random.default_rng(seed)
+    machines = round(UNDIVIDED / k)
+    everything = Resources.of({name: UNDIVIDED * amount for name, amount in MACHINE.items()})
+    gangs = []
+    for _ in range(REQUESTS):
+        bundle = _drawn(rng)
+        share = float(np.exp(rng.uniform(np.log(2 / (CONTAINERS * UNDIVIDED)), np.log(1 / 8))))
+        height = max(1, int(share / bundle.dominant_share(everything)))
+        length, slack = int(rng.integers(30, 310)), int(rng.integers(20, 120))
+        start = int(rng.integers(0, STEPS - length - slack))
+        gangs.append(Gang(height, length, start, start + length + slack, bundle))
+    return _set(gangs, None, (_away(machines),), machines)
+
+
 def _drawn(rng: np.random.Generator) -> Resources:
     return _BUNDLES[int(rng.integers(len(_BUNDLES)))]
 
 
 def _set(
-    gangs: list[Gang], load: float | None, outages: tuple[Outage, ...]
+    gangs: list[Gang], load: float | None, outages: tuple[Outage, ...], machines: int = MACHINES
 ) -> tuple[Cluster, list[Request]]:
     """Scale heights to the load, where one is given, and compile."""
-    group = MachineGroup("standard", MACHINES, MACHINE)
+    group = MachineGroup("standard", machines, MACHINE)
     cluster = Cluster(STEP_MS, STEPS * STEP_MS, (group,), outages=outages)
-    most = CONTAINERS * MACHINES
-    shares = [gang.bundle.dominant_share(cluster.nominal) for gang in gangs]
-    factor = 1.0
-    for _ in range(8):
-        heights = [max(1, min(most // 2, round(gang.height * factor))) for gang in gangs]
-        work = [h * gang.length * s for h, gang, s in zip(heights, gangs, shares, strict=True)]
-        factor *= 1.0 if load is None else load * STEPS / sum(work)
+    heights = [gang.height for gang in gangs]
+    if load is not None:
+        heights = _scaled(gangs, load * STEPS, cluster)
     context = CompileContext(cluster.grid(), 0, cluster.shapes())
     requests = []
     for index, (gang, height) in enumerate(zip(gangs, heights, strict=True)):
@@ -121,3 +140,15 @@ def _set(
         graph = compile_expression(window, context)
         requests.append(Request(f"r{index}", f"t{index % 7}", "default", 0, 1.0, 0, graph))
     return cluster, requests
+
+
+def _scaled(gangs: list[Gang], wanted: float, cluster: Cluster) -> list[int]:
+    """Return heights, half of the cluster at most, that make up so many steps of all of it."""
+    most = CONTAINERS * MACHINES // 2
+    shares = [gang.bundle.dominant_share(cluster.nominal) for gang in gangs]
+    factor = 1.0
+    for _ in range(8):
+        heights = [max(1, min(most, round(gang.height * factor))) for gang in gangs]
+        work = [h * gang.length * s for h, gang, s in zip(heights, gangs, shares, strict=True)]
+        factor *= wanted / sum(work)
+    return heights
