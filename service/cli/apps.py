@@ -11,11 +11,11 @@ from urllib.parse import quote
 import click
 
 from service.cli.codes import DONE
-from service.cli.http import Reply, Server, problem_text
+from service.cli.http import Reply, Server
 from service.cli.options import READABLE_OR_STDIN
 from service.cli.output import CSV, JSON, TABLE, format_option, print_csv, print_json, print_table
 from service.cli.reservations import client_options
-from service.cli.trouble import Trouble, tells_trouble
+from service.cli.trouble import tells_trouble
 
 _PATH: Final = "/v1/applications"
 _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
@@ -62,7 +62,7 @@ def list_(server: str, token: str | None, limit: int, form: str, **filters: Any)
     cursor: str | None = None
     while len(entries) < limit:
         query = {**filters, "cursor": cursor, "limit": min(_PAGE, limit - len(entries))}
-        body = _good(Server(server, token).call("GET", _PATH, query=query)).body
+        body = Server(server, token).call("GET", _PATH, query=query).good()
         entries += body["applications"]
         cursor = body["next"]
         if cursor is None:
@@ -100,14 +100,8 @@ def _one(id_: str) -> str:
     return f"{_PATH}/{quote(id_, safe='')}"
 
 
-def _good(reply: Reply) -> Reply:
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
-    return reply
-
-
 def _print_one(reply: Reply, form: str) -> int:
-    body = _good(reply).body
+    body = reply.good()
     if form == JSON:
         print_json(body)
         return DONE

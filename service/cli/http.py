@@ -37,6 +37,18 @@ class Reply:
         """Whether the call did what it was asked for."""
         return self.status < 400
 
+    def good(self) -> Any:
+        """Return the body of a call that did what it was asked for.
+
+        Raises
+        ------
+        Trouble
+            With what the server said, if it did not.
+        """
+        if not self.ok:
+            raise Trouble(problem_text(self.body))
+        return self.body
+
 
 @dataclass(frozen=True, slots=True)
 class Server:

@@ -30,6 +30,11 @@ PARTS = (
         "service.cli.assignments:assignments",
         "Say what runs on which machine of a server.",
     ),
+    Part(
+        "optimizations",
+        "service.cli.optimizations:optimizations",
+        "Make a server's Plan better, beside its work.",
+    ),
     Part("outages", "service.cli.outages:outages", "Take a server's machines away and back."),
 )
 

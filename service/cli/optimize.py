@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.codes import DONE, ERROR, REFUSED
-from service.cli.options import READABLE, WRITABLE, agent_name, duration, offset
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.optimized import print_optimized, progress_text, read_weights
+from service.cli.options import READABLE, WRITABLE, duration, offset
+from service.cli.output import JSON, format_option, print_json
 from service.cli.running import make_ready, running
-from service.cli.summary import difference_rows
 from service.cli.trouble import Trouble, tells_trouble
 
 if TYPE_CHECKING:
     from planner.files import PlanDocument
     from planner.optimizer import Goal, Optimized, Progress
     from planner.plan import Plan
-
-_SHOWN = 50
-_WEIGHTS = ("reject", "churn", "preemption", "cost")
 
 
 @click.command()
@@ -40,7 +37,7 @@ _WEIGHTS = ("reject", "churn", "preemption", "cost")
               help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]")  # fmt: skip
 @click.option("--lexicographic", is_flag=True,
               help="Reject cost first, then churn, preemption, cost.")  # fmt: skip
-@click.option("--solver", type=agent_name,
+@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp")),
               help="An agent that bounds the value.  [default: exact for up to 400]")  # fmt: skip
 @click.option("--no-solver", is_flag=True, help="Search alone.")
 @click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time.")
@@ -56,11 +53,9 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
     from planner.files import read_plan
     from planner.plan_reading import plan_of_document
 
-    if options["lexicographic"] and options["weights"]:
-        raise click.UsageError("give either --weights or --lexicographic")
+    goal = _goal(options["weights"], options["lexicographic"])
     document = read_plan(plan)
     held = plan_of_document(document, str(plan))
-    goal = _goal(options["weights"], options["lexicographic"])
     make_ready()
     found = _optimized(held, goal, options)
     if found.conflict is not None:
@@ -81,17 +76,8 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
 def _goal(weights: str | None, lexicographic: bool) -> Goal:
     from planner.optimizer import Goal, Weights
 
-    given: dict[str, float] = {}
-    for part in (weights or "").split(",") if weights else ():
-        name, mark, number = part.partition("=")
-        if name.strip() not in _WEIGHTS or not mark:
-            raise Trouble(f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER")
-        try:
-            given[name.strip()] = float(number)
-        except ValueError as error:
-            raise Trouble(f"--weights: {number!r} is no number") from error
     try:
-        return Goal(Weights(**given), lexicographic)
+        return Goal(Weights(**read_weights(weights, lexicographic=lexicographic)), lexicographic)
     except ValueError as error:
         raise Trouble(f"--weights: {error}") from error
 
@@ -139,10 +125,7 @@ def _status() -> Iterator[Callable[[Progress], None] | None]:
     with Console(stderr=True).status("optimizing") as status:
 
         def tell(now: Progress) -> None:
-            status.update(
-                f"{now.elapsed_s:.0f} s: value {now.value:,.1f}, at most {now.bound:,.1f}, "
-                f"gap {now.gap:.2%}, by {now.source}"
-            )
+            status.update(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
         yield tell
 
@@ -179,22 +162,4 @@ def _print(
     from planner.plan_diff import plan_diff
 
     difference = plan_diff(before, after).to_json()
-    header, rows = difference_rows(difference)
-    if form == JSON:
-        print_json({**found.to_json(), "goal": goal.to_json(), "diff": difference})
-    elif form == CSV:
-        print_csv(header, rows)
-    else:
-        old, new = found.before.to_json(), found.after.to_json()
-        print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
-        click.echo(
-            f"\n{found.status}: value {found.value:,.6g}, at most {found.bound:,.6g}, "
-            f"gap {found.gap:.2%}, by {found.source}, {found.trials:,} trials"
-        )
-        counts = [f"{count:,} {fate}" for fate, count in difference["counts"].items() if count]
-        click.echo(", ".join([*counts, f"{difference['same']:,} the same"]))
-        if rows:
-            click.echo()
-            print_table(header, rows[:_SHOWN])
-        if len(rows) > _SHOWN:
-            click.echo(f"... and {len(rows) - _SHOWN:,} more")
+    print_optimized({**found.to_json(), "goal": goal.to_json(), "diff": difference}, form)

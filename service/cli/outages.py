@@ -9,10 +9,10 @@ from urllib.parse import quote
 import click
 
 from service.cli.codes import DONE
-from service.cli.http import Reply, Server, problem_text
+from service.cli.http import Server
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.reservations import client_options
-from service.cli.trouble import Trouble, tells_trouble
+from service.cli.trouble import tells_trouble
 
 _PATH: Final = "/v1/cluster/outages"
 _OUTAGE: Final = ("id", "kind", "machines", "start", "end")
@@ -50,7 +50,7 @@ def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) 
     if "names" in body:
         body["names"] = list(body["names"])
     query = {"dry_run": "true" if dry_run else None}
-    _print_answer(_good(Server(server, token).call("POST", _PATH, body, query)), form)
+    _print_answer(Server(server, token).call("POST", _PATH, body, query).good(), form)
     return DONE
 
 
@@ -60,7 +60,7 @@ def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) 
 @tells_trouble
 def list_(server: str, token: str | None, form: str) -> int:
     """List the outages that are not over, earliest first."""
-    body = _good(Server(server, token).call("GET", _PATH))
+    body = Server(server, token).call("GET", _PATH).good()
     header = (*_OUTAGE, "names")
     rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
     if form == JSON:
@@ -82,14 +82,8 @@ def list_(server: str, token: str | None, form: str) -> int:
 def remove(id_: str, server: str, token: str | None, form: str) -> int:
     """Give machines of the outage ID back, and say who is restored."""
     reply = Server(server, token).call("DELETE", f"{_PATH}/{quote(id_, safe='')}")
-    _print_answer(_good(reply), form)
+    _print_answer(reply.good(), form)
     return DONE
-
-
-def _good(reply: Reply) -> Any:
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
-    return reply.body
 
 
 def _print_answer(body: Mapping[str, Any], form: str) -> None:

@@ -1,0 +1,70 @@
+"""What both ways of optimising share: how weights are typed, and how a better Plan is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from service.cli.output import CSV, JSON, print_csv, print_json, print_table
+from service.cli.summary import difference_rows
+from service.cli.trouble import Trouble
+
+_SHOWN: Final = 50
+_WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+
+
+def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
+    """Return the weights of ``churn=10,cost=0``.
+
+    Raises
+    ------
+    click.UsageError
+        For weights of an order that needs none.
+    Trouble
+        For what is no weight.
+    """
+    if lexicographic and given:
+        raise click.UsageError("give either --weights or --lexicographic")
+    weights: dict[str, float] = {}
+    for part in (given or "").split(",") if given else ():
+        name, mark, number = part.partition("=")
+        if name.strip() not in _WEIGHTS or not mark:
+            raise Trouble(f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError as error:
+            raise Trouble(f"--weights: {number!r} is no number") from error
+    return weights
+
+
+def progress_text(elapsed_s: float, value: float, bound: float, gap: float, source: str) -> str:
+    """Return one line for a terminal: how good the best plan so far is."""
+    return (
+        f"{elapsed_s:.0f} s: value {value:,.1f}, at most {bound:,.1f}, gap {gap:.2%}, by {source}"
+    )
+
+
+def print_optimized(answer: Mapping[str, Any], form: str) -> None:
+    """Print what an optimisation found: parts of the score, bound, and who moves."""
+    header, rows = difference_rows(answer["diff"])
+    if form == JSON:
+        print_json(answer)
+    elif form == CSV:
+        print_csv(header, rows)
+    else:
+        old, new = answer["before"], answer["after"]
+        print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
+        click.echo(
+            f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
+            f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
+        )
+        counts = answer["diff"]["counts"].items()
+        told = [f"{count:,} {fate}" for fate, count in counts if count]
+        click.echo(", ".join([*told, f"{answer['diff']['same']:,} the same"]))
+        if rows:
+            click.echo()
+            print_table(header, rows[:_SHOWN])
+        if len(rows) > _SHOWN:
+            click.echo(f"... and {len(rows) - _SHOWN:,} more")
