@@ -15,6 +15,7 @@ from planner.adaptation.promise import Promise
 from planner.metrics import preemption
 from planner.records import Holding
 from planner.states import State
+from planner.value import value_asked
 from rdl.resources import Resources
 
 
@@ -144,28 +145,47 @@ class Units:
 
 
 class Account:
-    """Counts what promises cost where they stand."""
+    """Counts what promises cost where they stand.
+
+    Attributes
+    ----------
+    nominal
+        Capacity that shares are taken of.
+    """
 
     def __init__(self, nominal: Resources, factors: NDArray[np.float64], now: int) -> None:
-        self._nominal = nominal
+        self.nominal = nominal
         self._paid = np.concatenate([[0.0], np.cumsum(factors)])
         self._now = now
+        self._asked: dict[int, float] = {}
 
-    def parts(self, promise: Promise, held: Holding, *, kept: bool) -> Parts:
-        """Return what one promise costs where it holds `held`; `kept` says whether that is all."""
-        if not kept:
-            return Parts(rejected=promise.value)
+    def asked(self, promise: Promise) -> float:
+        """Return the most a promise can be worth: its value at a preference of 1."""
+        known = self._asked.get(promise.number)
+        if known is None:
+            request = promise.request
+            known = promise.value
+            if request is not None and request.graph.options:
+                known = max(known, value_asked(request, self.nominal))
+            self._asked[promise.number] = known
+        return known
+
+    def parts(self, promise: Promise, held: Holding | None, value: float) -> Parts:
+        """Return what one promise costs where it holds `held`, worth `value`; None: it waits."""
+        rejected = max(0.0, self.asked(promise) - value)
+        if held is None:
+            return Parts(rejected)
         new = promise.state in (State.REFUSED, State.DEGRADED)
-        churn = 0.0 if new else work_moved(promise.before, held, self._now, self._nominal)
+        churn = 0.0 if new else work_moved(promise.before, held, self._now, self.nominal)
         rows = [rows for atom in held.atoms for _, rows in atom.occurrences() if len(rows)]
-        return Parts(0.0, churn, float(preemption(rows)[0]), self.price(held))
+        return Parts(rejected, churn, float(preemption(rows)[0]), self.price(held))
 
     def price(self, held: Holding) -> float:
         """Return work x price factor over all steps."""
         total = 0.0
         last = len(self._paid) - 1
         for atom in held.atoms:
-            share = atom.bundle.dominant_share(self._nominal)
+            share = atom.bundle.dominant_share(self.nominal)
             for _, rows in atom.occurrences():
                 ends = np.clip(rows[:, :2], 0, last)
                 steps = self._paid[ends[:, 1]] - self._paid[ends[:, 0]]
@@ -177,8 +197,8 @@ class Account:
         value = work = falls = price = 0.0
         nothing = Holding((), 0, 0)
         for one in promises:
-            value += one.value
-            work += work_moved(nothing, one.before, self._now, self._nominal)
+            value += self.asked(one)
+            work += work_moved(nothing, one.before, self._now, self.nominal)
             rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]
             falls += preemption([held for held in rows if len(held)])[0]
             price += self.price(one.before)

@@ -23,6 +23,7 @@ from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
 from planner.admission import limit_refusal
 from planner.commit import Admit, Advance, Change, Degrade, Update
+from planner.exact.incumbent import BoundError
 from planner.ledger import Ledger
 from planner.optimization.answer import Effort, Optimized, Progress, Scope
 from planner.optimization.goal import Account, Goal, Parts
@@ -83,7 +84,7 @@ class _Run:
         self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
         self.everything = [*kept, *self.waiting]
         self.trials = 0
-        self.bound = sum(one.value for one in self.everything)
+        self.asked = self.bound = 0.0
 
     def run(self) -> Optimized:
         """Return what came of it."""
@@ -92,6 +93,8 @@ class _Run:
             return Optimized(based_on=self.origin.version, conflict=conflict)
         layout = self._start()
         search = self._search(layout)
+        self.asked = sum(search.account.asked(one) for one in self.everything)
+        self.bound = self.asked - search.fixed.rejected
         start = search.judged(layout, "plan")
         best = self._solved(search, start)
         if not self._proven(best):
@@ -137,7 +140,7 @@ class _Run:
         fixed = Parts()
         for one in self.everything:
             if one.number not in known:
-                fixed += account.parts(one, one.before, kept=True)
+                fixed += account.parts(one, one.before, one.value)
         return Search(
             movable,
             self.goal,
@@ -167,7 +170,7 @@ class _Run:
             self.effort.tell(Progress(self._value(best), self.bound, best.source, elapsed))
 
     def _value(self, best: Best) -> float:
-        return sum(one.value for one in self.everything) - best.parts.rejected
+        return self.asked - best.parts.rejected
 
     def _solved(self, search: Search, start: Best) -> Best:
         """Ask a solver for a bound, and for a plan; that counts where it keeps everybody."""
@@ -175,14 +178,33 @@ class _Run:
         self._tell(start)
         if not name or not search.promises:
             return start
-        solving = Solving(search, self.movable, name, self.effort.limits)
+        others = self.asked - search.fixed.rejected
+        others -= sum(search.account.asked(one) for one in search.promises)
+
+        def lower(bound: float) -> None:
+            self._lower(others + bound, start)
+
+        solving = Solving(search, name, self.effort.limits, lower)
         found = solving.run(start.layout)
-        rest = sum(one.value for one in self.everything if one.number not in solving.asked)
-        self.bound = min(self.bound, rest + solving.bound)
+        self._lower(others + solving.bound, start)
         if found is None or found.score >= start.score:
             return start
         self._tell(found)
         return found
+
+    def _lower(self, bound: float, best: Best) -> None:
+        """Take a lower bound over.
+
+        Raises
+        ------
+        BoundError
+            If the best plan is worth more: one of the two is wrong.
+        """
+        if bound < self._value(best) - _SAME * self.asked:
+            raise BoundError(f"a bound of {bound} below a plan worth {self._value(best)}")
+        if bound < self.bound:
+            self.bound = max(bound, self._value(best))
+            self._tell(best)
 
     def _solver(self, search: Search) -> str:
         """Return the agent that solves, or nothing where none can help."""
@@ -192,6 +214,7 @@ class _Run:
         return "exact" if worth_it and len(search.promises) <= _SOLVABLE else ""
 
     def _answer(self, start: Best, best: Best) -> Optimized:
+        self._lower(self.bound, best)  # a plan worth more than the bound is an error
         changes = [*self._moves(best.layout), *self._losses(best.layout)]
         stop = self.effort.limits.stop
         value = self._value(best)

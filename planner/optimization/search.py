@@ -18,11 +18,15 @@ from planner.adaptation.repair import window_of
 from planner.agent import Agent
 from planner.agents import agent_named
 from planner.optimization.goal import Account, Goal, Parts, Units
-from planner.records import Holding
+from planner.placement import PlacementResult
 from planner.states import State
+from planner.value import value_of
 
 #: Agents that place what was lifted; each finds other places.
 _PLACERS = ("portfolio", "gree-l", "gree", "earliest", "aligned")
+
+#: Part of a value that rounding may lose.
+_SAME = 1e-9
 
 #: Most promises lifted in one trial.
 _MOST_LIFTED = 5
@@ -77,9 +81,38 @@ class Search:
         return Best(layout, parts, self.goal.score(parts, self.units), source)
 
     def _parts(self, layout: Layout, promise: Promise) -> Parts:
-        kept = promise.number not in layout.lifted
-        held = layout.held(promise) if kept else Holding((), 0, 0)
-        return self.account.parts(promise, held, kept=kept)
+        waits = promise.number in layout.lifted
+        held = None if waits else layout.held(promise)
+        return self.account.parts(promise, held, self.value(layout, promise))
+
+    def value(self, layout: Layout, promise: Promise) -> float:
+        """Return what a promise is worth where it stands, by the options taken; 0 if it waits."""
+        if promise.number in layout.lifted:
+            return 0.0
+        moved = layout.moved.get(promise.number)
+        request = promise.request
+        if moved is None or request is None or not request.graph.options:
+            return promise.value
+        return value_of(request, moved[1].choices, self.account.nominal)
+
+    def take(self, layout: Layout, promise: Promise, whole: PlacementResult) -> bool:
+        """Give a lifted promise another place, if it fits and is worth no less than its own."""
+        if not whole.placed or not layout.take(promise, whole):
+            return False
+        return self._worth_it(layout, promise)
+
+    def place(self, layout: Layout, promise: Promise, agent: Agent) -> bool:
+        """Find a lifted promise a place that is worth no less than its own."""
+        moves = self.moves.plain(layout, promise)
+        return any(layout.place(move, agent) and self._worth_it(layout, promise) for move in moves)
+
+    def _worth_it(self, layout: Layout, promise: Promise) -> bool:
+        """Lift a promise again whose new options are worth less than those it had."""
+        waited = promise.state in (State.REFUSED, State.DEGRADED)
+        if waited or self.value(layout, promise) >= promise.value * (1 - _SAME):
+            return True
+        layout.lift(promise)
+        return False
 
     def improve(
         self, best: Best, over: Callable[[], bool], tell: Callable[[Best], None]
@@ -103,14 +136,13 @@ class Search:
         for one in owed:
             layout.lift(one)
         agent = self.placers[int(self.draw.integers(len(self.placers)))]
-        source = "search"
         for one in self._ordered(chosen):
             placed = self._place(layout, one, agent)
             if not placed and one in owed:
                 return None
         later = sum((self._parts(layout, one) for one in chosen), Parts())
         parts = best.parts - touched + later
-        return Best(layout, parts, self.goal.score(parts, self.units), source)
+        return Best(layout, parts, self.goal.score(parts, self.units), "search")
 
     def _chosen(self, layout: Layout) -> list[Promise]:
         """Return a waiting promise and some around it, or some that stand near each other."""
@@ -147,7 +179,6 @@ class Search:
         known = promise.state not in (State.REFUSED, State.DEGRADED)
         if known and self.draw.random() < 0.5 and layout.put_back(promise):
             return True
-        for move in self.moves.plain(layout, promise):
-            if layout.place(move, agent):
-                return True
+        if self.place(layout, promise, agent):
+            return True
         return known and layout.put_back(promise)

@@ -1,97 +1,257 @@
-"""A solver beside the search: a bound on the value, and a plan that keeps who was kept."""
+"""A solver beside the search: a bound on the value, and a plan, in which nobody who was kept loses.
+
+The solver is asked about everything that may move and everything that waits, on a Plan that holds
+the rest. Those who were kept may not be lost: `exact` takes that as a constraint and starts from
+where they stand; for other solvers keeping them counts so much more that it comes first, and what
+it counts more is taken off the bound. Either way the bound is one on plans in which everybody who
+holds something still does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+
 from planner.adaptation.layout import Layout
-from planner.adaptation.move import Move
-from planner.adaptation.promise import Promise
-from planner.agent import Limits
+from planner.adaptation.move import Move, move_of
+from planner.agent import Limits, News
 from planner.agents import agent_named
+from planner.exact.check import sound
+from planner.exact.keeping import Keep
+from planner.holding import height_changes, stacked
 from planner.optimization.search import Best, Search
-from planner.placement import PlacementResult
+from planner.placement import Code, PlacementResult
+from planner.renegotiation import result_of
 from planner.request import Request
-from planner.states import State
+from planner.reservation import Rows
 from planner.value import size_of
 
-#: Parts of the time that a solver gets for the bound, and for a plan.
-_BOUND_SHARE, _PLAN_SHARE = 0.2, 0.4
+#: Part of the time that a solver gets.
+_SHARE: Final = 0.6
 
-#: How much more it counts for a solver to keep a promise than to make one.
+#: How much more it counts for a solver without `keep` to keep a promise than to make one.
 _KEEPING: Final = 20.0
+
+#: The solver that takes `keep`.
+_KEEPS: Final = "exact"
+
+_REFUSED: Final = PlacementResult(Code.CAPACITY)
+
+
+@dataclass(slots=True)
+class _Question:
+    """What a solver is asked.
+
+    Attributes
+    ----------
+    layout
+        Holds all that is not asked about.
+    moves, rests, standing
+        One a promise asked about: how it moves, what of it is to be placed, and where that stands.
+    kept
+        Indexes of those that may not be lost.
+    aside
+        Most value of those that are not asked about.
+    """
+
+    layout: Layout
+    moves: list[Move] = field(default_factory=list)
+    rests: list[Request] = field(default_factory=list)
+    standing: list[PlacementResult] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    aside: float = 0.0
 
 
 class Solving:
     """One solver asked about all that may move.
 
+    Parameters
+    ----------
+    name
+        The agent.
+    tell
+        Told of a bound on the value of the promises of the search as soon as there is one, from
+        any thread.
+
     Attributes
     ----------
     bound
-        Most value that what was asked can have in any plan.
-    asked
-        Numbers of the promises that it was asked about.
+        Most value that the promises of the search can have in any plan that loses nobody.
     """
 
     def __init__(
-        self, search: Search, movable: Sequence[Promise], name: str, limits: Limits
+        self, search: Search, name: str, limits: Limits, tell: Callable[[float], None]
     ) -> None:
-        self._search, self._movable = search, movable
-        self._name, self._limits = name, limits
-        self.bound = 0.0
-        self.asked: frozenset[int] = frozenset()
+        self._search, self._name, self._limits = search, name, limits
+        self._tell = tell
+        self.bound = sum(search.account.asked(one) for one in search.promises)
 
     def run(self, start: Layout) -> Best | None:
         """Return the solver's plan, or None where somebody who was kept has no place in it."""
-        layout = start.copy()
-        for one in self._movable:
-            layout.lift(one)
-        plain = self._search.moves.plain
-        moves = [move for one in self._search.promises for move in plain(layout, one)[-1:]]
-        moves = [move for move in moves if move.remainder.request is not None]
-        self.asked = frozenset(move.promise.number for move in moves)
-        agent: Any = agent_named(self._name)
-        view = layout.view()
-        rests = [self._weighted(layout, move, 1.0) for move in moves]
-        results, report = agent.solve(rests, view, self._share(_BOUND_SHARE))
-        self.bound = float(report.bound)
-        kept = {one.number for one in self._movable}
-        if kept & self.asked:
-            rests = [self._weighted(layout, move, _eagerness(move.promise)) for move in moves]
-            results, _ = agent.solve(rests, view, self._share(_PLAN_SHARE))
-        return self._completed(layout, zip(moves, results, strict=True))
+        question = self._question(start)
+        if not question.moves:
+            self.bound = min(self.bound, question.aside)
+            return None
+        results = self._solved(question)
+        return self._completed(start, question, results)
 
-    def _share(self, share: float) -> Limits:
-        limits = self._limits
-        return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * share)
+    def _solved(self, question: _Question) -> Sequence[PlacementResult]:
+        """Return where the solver places what it is asked about, and lower the bound."""
+        agent: Any = agent_named(self._name)
+        rests, more = question.rests, 0.0
+        if self._name == _KEEPS:
+            keep = Keep(frozenset(question.kept), question.standing)
+            given: dict[str, Any] = {"keep": keep}
+        else:
+            given = {}
+            rests = self._eager(question)
+            more = (_KEEPING - 1) * self._held(question)
+        limits = self._share(lambda bound: self._lower(question.aside + bound - more))
+        results, report = agent.solve(rests, question.layout.view(), limits, **given)
+        self._lower(question.aside + float(report.bound) - more)
+        placed: Sequence[PlacementResult] = results
+        return placed
+
+    def _lower(self, bound: float) -> None:
+        if bound < self.bound:
+            self.bound = bound
+            self._tell(bound)
+
+    def _share(self, told: Callable[[float], None]) -> Limits:
+        def news(one: News) -> None:
+            told(one.bound)
+
+        limits = replace(self._limits, news=news)
+        return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)
+
+    def _eager(self, question: _Question) -> list[Request]:
+        """Return what is asked, with those who were kept worth so much more."""
+        kept = set(question.kept)
+        return [
+            replace(rest, weight=rest.weight * (_KEEPING if index in kept else 1.0))
+            for index, rest in enumerate(question.rests)
+        ]
 
     @staticmethod
-    def _weighted(layout: Layout, move: Move, factor: float) -> Request:
-        """Return what is left of a promise, worth `factor` times what the whole of it is."""
-        rest = move.remainder.request
+    def _held(question: _Question) -> float:
+        return sum(question.moves[index].promise.value for index in question.kept)
+
+    def _question(self, start: Layout) -> _Question:
+        """Return what is asked: who waits, and who was kept and can be placed otherwise.
+
+        Who was kept and cannot move stays where it is. Whose place is none that the solver could
+        give it (rows were given back, say) is lifted and not asked about: its value is counted
+        whole, so that the bound stays one.
+        """
+        layout, account = start.copy(), self._search.account
+        found = _Question(layout)
+        for one in self._search.promises:
+            move = move_of(start.plan, one)
+            kept = one.number not in start.lifted
+            if not isinstance(move, Move) or move.remainder.request is None:
+                if any(self._search.moves.plain(start, one)):  # another way than the whole of it
+                    layout.lift(one)
+                    found.aside += account.asked(one)
+                elif kept:
+                    found.aside += self._search.value(start, one)
+                continue
+            standing = _standing(start, move) if kept else _REFUSED
+            if kept:
+                layout.lift(one)
+            if standing is None:
+                found.aside += account.asked(one)
+                continue
+            if kept:
+                found.kept.append(len(found.moves))
+            found.moves.append(move)
+            found.rests.append(self._weighted(move))
+            found.standing.append(standing)
+        return self._without_unsound(found)
+
+    def _without_unsound(self, found: _Question) -> _Question:
+        """Leave out those whose place the limits of today would not give them again."""
+        checked = sound(found.rests, found.standing, found.layout.view())
+        kept = set(found.kept)
+        bad = {index for index in kept if not checked[index].placed}
+        if not bad:
+            return found
+        left = _Question(found.layout, aside=found.aside)
+        for index, move in enumerate(found.moves):
+            if index in bad:
+                left.aside += self._search.account.asked(move.promise)
+                continue
+            if index in kept:
+                left.kept.append(len(left.moves))
+            left.moves.append(move)
+            left.rests.append(found.rests[index])
+            left.standing.append(checked[index])
+        return left
+
+    def _weighted(self, move: Move) -> Request:
+        """Return what is left of a promise, worth what the whole of it is.
+
+        Options that are taken for good are not in what is left, so their preference counts here.
+        """
+        rest, account = move.remainder.request, self._search.account
         assert rest is not None
-        size = size_of(rest.graph, layout.plan.cluster.nominal)
-        return replace(rest, weight=factor * move.promise.value / size if size else 0.0)
+        size = size_of(rest.graph, account.nominal)
+        value = account.asked(move.promise) * _worth_taken(move)
+        return replace(rest, weight=value / size if size else 0.0)
 
     def _completed(
-        self, layout: Layout, answers: Iterable[tuple[Move, PlacementResult]]
+        self, start: Layout, question: _Question, results: Iterable[PlacementResult]
     ) -> Best | None:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
-        for move, result in answers:
-            whole = move.whole(result)
-            if whole.placed:
-                layout.take(move.promise, whole)
-        for one in self._movable:
-            if one.number in layout.lifted and not layout.put_back(one):
-                moves = self._search.moves.plain(layout, one)
-                if not any(layout.place(move, self._search.placers[0]) for move in moves):
-                    return None
-        return self._search.judged(layout, self._name)
+        layout, search = question.layout, self._search
+        for move, result in zip(question.moves, results, strict=True):
+            search.take(layout, move.promise, move.whole(result))
+        for one in search.promises:
+            if one.number not in layout.lifted or one.number in start.lifted:
+                continue
+            if not layout.put_back(one) and not search.place(layout, one, search.placers[0]):
+                return None
+        return search.judged(layout, self._name)
 
 
-def _eagerness(promise: Promise) -> float:
-    """Return how much more than its value a promise counts for the solver."""
-    waits = promise.state in (State.REFUSED, State.DEGRADED)
-    return 1.0 if waits else _KEEPING
+def _standing(start: Layout, move: Move) -> PlacementResult | None:
+    """Return where the rest of a promise stands, as a placement of it; None if it is none."""
+    rest = move.remainder.request
+    assert rest is not None
+    held: dict[str, Rows] = {}
+    for atom in start.held(move.promise).atoms:
+        held.update(atom.occurrences())
+    vertices, rows = [], []
+    for vertex in rest.graph.atoms.tolist():
+        path = move.remainder.old_path(rest.graph.paths[vertex])
+        begun = move.fixed.get(path)
+        there = held.get(path)
+        if there is not None and begun is not None:
+            there = _less(there, begun.rows)
+        if there is not None and len(there):
+            vertices.append(vertex)
+            rows.append(there)
+    placed = result_of(rest.graph, vertices, rows)
+    return placed if move.whole(placed).placed else None
+
+
+def _less(rows: Rows, fixed: Rows) -> Rows:
+    """Return what of `rows` is not among those that are fixed."""
+    marks = np.unique(np.concatenate([rows[:, :2], fixed[:, :2]]))
+    heights = np.maximum(0, height_changes(rows, fixed))
+    parts = np.stack([marks[:-1], marks[1:], heights[:-1]], axis=1)
+    return stacked(parts[parts[:, 2] > 0]) if (parts[:, 2] > 0).any() else parts[:0]
+
+
+def _worth_taken(move: Move) -> float:
+    """Return the product of the preferences of the options that what is left no longer has."""
+    rest, graph, choices = move.remainder.request, move.request.graph, move.promise.choices
+    assert rest is not None
+    open_ = {move.remainder.old_path(path) for _, path, _ in rest.graph.options}
+    worth = 1.0
+    for vertex, path, option in graph.options:
+        if path not in open_ and choices.get(path) == option:
+            worth *= float(graph.prefer[vertex])
+    return worth

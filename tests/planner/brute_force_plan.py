@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -19,14 +19,18 @@ def best_value(
     horizon: int,
     average: tuple[float, int] | None = None,
     keep: Collection[int] = (),
+    least: Mapping[int, float] | None = None,
 ) -> float:
     """Return the most value that fits in a constant `capacity`, whatever else is refused.
 
     Requests stand on a grid of 1 ms steps, submitted at 0; weights and preferences count.
     `average` is a share of capacity that no window of so many steps may exceed on average.
     `keep` are the indexes of requests that may not be refused; minus infinity if that cannot be.
+    `least` is what a request must be worth where it is held, by index.
     """
     options = [_options(request, capacity, horizon) for request in requests]
+    for index, value in (least or {}).items():
+        options[index] = [one for one in options[index] if one[0] >= value * (1 - 1e-9)]
     refusable = [index not in keep for index in range(len(requests))]
     names = sorted(capacity)
     free = np.array([[capacity[name]] * horizon for name in names], dtype=np.int64)
