@@ -18,9 +18,9 @@ from planner.exact.flatten import flattened
 from planner.exact.incumbent import Race
 from planner.exact.keeping import Keep, started
 from planner.exact.laying import problem_of
-from planner.exact.pursuit import Effort, pursue
+from planner.exact.pursuit import Effort, Field, pursue
 from planner.exact.ready import load_loops
-from planner.exact.router import route
+from planner.exact.router import route, suits_cp_sat
 from planner.exact.size import predicted_bytes
 from planner.placement import PlacementResult
 from planner.request import Request
@@ -158,7 +158,7 @@ class ExactAgent:
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)
         if not effort.over(race):
-            pursue(race, problem, asked, effort, limits.seed)
+            pursue(race, Field(problem, asked, limits.seed, suits_cp_sat(problem)), effort)
 
     def _report(
         self,

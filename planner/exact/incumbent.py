@@ -89,9 +89,9 @@ class Race:
         if not self._holds_all(kept):
             return False
         score = score_of(self.requests, kept, self.view.nominal)
-        if self.whole and score <= self.score:
-            return False
         with self._lock:
+            if self.whole and score <= self.score:
+                return False  # somebody else was quicker
             self.results, self.score, self.source, self.whole = kept, score, source, True
             self._compare()
         self.changed(self)

@@ -65,6 +65,11 @@ class Prices:
         """Least bound so far."""
         return min(self.problem.total, self._bound)
 
+    @property
+    def settled(self) -> bool:
+        """Whether only small gains are left: column generation has had its turn."""
+        return not self._buckets and self._generation is None
+
     def advance(self, rounds: int, target: float) -> None:
         """Spend about `rounds` evaluations on whoever is next.
 

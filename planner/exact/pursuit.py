@@ -1,13 +1,14 @@
 """Plans and prices side by side until they are close enough, time is over, or someone says stop.
 
-Two threads, one for each: the compiled loops of both let go of the interpreter. With a work limit
-they take turns in one thread instead, so that equal calls give equal answers.
+A thread for each: the compiled loops of both let go of the interpreter. Where CP-SAT can prove more
+than prices (`planner.exact.router`) it has a thread too, and once its bound is the better, prices
+are left. With a work limit all take turns in one thread, so that equal calls give equal answers.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from planner.exact.incumbent import Race
 from planner.exact.prices import Prices
 from planner.exact.problem import Problem
 from planner.exact.search import Hunt
+from planner.formulations.cp import CpAnswer, CpLimits, solve_rigid
 from planner.placement import Code, PlacementResult
 
 #: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
@@ -27,6 +29,9 @@ COLD = 0.02
 
 #: Requests taken out in one move at most: for single atoms, and where requests are workflows.
 MOST_OUT = (10, 18)
+
+#: What plans and bounds of CP-SAT are called.
+CP_SAT = "cp-sat"
 
 _CYCLE_S = (1.0, 24.0)
 _CHECKS = 12  # a plan is checked when so many times the last check's time has passed
@@ -77,36 +82,64 @@ class Effort:
         return self.until is not None and self.clock() >= self.until
 
 
-def pursue(race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int) -> None:
-    """Improve `race` until the effort is over.
+def hear(race: Race, positions: Sequence[int], answer: CpAnswer, *, plan: bool = True) -> None:
+    """Take CP-SAT's bound, and its plan where `plan`."""
+    race.lower(answer.bound, CP_SAT)
+    if answer.results is None or not plan:
+        return
+    results = list(race.results)
+    for position, result in zip(positions, answer.results, strict=True):
+        results[position] = result or LEFT_OUT
+    race.offer(results, CP_SAT)
 
-    Parameters
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is pursued.
+
+    Attributes
     ----------
     positions
         Place in the race of each request of the problem.
+    seed
+        Of the search, and of CP-SAT.
+    prove
+        Whether CP-SAT works on the bound too.
     """
-    chase = _Chase(race, problem, positions, effort, seed)
+
+    problem: Problem
+    positions: Sequence[int]
+    seed: int
+    prove: bool = False
+
+
+def pursue(race: Race, field: Field, effort: Effort) -> None:
+    """Improve `race` until the effort is over."""
+    chase = _Chase(race, field, effort)
     if effort.moves is not None:
         chase.take_turns(effort.moves)
         return
     ended = threading.Event()
-    with ThreadPoolExecutor(1, thread_name_prefix="prices") as pool:
-        prices = pool.submit(chase.lower_bound, ended)
+    with ThreadPoolExecutor(2, thread_name_prefix="bound") as pool:
+        others = [pool.submit(chase.lower_bound, ended)]
+        if field.prove:
+            others.append(pool.submit(chase.prove, ended))
         try:
-            chase.find_plans(prices.done)
+            chase.find_plans(lambda: all(one.done() for one in others))
         finally:
             ended.set()
-        prices.result()
+        for one in others:
+            one.result()
 
 
 class _Chase:
     """One pursuit: a search for plans, and ascents of prices."""
 
-    def __init__(
-        self, race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int
-    ) -> None:
-        self._race, self._problem, self._positions, self._effort = race, problem, positions, effort
-        self._hunt = Hunt(problem, seed)
+    def __init__(self, race: Race, field: Field, effort: Effort) -> None:
+        self._race, self._field, self._effort = race, field, effort
+        problem, positions = field.problem, field.positions
+        self._problem, self._positions = problem, positions
+        self._hunt = Hunt(problem, field.seed)
         self._hunt.load([race.results[position] for position in positions])
         requests = len(positions)
         self._mean = problem.total / requests
@@ -119,7 +152,7 @@ class _Chase:
 
     # ---- plans ----
 
-    def find_plans(self, prices_done: Callable[[], bool]) -> None:
+    def find_plans(self, bound_done: Callable[[], bool]) -> None:
         """Anneal in cycles, each twice as long as the one before."""
         effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, 0
         while not effort.over(self._race):
@@ -134,7 +167,7 @@ class _Chase:
                 if last and effort.until is not None:
                     progress = (now - begin) / max(effort.until - begin, 1e-6)
                 moves = _scaled(moves, (now - begin) * moves / made)
-                if prices_done() and self._since > self._patience:
+                if bound_done() and self._since > self._patience:
                     return self._descend(moves)
             self._descend(moves)
             cycle += 1
@@ -184,11 +217,33 @@ class _Chase:
         prices = Prices(self._problem, ended.is_set)
         rounds = 1
         while not (ended.is_set() or prices.over):
+            if prices.settled and self._race.proof == CP_SAT:
+                return
             before = self._effort.clock()
             prices.advance(rounds, self._race.value)
             if not ended.is_set():
                 self._race.lower(prices.bound, prices.proof)
             rounds = min(_MOST_ROUNDS, _scaled(rounds, self._effort.clock() - before))
+
+    def prove(self, ended: threading.Event) -> None:
+        """Let CP-SAT prove what it can until told to end."""
+        effort = self._effort
+        checked_at = check_s = 0.0
+
+        def tell(answer: CpAnswer) -> None:
+            nonlocal checked_at, check_s
+            before = effort.clock()
+            worth_it = before - checked_at > _CHECKS * check_s
+            hear(self._race, self._positions, answer, plan=worth_it)
+            if worth_it:
+                checked_at = effort.clock()
+                check_s = checked_at - before
+
+        assert effort.until is not None
+        left_s = effort.until - effort.clock()
+        hint = [self._race.results[position] for position in self._positions]
+        limits = CpLimits(left_s, self._field.seed, stop=ended.is_set, tell=tell)
+        hear(self._race, self._positions, solve_rigid(self._problem, hint, limits))
 
     # ---- both in turn ----
 

@@ -1,7 +1,8 @@
-"""Which sets are given to a solver that proves them before prices are tried.
+"""Which sets are given to a solver that proves what prices cannot.
 
 Rigid sets with few starts go to CP-SAT, tiny sets of any kind to the MILP: on both the price bound
-is loose (requests are large beside capacity) and the solver is quick.
+is loose (requests are large beside capacity) and the solver is quick. A single request has CP-SAT
+to itself, several have it beside the search for plans (`planner.exact.pursuit`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from planner.agent import Limits
 from planner.exact.incumbent import Race
 from planner.exact.problem import V_END, V_KIND, V_START, Problem
-from planner.exact.pursuit import LEFT_OUT, Effort
+from planner.exact.pursuit import Effort, hear
 from planner.formulations.cp import CpLimits, is_rigid, solve_rigid, starts_of
 from rdl.work_graph import ATOM
 
@@ -17,19 +18,25 @@ from rdl.work_graph import ATOM
 MOST_STARTS = 12_000
 FEW_REQUESTS = 40
 
-#: Seconds that CP-SAT may take on more requests than that; never more than half of what is left.
-CP_SECONDS = 5.0
+#: Deterministic seconds of CP-SAT where equal calls have to give equal answers.
+REPEATED_S = 5.0
 
 #: Atom-steps up to which a set is tiny, and seconds that the MILP may take on it.
 TINY = 600
 TINY_SECONDS = 5.0
 
 
-def route(race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int) -> None:
-    """Let a solver that can prove such a set have its turn; `race` gets its plan and bound."""
+def suits_cp_sat(problem: Problem) -> bool:
+    """Return whether CP-SAT's model says all that is asked, and is of a size that it can prove."""
     few = len(problem.requests) <= FEW_REQUESTS
-    if is_rigid(problem) and (few or starts_of(problem) <= MOST_STARTS):
-        _constraints(race, problem, positions, effort, seed)
+    return is_rigid(problem) and (few or starts_of(problem) <= MOST_STARTS)
+
+
+def route(race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int) -> None:
+    """Let a solver that is best left alone have its turn; `race` gets its plan and bound."""
+    if suits_cp_sat(problem):
+        if len(positions) == 1 or effort.moves is not None:
+            _constraints(race, problem, positions, effort, seed)
     elif _atom_steps(problem) <= TINY and not race.keep:  # the MILP's agent keeps nobody
         _milp(race, effort, seed)
 
@@ -37,20 +44,11 @@ def route(race: Race, problem: Problem, positions: list[int], effort: Effort, se
 def _constraints(
     race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int
 ) -> None:
-    seconds = CP_SECONDS
+    seconds = REPEATED_S
     if effort.until is not None:
-        left_s = max(0.0, effort.until - effort.clock())
-        seconds = left_s / 2 if len(positions) <= FEW_REQUESTS else min(seconds, left_s / 2)
-        if len(positions) == 1:
-            seconds = left_s  # nothing else proves a single request
+        seconds = max(0.0, effort.until - effort.clock())
     limits = CpLimits(seconds, seed, effort.moves is not None, stop=effort.stop)
-    answer = solve_rigid(problem, [race.results[i] for i in positions], limits)
-    race.lower(answer.bound, "cp-sat")
-    if answer.results is not None:
-        results = list(race.results)
-        for position, result in zip(positions, answer.results, strict=True):
-            results[position] = result or LEFT_OUT
-        race.offer(results, "cp-sat")
+    hear(race, positions, solve_rigid(problem, [race.results[i] for i in positions], limits))
 
 
 def _milp(race: Race, effort: Effort, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from planner.agents.exact import EXACT
 from planner.exact.check import sound
 from planner.exact.laying import problem_of
 from planner.exact.problem import Problem
-from planner.formulations.cp import CpLimits, is_rigid, solve_rigid, starts_of
+from planner.formulations.cp import CpAnswer, CpLimits, is_rigid, solve_rigid, starts_of
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
 from planner.request import Request
@@ -161,3 +162,45 @@ def test_a_set_of_gangs_is_proven_where_prices_leave_a_gap() -> None:
     assert report.status == "optimal"
     assert sum(one.placed for one in results) == 1
     assert agent_named("exact") is EXACT
+
+
+def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
+    """Bounds told fall, none is below what it ends with, and every plan told passes the check."""
+    requests = gangs(14)
+    problem, view = laid_out(requests)
+    told: list[CpAnswer] = []
+    answer = solve_rigid(problem, [REFUSED] * 14, CpLimits(20.0, tell=told.append))
+    bounds = [one.bound for one in told]
+    assert answer.results is not None
+    assert bounds == sorted(bounds, reverse=True)
+    assert all(bound >= answer.bound for bound in bounds)
+    for one in told:
+        if one.results is not None:
+            results = [result or REFUSED for result in one.results]
+            assert sound(requests, results, view) == results
+            assert score_of(requests, results, view.nominal)[0] <= answer.bound * (1 + 1e-9)
+
+
+def test_cp_sat_beside_the_search_ends_both_by_its_proof() -> None:
+    """Two dozen gangs that exclude each other: optimal long before the limit, as it says alone."""
+    requests = gangs(24)
+    problem, view = laid_out(requests)
+    alone = solve_rigid(problem, [REFUSED] * 24, CpLimits(20.0, repeats=True))
+    began = time.monotonic()
+    _, report = EXACT.solve(requests, view, Limits(time_s=60.0, gap=0.0))
+    assert time.monotonic() - began < 30.0
+    assert report.status == "optimal"
+    assert report.value == pytest.approx(alone.bound, rel=1e-6)
+
+
+def gangs(count: int) -> list[Request]:
+    """Draw gangs of 2 to 4 of the 4 machines with few starts each."""
+    rng = np.random.default_rng(count)
+    found = []
+    for index in range(count):
+        height, length = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        start = int(rng.integers(0, 4))
+        atom = f"atom(<1 cpu>, {height}, {height}, 0.00{length}, 0.{height * length:03d})"
+        text = f"window({atom}, 0.00{start}, 0.00{min(HORIZON, start + length + 2)})"
+        found.append(a_request(f"r{index}", text).weight(float(rng.integers(1, 9))).on(CLUSTER))
+    return found
