@@ -8,7 +8,13 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.state import Machines, build_fleet, build_rules, build_targets
+from dispatch.placement.state import (
+    Machines,
+    build_fleet,
+    build_rules,
+    build_targets,
+    room_left,
+)
 from lp.lotes.dispatch_table import DispatchTable
 
 Policy = Literal["lotes", "greedy", "tetris", "best_fit", "spread"]
@@ -90,31 +96,32 @@ class KernelPlacement:
         tetris_hours: float = 1.0,
         memory: int = 1,
     ) -> None:
-        from dispatch.placement import kernels
+        from dispatch.placement.kernels.scores import index_scores
 
         speeds = np.ones((machines.count.size, 1)) if speed is None else speed
-        self._fleet = build_fleet(machines)
-        self._targets = build_targets(machines, table, speeds, sample)
+        self._fleet = build_fleet(machines, speeds.shape[1])
+        self._targets = build_targets(self._fleet, machines, table, speeds, sample)
         self._rules = build_rules(
             POLICIES.index(self.name), speeds, tetris_hours=tetris_hours, memory=memory
         )
         self._shut = np.zeros(machines.total, dtype=np.bool_)
         if table is not None:
-            kernels.index_scores(self._fleet, self._targets)
+            index_scores(self._fleet, self._targets)
 
     def choose(self, job: PlacedJob) -> int | None:
         """See `Placement.choose`; a job with `allowed` costs a look at every machine."""
-        from dispatch.placement import kernels
+        from dispatch.placement.kernels.arrays import NONE
+        from dispatch.placement.kernels.choices import place_job, place_job_among
 
         request = self._checked(job)
         given = (job.job_class, request, float(job.hours), float(job.draw))
         if job.allowed is None:
-            found = kernels.place_job(self._fleet, self._targets, self._rules, *given)
+            found = place_job(self._fleet, self._targets, self._rules, *given)
         else:
-            found = kernels.place_job_among(
+            found = place_job_among(
                 self._fleet, self._targets, self._rules, *given, job.allowed, self._shut
             )
-        return None if found == kernels.NONE else int(found)
+        return None if found == NONE else int(found)
 
     def next_waiting(self, machine: int, waiting: list[PlacedJob]) -> int | None:
         """See `Placement.next_waiting`."""
@@ -131,36 +138,45 @@ class KernelPlacement:
 
     def set_open(self, machine: int, is_open: bool) -> None:
         """See `Placement.set_open`."""
-        from dispatch.placement import kernels
+        from dispatch.placement.kernels.choices import open_machine
 
-        kernels.open_machine(self._fleet, machine, is_open)
+        open_machine(self._fleet, machine, is_open)
 
     def left(self, machine: int) -> NDArray[np.float64]:
         """What is left of a machine, shape (L,)."""
-        return np.array(self._fleet.left[machine])
+        return np.array(room_left(self._fleet)[machine])
 
     def _preferred(self, machine: int, waiting: list[PlacedJob], fitting: list[int]) -> int | None:
         return fitting[0] if fitting else None
 
     def _fits(self, machine: int, job: PlacedJob) -> bool:
-        group = self._fleet.configuration[machine]
-        if self._fleet.closed[machine] or self._rules.speed[group, job.job_class] <= 0:
+        from dispatch.placement.kernels.machines import CLOSED
+
+        closed = self._fleet.whole[machine, CLOSED] != 0
+        if closed or self._rules.speed[self._group(machine), job.job_class] <= 0:
             return False
         if job.allowed is not None and not job.allowed[machine]:
             return False
-        return bool((self._fleet.left[machine] + FIT_TOLERANCE >= job.request).all())
+        left = room_left(self._fleet)[machine]
+        return bool((left + FIT_TOLERANCE >= job.request).all())
+
+    def _group(self, machine: int) -> int:
+        """Configuration of a machine."""
+        from dispatch.placement.kernels.machines import CONFIGURATION
+
+        return int(self._fleet.whole[machine, CONFIGURATION])
 
     def _change(self, machine: int, job: PlacedJob, change: int) -> None:
-        from dispatch.placement import kernels
+        from dispatch.placement.kernels.choices import change_machine
 
         request = self._checked(job)
-        kernels.change_machine(
+        change_machine(
             self._fleet, self._targets, self._rules, machine, job.job_class, request, change
         )
 
     def _checked(self, job: PlacedJob) -> NDArray[np.float64]:
         # Kernels do not check bounds.
-        size, classes = self._fleet.left.shape[1], self._rules.speed.shape[1]
+        size, classes = self._fleet.capacity.shape[1], self._rules.speed.shape[1]
         if job.request.shape != (size,):
             raise ValueError(f"request has shape {job.request.shape}: expected ({size},)")
         if not 0 <= job.job_class < classes:

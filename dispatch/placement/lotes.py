@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.placement.interface import KernelPlacement, PlacedJob, Policy
-from dispatch.placement.state import Machines
+from dispatch.placement.state import Machines, jobs_by_class
 from lp.lotes.dispatch_table import DispatchTable
 
 
 class LotesPlacement(KernelPlacement):
-    """The wheel, then the machine furthest below its target; see `kernels.choose_lotes`."""
+    """The wheel, then the machine furthest below its target; see `kernels.scores`."""
 
     name: Policy = "lotes"
 
@@ -27,10 +27,12 @@ class LotesPlacement(KernelPlacement):
 
     def _preferred(self, machine: int, waiting: list[PlacedJob], fitting: list[int]) -> int | None:
         """Classes by score, ties to the lowest; oldest first inside; none without a target."""
-        group = self._fleet.configuration[machine]
-        targets = self._targets
+        from dispatch.placement.kernels.machines import BIN
+
+        group, fleet, targets = self._group(machine), self._fleet, self._targets
         served = [job for job in fitting if targets.eligible[group, waiting[job].job_class]]
-        score = targets.bins[targets.bin_of[machine]] - targets.running[machine]
+        running = jobs_by_class(fleet, targets.bins.shape[1])[machine]
+        score = targets.bins[fleet.whole[machine, BIN]] - running
         return max(
             served,
             key=lambda job: (score[waiting[job].job_class], -waiting[job].job_class, -job),

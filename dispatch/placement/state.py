@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from lp.lotes.dispatch_table import DispatchTable
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels import Fleet, Forest, MachineQueues, Queues, Rules, Targets
+    from dispatch.placement.kernels.forest import Forest
+    from dispatch.placement.kernels.machines import Fleet, Rules
+    from dispatch.placement.kernels.queues import MachineQueues, Queues
+    from dispatch.placement.kernels.scores import Targets
 
 HISTOGRAM_LOW_H = 1e-6
 """Waits up to this share one bucket; above it buckets grow by a constant factor."""
@@ -54,13 +57,21 @@ class Machines:
         return cls(count.astype(np.int64), table.capacity)
 
 
+def aligned_rows(rows: int, width: int) -> NDArray[np.int64]:
+    """Zeros whose rows start with a line of the cache where `width` is a multiple of eight."""
+    line = 64
+    held = np.zeros(rows * width + line // 8, dtype=np.int64)
+    skip = -held.ctypes.data % line // 8
+    return held[skip : skip + rows * width].reshape(rows, width)
+
+
 def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
     """A forest of one tree a group with all leaves at `fill`."""
-    from dispatch.placement import kernels
+    from dispatch.placement.kernels import forest
 
     groups = sizes.size
-    level_size = np.zeros((groups, kernels.LEVELS), dtype=np.int64)
-    level_base = np.zeros((groups, kernels.LEVELS), dtype=np.int64)
+    level_size = np.zeros((groups, forest.LEVELS), dtype=np.int64)
+    level_base = np.zeros((groups, forest.LEVELS), dtype=np.int64)
     top = np.zeros(groups, dtype=np.int64)
     nodes = 0
     for group, size in enumerate(sizes):
@@ -68,7 +79,7 @@ def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
         level = 0
         while level_size[group, level] > 1:
             level += 1
-            level_size[group, level] = -(-level_size[group, level - 1] // kernels.FAN)
+            level_size[group, level] = -(-level_size[group, level - 1] // forest.FAN)
             level_base[group, level] = nodes
             nodes += int(level_size[group, level])
         top[group] = level
@@ -76,59 +87,87 @@ def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
     leaf = np.full((int(sizes.sum()), columns), fill)
     node = np.full((max(nodes, 1), columns), fill)
     scratch = np.zeros(columns)
-    return kernels.Forest(leaf, node, base, level_base, level_size, top, scratch, np.zeros(columns))
+    return forest.Forest(leaf, node, base, level_base, level_size, top, scratch, np.zeros(columns))
 
 
-def build_fleet(machines: Machines) -> Fleet:
-    """Empty machines, all open."""
-    from dispatch.placement import kernels
+def build_fleet(machines: Machines, classes: int) -> Fleet:
+    """Empty machines, all open, that count jobs of `classes` classes."""
+    from dispatch.placement.kernels import forest
+    from dispatch.placement.kernels.machines import CONFIGURATION, LEFT, Fleet
 
     configuration = machines.configuration_of
-    capacity = np.ascontiguousarray(machines.capacity[configuration], dtype=np.float64)
+    capacity = np.ascontiguousarray(machines.capacity, dtype=np.float64)
     size = capacity.shape[1]
     room = build_forest(machines.count, size + 1, 0.0)
-    room.leaf[:, :size] = capacity
-    room.leaf[:, size] = np.where((capacity > 0).any(axis=1), 1.0, np.inf)
-    kernels.forest_rebuild(room)
-    return kernels.Fleet(
-        capacity=capacity,
-        left=capacity.copy(),
-        running=np.zeros(machines.total, dtype=np.int32),
-        configuration=configuration,
-        closed=np.zeros(machines.total, dtype=np.bool_),
-        room=room,
-    )
+    room.leaf[:, :size] = capacity[configuration]
+    room.leaf[:, size] = np.where((capacity > 0).any(axis=1), 1.0, np.inf)[configuration]
+    forest.forest_rebuild(room)
+    rows = aligned_rows(machines.total, LEFT + size + -(-classes // 2))
+    whole, real = rows.view(np.int32), rows.view(np.float64)
+    whole[:, CONFIGURATION] = configuration
+    real[:, LEFT : LEFT + size] = capacity[configuration]
+    return Fleet(capacity, whole, real, 2 * (LEFT + size), room)
+
+
+def reclassed_fleet(old: Fleet, classes: int) -> Fleet:
+    """The same machines with what they run, to count jobs of other classes, none so far."""
+    kept = old.by_class
+    rows = aligned_rows(old.whole.shape[0], kept // 2 + -(-classes // 2))
+    whole = rows.view(np.int32)
+    whole[:, :kept] = old.whole[:, :kept]
+    return old._replace(whole=whole, real=rows.view(np.float64))
+
+
+def room_left(fleet: Fleet) -> NDArray[np.float64]:
+    """What is left of each machine, shape (machines, L): a view."""
+    from dispatch.placement.kernels.machines import LEFT
+
+    return fleet.real[:, LEFT : LEFT + fleet.capacity.shape[1]]
+
+
+def jobs_by_class(fleet: Fleet, classes: int) -> NDArray[np.int32]:
+    """Jobs of each class on each machine, shape (machines, K): a view."""
+    return fleet.whole[:, fleet.by_class : fleet.by_class + classes]
 
 
 def build_targets(
-    machines: Machines, table: DispatchTable | None, speed: NDArray[np.float64], sample: int
+    fleet: Fleet,
+    machines: Machines,
+    table: DispatchTable | None,
+    speed: NDArray[np.float64],
+    sample: int,
 ) -> Targets:
-    """Targets of a dispatch table, or none for the policies that know no classes."""
-    from dispatch.placement import kernels
+    """Targets of a dispatch table, or none for the policies that know no classes.
+
+    The bins are entered into the fleet's rows; `index_scores` has to follow.
+    """
+    from dispatch.placement.kernels.machines import BIN
+    from dispatch.placement.kernels.scores import SCORES, Targets
 
     groups, classes = speed.shape
     if table is None:
         bin_of = np.zeros(machines.total, dtype=np.int32)
         bins, wheel = np.zeros((1, classes), dtype=np.int32), np.zeros((groups, classes))
     else:
-        bin_of, bins = table.bin_of.copy(), table.bins.copy()
+        bin_of, bins = table.bin_of, table.bins.copy()
         wheel = np.where(speed > 0, table.wheel, 0.0)
+    fleet.whole[:, BIN] = bin_of
     words = -(-machines.count // 64) if table is not None else np.zeros(groups, dtype=np.int64)
-    per_class = np.repeat(words * kernels.SCORES, classes)
+    over = -(-words // 64)
+    per_class = np.repeat((over + words) * SCORES, classes)
     base = (np.cumsum(per_class) - per_class).reshape(groups, classes)
     # A class without any target may be taken everywhere: never would be for ever.
     aimless = ~(wheel > 0).any(axis=0)
-    return kernels.Targets(
-        bin_of=bin_of,
+    return Targets(
         bins=bins,
         wheel=wheel,
         eligible=((wheel > 0) | aimless) & (speed > 0),
-        running=np.zeros((machines.total, classes), dtype=np.int32),
         best=_best_scores(machines, bin_of, bins),
         bits=np.zeros(int(per_class.sum()), dtype=np.uint64),
         base=base.astype(np.int64),
-        words=words.astype(np.int64),
-        holders=np.zeros((groups, classes, kernels.SCORES), dtype=np.int32),
+        over=over.astype(np.int64),
+        words=(over + words).astype(np.int64),
+        scores=np.zeros((groups, classes), dtype=np.uint64),
         sample=np.array([sample], dtype=np.int64),
         tried=np.zeros(groups, dtype=np.bool_),
         done=np.zeros(classes, dtype=np.bool_),
@@ -156,9 +195,9 @@ def build_rules(
     times: tuple[float, float, float] = (0.0, 1.0, 1.0),
 ) -> Rules:
     """What stays fixed; `times` are warm-up, interval and long wait, which only runs measure."""
-    from dispatch.placement import kernels
+    from dispatch.placement.kernels.machines import Rules
 
-    return kernels.Rules(
+    return Rules(
         policy=policy,
         speed=np.ascontiguousarray(speed, dtype=np.float64),
         time_weight=float(tetris_hours),
@@ -173,12 +212,13 @@ def build_rules(
 
 def build_queues(queues: int, capacity: int, resources: int) -> Queues:
     """Empty queues of `capacity` positions each."""
-    from dispatch.placement import kernels
+    from dispatch.placement.kernels.arrays import NONE
+    from dispatch.placement.kernels.queues import Queues
 
     forest = build_forest(np.full(queues, capacity, dtype=np.int64), resources, -np.inf)
-    return kernels.Queues(
+    return Queues(
         forest=forest,
-        slot=np.full(queues * capacity, kernels.NONE, dtype=np.int32),
+        slot=np.full(queues * capacity, NONE, dtype=np.int32),
         tail=np.zeros(queues, dtype=np.int64),
         length=np.zeros(queues, dtype=np.int64),
     )
@@ -186,7 +226,7 @@ def build_queues(queues: int, capacity: int, resources: int) -> Queues:
 
 def enlarged_queues(old: Queues) -> Queues:
     """The same queues with twice the positions, without gaps."""
-    from dispatch.placement import kernels
+    from dispatch.placement.kernels.forest import forest_rebuild
 
     count = old.tail.size
     size = int(old.forest.level_size[0, 0])
@@ -198,16 +238,17 @@ def enlarged_queues(old: Queues) -> Queues:
         new.forest.leaf[target : target + held.size] = old.forest.leaf[held]
         new.slot[target : target + held.size] = old.slot[held]
         new.tail[queue] = new.length[queue] = held.size
-    kernels.forest_rebuild(new.forest)
+    forest_rebuild(new.forest)
     return new
 
 
 def build_machine_queues(machines: Machines) -> MachineQueues:
     """An empty queue at each machine."""
-    from dispatch.placement import kernels
+    from dispatch.placement.kernels.arrays import NONE
+    from dispatch.placement.kernels.queues import MachineQueues
 
-    nobody = np.full(machines.total, kernels.NONE, dtype=np.int32)
-    return kernels.MachineQueues(nobody, nobody.copy(), build_forest(machines.count, 1, 0.0))
+    nobody = np.full(machines.total, NONE, dtype=np.int32)
+    return MachineQueues(nobody, nobody.copy(), build_forest(machines.count, 1, 0.0))
 
 
 def grown(array: NDArray[Any], size: int) -> NDArray[Any]:

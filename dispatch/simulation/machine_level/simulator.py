@@ -17,6 +17,8 @@ from dispatch.placement.state import (
     build_targets,
     enlarged_queues,
     grown,
+    jobs_by_class,
+    reclassed_fleet,
 )
 from dispatch.simulation.machine_level.measures import (
     SimulationOptions,
@@ -24,12 +26,18 @@ from dispatch.simulation.machine_level.measures import (
     build_counters,
     measured,
 )
+from dispatch.simulation.machine_level.slots import (
+    build_slots,
+    ends_of,
+    enlarged_slots,
+    requests_of,
+)
 from dispatch.simulation.machine_level.workload import JobChunk, Workload
 from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.instance import JobClasses
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels import Counters, Slots, Targets
+    from dispatch.placement.kernels.scores import Targets
 
 
 class MachineSimulator:
@@ -53,8 +61,6 @@ class MachineSimulator:
         table: DispatchTable | None = None,
         options: SimulationOptions | None = None,
     ) -> None:
-        from dispatch.placement import kernels
-
         if policy == "lotes" and table is None:
             raise ValueError("policy 'lotes' needs a dispatch table: run lp.lotes.plan_lotes first")
         if policy not in POLICIES:
@@ -66,15 +72,12 @@ class MachineSimulator:
         classes = speed.shape[1]
         resources = machines.capacity.shape[1]
         lotes = policy == "lotes"
-        self._fleet = build_fleet(machines)
+        self._fleet = build_fleet(machines, classes)
         self._targets = self._aimed(machines, table if lotes else None, speed)
-        if lotes:
-            kernels.index_scores(self._fleet, self._targets)
         self._queues = build_queues(classes + 1 if lotes else 1, 1024, resources)
         self._waiting = build_machine_queues(machines)
-        self._slots = _build_slots(1024, resources)
         self._counters = build_counters(self.options, classes, resources)
-        self._counters.whole[kernels.FREE] = 1024
+        self._slots = build_slots(resources, self._counters)
         self._rules = build_rules(
             POLICIES.index(policy),
             speed,
@@ -86,14 +89,19 @@ class MachineSimulator:
     def _aimed(
         self, machines: Machines, table: DispatchTable | None, speed: NDArray[np.float64]
     ) -> Targets:
-        targets = build_targets(machines, table, speed, self.options.sample)
+        """Targets of a table for the fleet as it is now."""
+        from dispatch.placement.kernels.scores import index_scores
+
+        targets = build_targets(self._fleet, machines, table, speed, self.options.sample)
         if self.options.work_conserving:
             targets.eligible[:] = speed > 0
+        if table is not None:
+            index_scores(self._fleet, targets)
         return targets
 
     def feed(self, jobs: JobChunk, draw: NDArray[np.float64], until_h: float = np.inf) -> None:
         """Run until the chunk's last arrival, or further until a time when it is given."""
-        from dispatch.placement import kernels
+        from dispatch.simulation.machine_level import kernels
 
         if self.options.record:
             self._record(jobs.arrival_h.size)
@@ -114,17 +122,17 @@ class MachineSimulator:
             if code == kernels.CONSUMED:
                 return
             if code == kernels.MORE_SLOTS:
-                self._slots = _enlarged_slots(self._slots, self._counters)
+                self._slots = enlarged_slots(self._slots, self._counters)
             else:
                 self._queues = enlarged_queues(self._queues)
 
     def start_all(self, limit_h: float) -> None:
         """Go on without arrivals, an hour at a time, until nobody waits or `limit_h` are over."""
-        from dispatch.placement import kernels
+        from dispatch.simulation.machine_level import kernels
 
         whole, real = self._counters.whole, self._counters.real
         end = float(real[kernels.NOW]) + limit_h
-        none = _no_jobs(self._slots.request.shape[1])
+        none = _no_jobs(self._fleet.capacity.shape[1])
         while whole[kernels.WAITING] and real[kernels.NOW] < end:
             self.feed(none, np.empty(0), min(float(real[kernels.NOW]) + 1.0, end))
 
@@ -139,35 +147,45 @@ class MachineSimulator:
         ValueError
             If the policy is not LoTES or the table covers other machines.
         """
-        from dispatch.placement import kernels
+        from dispatch.placement.kernels.queues import CLASS, MACHINE, NUMBER
 
-        if self.policy != "lotes" or table.machines != self._fleet.left.shape[0]:
+        if self.policy != "lotes" or table.machines != self._fleet.whole.shape[0]:
             raise ValueError("retarget needs policy 'lotes' and a table of the same machines")
         slots, queues = self._slots, self._queues
-        ends = slots.heap_slot[: self._counters.whole[kernels.HEAP]]
+        ends = ends_of(slots, self._counters)
         held = queues.slot[queues.forest.leaf[:, 0] > -np.inf]
-        held = held[np.argsort(slots.job[held], kind="stable")]
+        held = held[np.argsort(slots.long[held, NUMBER], kind="stable")]
+        resources = self._fleet.capacity.shape[1]
         for group in (ends, held):
-            slots.job_class[group] = classes.nearest(slots.request[group])
+            kinds = classes.nearest(requests_of(slots, group, resources))
+            slots.whole[group, CLASS] = kinds
         machines = Machines.of_table(table)
         classes_now = len(table.classes)
         speed = np.ones((len(table.configurations), classes_now))
         self._rules = self._rules._replace(speed=speed)
+        self._fleet = reclassed_fleet(self._fleet, classes_now)
+        running = slots.whole[ends, MACHINE], slots.whole[ends, CLASS]
+        np.add.at(jobs_by_class(self._fleet, classes_now), running, 1)
         self._targets = self._aimed(machines, table, speed)
-        np.add.at(self._targets.running, (slots.machine[ends], slots.job_class[ends]), 1)
-        kernels.index_scores(self._fleet, self._targets)
-        size = int(queues.forest.level_size[0, 0])
-        while size < held.size + 1:
-            size *= 2
-        self._queues = build_queues(classes_now + 1, size, slots.request.shape[1])
-        for slot in held:
-            request, kind = slots.request[slot], int(slots.job_class[slot])
-            queue = kernels.queue_of(self._fleet, self._targets, self._rules, kind, request)
-            kernels.append_job(self._queues, queue, slot, request)
+        self._requeue(held, classes_now)
         self._counters = self._counters._replace(
             class_started=np.zeros(classes_now, dtype=np.int64),
             class_wait=np.zeros(classes_now),
         )
+
+    def _requeue(self, held: NDArray[np.int32], classes: int) -> None:
+        """Waiting jobs, in order of arrival, join the queues of the classes that they have now."""
+        from dispatch.placement.kernels.queues import CLASS, append_job, queue_of
+
+        slots, resources = self._slots, self._fleet.capacity.shape[1]
+        size = int(self._queues.forest.level_size[0, 0])
+        while size < held.size + 1:
+            size *= 2
+        self._queues = build_queues(classes + 1, size, resources)
+        for slot, request in zip(held, requests_of(slots, held, resources), strict=True):
+            kind = int(slots.whole[slot, CLASS])
+            queue = queue_of(self._fleet, self._targets, self._rules, kind, request)
+            append_job(self._queues, queue, slot, request)
 
     def _record(self, more: int) -> None:
         size = self._counters.start.size
@@ -220,32 +238,3 @@ def simulate(
 def _no_jobs(resources: int) -> JobChunk:
     empty = np.empty(0)
     return JobChunk(empty, np.empty((0, resources)), empty, np.empty(0, dtype=np.int32))
-
-
-def _build_slots(size: int, resources: int) -> Slots:
-    from dispatch.placement import kernels
-
-    return kernels.Slots(
-        request=np.zeros((size, resources)),
-        hours=np.zeros(size),
-        arrival=np.zeros(size),
-        job_class=np.zeros(size, dtype=np.int32),
-        machine=np.zeros(size, dtype=np.int32),
-        next=np.zeros(size, dtype=np.int32),
-        sequence=np.zeros(size, dtype=np.int64),
-        job=np.zeros(size, dtype=np.int64),
-        free=np.arange(size - 1, -1, -1, dtype=np.int32),
-        heap_time=np.zeros(size),
-        heap_slot=np.zeros(size, dtype=np.int32),
-    )
-
-
-def _enlarged_slots(old: Slots, counters: Counters) -> Slots:
-    """Twice the slots; called when none is free."""
-    from dispatch.placement import kernels
-
-    size = old.hours.size
-    arrays = {name: grown(array, 2 * size) for name, array in old._asdict().items()}
-    arrays["free"][:size] = np.arange(2 * size - 1, size - 1, -1)
-    counters.whole[kernels.FREE] = size
-    return kernels.Slots(**arrays)

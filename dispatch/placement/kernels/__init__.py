@@ -1,0 +1,1 @@
+"""Compiled placement: indexes over machines and queues, and the policies, a file a part."""
