@@ -33,6 +33,7 @@ from planner.optimization.solving import Solving
 from planner.optimization.waiting import waiting_promises
 from planner.plan import Plan
 from planner.plan_state import capture, restore
+from planner.records import Holding
 from planner.row_book import RowBook
 from planner.states import State
 
@@ -235,10 +236,12 @@ class _Run:
     def _moves(self, layout: Layout) -> Iterator[Change]:
         """Yield what is moved, restored and admitted; a policy on counts may stop the last."""
         added: dict[tuple[str, str], int] = {}
-        for promise, result, _ in layout.moved.values():
+        for promise, result, holding in layout.moved.values():
             request = promise.request
             assert request is not None
             if promise.state is not State.REFUSED:
+                if promise.state is not State.DEGRADED and _same_rows(promise.before, holding):
+                    continue  # it went and came back
                 yield Update(promise.id, promise.revision, request, result, OPTIMIZED, OPTIMIZED)
             elif limit_refusal(self.origin, request, added) is None:
                 scope = (promise.tenant, promise.queue)
@@ -251,6 +254,20 @@ class _Run:
             if promise.state not in (State.REFUSED, State.DEGRADED):
                 kept = salvage(layout, promise)
                 yield Degrade(promise.id, promise.revision, kept, "machines were lost")
+
+
+def _same_rows(before: Holding, after: Holding) -> bool:
+    """Return whether two holdings hold the same at every step."""
+    old, new = (
+        {
+            path: rows.tolist()
+            for atom in one.atoms
+            for path, rows in atom.occurrences()
+            if len(rows)
+        }
+        for one in (before, after)
+    )
+    return old == new
 
 
 def _frozen(plan: Plan, step: int) -> Plan:

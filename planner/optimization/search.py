@@ -106,6 +106,25 @@ class Search:
         moves = self.moves.plain(layout, promise)
         return any(layout.place(move, agent) and self._worth_it(layout, promise) for move in moves)
 
+    def settle(self, layout: Layout) -> None:
+        """Give those who moved without need their rows back, until nobody moves for nothing.
+
+        A solver places everybody anew; most of them have room where they were.
+        """
+        restless = True
+        while restless:
+            restless = False
+            for promise, result, _ in list(layout.moved.values()):
+                if promise.state in (State.REFUSED, State.DEGRADED):
+                    continue
+                if self.value(layout, promise) > promise.value * (1 + _SAME):
+                    continue  # it has an option now that is worth more
+                layout.lift(promise)
+                if layout.put_back(promise):
+                    restless = True
+                elif not layout.take(promise, result):
+                    raise RuntimeError(f"{promise.id} lost its place while nobody took it")
+
     def _worth_it(self, layout: Layout, promise: Promise) -> bool:
         """Lift a promise again whose new options are worth less than those it had."""
         waited = promise.state in (State.REFUSED, State.DEGRADED)

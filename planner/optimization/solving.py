@@ -213,7 +213,9 @@ class Solving:
                 continue
             if not layout.put_back(one) and not search.place(layout, one, search.placers[0]):
                 return None
-        return search.judged(layout, self._name)
+        found = search.judged(layout.copy(), self._name)
+        search.settle(layout)
+        return min(found, search.judged(layout, self._name), key=lambda one: one.score)
 
 
 def _standing(start: Layout, move: Move) -> PlacementResult | None:

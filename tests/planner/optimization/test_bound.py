@@ -8,7 +8,7 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.commit import Admit, Refuse
+from planner.commit import Admit, RecordedChange, Refuse
 from planner.exact.incumbent import BoundError
 from planner.optimization import solving
 from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, optimize
@@ -148,3 +148,23 @@ def test_bounds_are_told_while_the_solver_works() -> None:
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] == pytest.approx(found.bound)
     assert all(one.value <= one.bound + _ROUNDING for one in told)
+
+
+def test_a_solver_moves_nobody_without_need() -> None:
+    """`exact` places everybody anew; who has room where it was stays, and is not in the changes."""
+    cluster = a_cluster().horizon(40).machines("m", 4, cpu=1).build()
+    plan = a_plan(cluster).placed_by("earliest").build()
+    for index in range(6):
+        text = f"window(atom(<1 cpu>, 1, 2, 2, 8), {2 * index}, 40)"
+        ask(plan, a_request(f"k{index}", text).on(cluster))
+    ask(plan, a_request("a", "window(atom(<1 cpu>, 4, 4, 4, 16), 20, 32)").on(cluster))
+    ask(plan, a_request("b", "window(atom(<1 cpu>, 4, 4, 4, 16), 21, 27)").on(cluster))
+    assert [one.id for one in plan.refusals] == ["b"]
+    found = optimize(plan, _ORDER, _REFUSED_TOO, _effort())
+    assert sorted(one.to_json()["id"] for one in _recorded(plan, found)) == ["a", "b"]
+
+
+def _recorded(plan: Plan, found: Optimized) -> tuple[RecordedChange, ...]:
+    record = plan.prepare(found.changes, found.based_on, joint=True).record
+    assert record is not None
+    return record.changes
