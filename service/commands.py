@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from planner.adaptation.answer import Adaptation
 from planner.cluster import Cluster
-from planner.commit import Conflict, Release
+from planner.commit import Change, Conflict, Release
 from planner.placement import Code
 from planner.request import Request
 from planner.reservation import Reservation
@@ -114,13 +114,18 @@ class Applying:
 
     Attributes
     ----------
-    changes
-        As `planner.optimization.written` wrote them.
+    written
+        The changes, as `planner.optimization.written` wrote them.
+    read, grid
+        What they are on a Plan of that grid; changes, and those that mean nothing there. Read
+        before it is this job's turn, since compiling many requests takes long.
     based_on
         The version they were found on.
     """
 
-    changes: Sequence[Mapping[str, Any]]
+    written: Sequence[Mapping[str, Any]]
+    read: tuple[Sequence[Change], Sequence[Conflict]]
+    grid: TimeGrid
     based_on: int
 
 

@@ -55,12 +55,15 @@ def change_to_json(change: Change) -> dict[str, Any]:
 
 
 def changes_from_json(
-    entries: Sequence[Mapping[str, Any]], plan: Plan
+    entries: Sequence[Mapping[str, Any]], plan: Plan, first: int = 0
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes that `entries` mean on a Plan, and those that mean nothing there."""
+    """Return the changes that `entries` mean on a Plan, and those that mean nothing there.
+
+    Conflicts are numbered from `first` on.
+    """
     changes: list[Change] = []
     conflicts: list[Conflict] = []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries, first):
         read = _READERS[entry["change"]](plan, entry)
         if isinstance(read, str):
             conflicts.append(Conflict(index, entry["id"], Code.CONFLICT, read))

@@ -6,8 +6,11 @@ that an optimisation is applied once, whoever asks how often and whatever breaks
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeAlias
 
+from planner.commit import Change, Conflict
 from planner.optimization.written import changes_from_json
 from planner.plan import Plan
 from service.clock import Clock
@@ -18,8 +21,40 @@ from service.remembering import recall, remembered_of
 from service.replica import Replica
 from service.store import RememberedAnswer
 
+#: Changes as they were written, and the version they were found on.
+Found: TypeAlias = tuple[Sequence[Mapping[str, Any]], int]
+
 #: How often it is tried again because another process was faster.
 _ROUNDS: Final = 8
+
+
+#: Changes read under one hold of the Plan's lock.
+_READ_AT_ONCE: Final = 20
+
+
+def applying_of(reading: Callable[[], AbstractContextManager[Plan]], found: Found) -> Applying:
+    """Return the command that applies what was found, read a few changes at a time.
+
+    Parameters
+    ----------
+    reading
+        Holds the newest Plan; between two holds others get their turn.
+    """
+    written, based_on = found
+    while True:
+        with reading() as plan:
+            grid = plan.grid
+        changes: list[Change] = []
+        strange: list[Conflict] = []
+        for first in range(0, len(written), _READ_AT_ONCE):
+            with reading() as plan:
+                if plan.grid != grid:
+                    break
+                part = changes_from_json(written[first : first + _READ_AT_ONCE], plan, first)
+            changes += part[0]
+            strange += part[1]
+        else:
+            return Applying(written, (changes, strange), grid, based_on)
 
 
 class Applier:
@@ -45,7 +80,8 @@ class Applier:
 
     def _applied(self, job: Job, command: Applying) -> Applied:
         def made(plan: Plan) -> Made:
-            return changes_from_json(command.changes, plan)
+            same = plan.grid == command.grid
+            return command.read if same else changes_from_json(command.written, plan)
 
         def remembered(version: int, before: int) -> list[RememberedAnswer]:
             job.answers = (Applied(version, merged=before > command.based_on),)
@@ -59,6 +95,6 @@ class Applier:
             if outcome.version is not None:
                 return Applied(outcome.version, merged=before > command.based_on)
             job.rendered = None
-            if outcome.conflicts or not command.changes:
+            if outcome.conflicts or not command.written:
                 return Applied(None if outcome.conflicts else before, False, outcome.conflicts)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")

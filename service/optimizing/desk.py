@@ -16,7 +16,8 @@ from planner.states import LIVE
 from rdl.durations import rfc3339_text
 from service.api.fields import malformed
 from service.clock import instant_of
-from service.commands import Answer, Applied, Applying, Key, Rendered
+from service.commands import Answer, Applied, Key, Rendered
+from service.optimizing.applying import applying_of
 from service.optimizing.asked import Asked
 from service.problems import ApiError, ProblemDocument, problem
 from service.rendering import render_problem
@@ -140,7 +141,7 @@ def apply(runtime: Runtime, id_: str) -> Rendered:
     found = msgspec.json.decode(row.result)
     # No client can send a key with a space, so none can meet this one.
     key = Key(f"optimization {id_}", hashlib.sha256(row.result).digest())
-    command = Applying(found["changes"], found["based_on"])
+    command = applying_of(runtime.reading, (found["changes"], found["based_on"]))
     ids = [entry["id"] for entry in found["changes"]]
     rendered = runtime.change(command, lambda answers: _render_applied(answers, ids), key)
     if rendered.status < 300 and row.state != "applied":
