@@ -4,13 +4,18 @@ A group goes round these steps: 1 screen what needs no agent, 2 place the rest (
 snapshot, no lock), 3 prepare on the newest version, 4 hold against the oracle, 5 append with the
 answers to remember, 6 apply and answer. When another process appended first, 3 to 5 are repeated;
 what then no longer fits goes round again from 1.
+
+A small group of quick agents waits for this process's turn to append before step 1, and takes
+along who came meanwhile: then a commit carries all who wait instead of those who came first.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Final
 
 from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared, Refuse
 from planner.placement import Code
@@ -26,7 +31,7 @@ from service.drafts import (
     refused_problem,
     screen_drafts,
 )
-from service.offering import add_offers, name_version, search_for
+from service.offering import add_offers, name_version, needs_offers, search_for
 from service.oracle import first_violation
 from service.problems import ProblemDocument
 from service.remembering import recall, remembered_of
@@ -44,6 +49,14 @@ _WORTH_ANOTHER_ROUND = frozenset(
     {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.CONFLICT, Code.COUNT_LIMIT}
 )
 
+#: Agents that answer in well under a millisecond: other processes may wait for them.
+QUICK_AGENTS: Final = frozenset(
+    {"gree", "gree-paper", "gree-l", "aligned", "aligned-early", "earliest"}
+)
+
+#: Most requests that are placed while other processes wait.
+_FEW: Final = 64
+
 _BROKEN = "the placement does not satisfy the request; nothing was changed"
 
 
@@ -58,21 +71,32 @@ class Committer:
         self._clock = clock
         self._telemetry = telemetry
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: list[Job], join: Callable[[list[Job]], None] | None = None) -> None:
         """Carry out jobs together; each is finished when this returns.
 
         A job that must be `alone` comes by itself.
+
+        Parameters
+        ----------
+        join
+            Adds to the jobs those who have come since.
         """
         began = time.perf_counter()
-        for job in jobs:
-            self._telemetry.wait.observe(began - job.arrived)
-        fresh = [job for job in jobs if not self._recalled(job)]
-        self.move_to_now()
-        group = _Group(fresh)
-        for attempt in range(_ROUNDS):
-            if group.open():
-                self._round(group, last=attempt == _ROUNDS - 1)
-                group.finish_jobs()
+        with ExitStack() as turn:
+            if join is not None and _is_quick(jobs):
+                turn.enter_context(self._replica.store.turn())
+                join(jobs)
+            started = time.perf_counter()
+            for job in jobs:
+                self._telemetry.wait.observe(started - job.arrived)
+            fresh = [job for job in jobs if not self._recalled(job)]
+            self.move_to_now()
+            group = _Group(fresh)
+            for attempt in range(_ROUNDS):
+                if group.open():
+                    self._round(group, turn, last=attempt == _ROUNDS - 1)
+                    turn.close()
+                    group.finish_jobs()
         self._replica.keep_snapshot_if_due(self._clock.now_ms())
         self._telemetry.busy.inc(time.perf_counter() - began)
 
@@ -127,8 +151,11 @@ class Committer:
         job.finished.set()
         return True
 
-    def _round(self, group: _Group, *, last: bool) -> None:
-        """Screen, place and commit what is open; what is in conflict stays so."""
+    def _round(self, group: _Group, turn: ExitStack, *, last: bool) -> None:
+        """Screen, place and commit what is open; what is in conflict stays so.
+
+        `turn` is given back where the work gets long.
+        """
         drafts = group.open()
         for draft in drafts:
             draft.change = draft.conflict = None
@@ -137,6 +164,8 @@ class Committer:
             search = search_for(drafts, plan, self._config.offer_s)
             based_on = plan.version
         place(screened)
+        if needs_offers(drafts):
+            turn.close()
         add_offers(drafts, search, dry_run=False)
         del screened, search  # a view that lives on would make the next commit copy the profile
         if group.atomic and spoil(drafts):
@@ -284,6 +313,14 @@ def spoil(drafts: Sequence[Draft]) -> bool:
         for draft in open_drafts(drafts):
             draft.answer = SPOILT
     return refused
+
+
+def _is_quick(jobs: Sequence[Job]) -> bool:
+    """Return whether other processes may wait while these are placed: few, with quick agents."""
+    if sum(job.size for job in jobs) > _FEW or jobs[0].alone:
+        return False
+    asks = (draft.ask for job in jobs for draft in drafts_of(job.command))
+    return all(ask is None or ask.agent in QUICK_AGENTS for ask in asks)
 
 
 def _changes(drafts: Sequence[Draft]) -> list[Change]:

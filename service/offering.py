@@ -29,7 +29,7 @@ def add_offers(drafts: Sequence[Draft], search: OfferSearch | None, *, dry_run: 
     version: what the group takes is not offered once more. A dry run makes no version, and a
     group that gives something back is left out of account.
     """
-    refused = [d for d in drafts if _wants_offers(d) and isinstance(d.change, Refuse)]
+    refused = [draft for draft in drafts if _is_refused(draft)]
     if search is None or not refused:
         return
     plain = all(isinstance(d.change, Admit | Refuse) for d in drafts if d.change is not None)
@@ -46,6 +46,11 @@ def add_offers(drafts: Sequence[Draft], search: OfferSearch | None, *, dry_run: 
             agent = agent_named(ask.agent)
             found = search.offers(ask.request, ask.expression, agent, ask.offers)
             draft.change = replace(change, offers=found)
+
+
+def needs_offers(drafts: Sequence[Draft]) -> bool:
+    """Return whether some of the placed drafts are refused and want offers."""
+    return any(map(_is_refused, drafts))
 
 
 def name_version(drafts: Sequence[Draft], version: int, made: int) -> None:
@@ -65,6 +70,10 @@ def name_version(drafts: Sequence[Draft], version: int, made: int) -> None:
         if isinstance(change, Refuse) and change.offers:
             offers = tuple({**offer, "at_version": version} for offer in change.offers)
             draft.change = replace(change, offers=offers)
+
+
+def _is_refused(draft: Draft) -> bool:
+    return isinstance(draft.change, Refuse) and _wants_offers(draft)
 
 
 def _wants_offers(draft: Draft) -> bool:

@@ -69,8 +69,7 @@ class Replica:
     def newest(self) -> Iterator[Plan]:
         """Hold the Plan with everything applied that any process has answered."""
         with self._lock:
-            if self.store.version() != self._plan.version:
-                self._follow()
+            self._follow()
             yield self._plan
 
     def commit(

@@ -261,7 +261,7 @@ class Runtime:
                 adapting = isinstance(group[0].command, Adapting)
                 (self._adapter if adapting else self._applier).answer(group[0])
             else:
-                self._committer.run(group)
+                self._committer.run(group, self._waiting.join)
         except Exception as failure:
             logger.exception("a group of %d changes failed", len(group))
             for job in group:

@@ -23,6 +23,9 @@ class WaitingRoom:
         self._changed = threading.Condition()
         self._closed = False
 
+    def __len__(self) -> int:
+        return len(self._jobs)
+
     def put(self, job: Job) -> bool:
         """Queue a job; False when the room is closed."""
         with self._changed:
@@ -49,11 +52,19 @@ class WaitingRoom:
             if not self._jobs:
                 return None if self._closed else []
             group = [self._jobs.popleft()]
-            size = group[0].size
-            while self._jobs and not group[0].alone and self._joins(group, size):
-                group.append(self._jobs.popleft())
-                size += group[-1].size
+            self._fill(group)
             return group
+
+    def join(self, group: list[Job]) -> None:
+        """Add to a group those who have come since and may be carried out with it."""
+        with self._changed:
+            self._fill(group)
+
+    def _fill(self, group: list[Job]) -> None:
+        size = sum(job.size for job in group)
+        while self._jobs and not group[0].alone and self._joins(group, size):
+            group.append(self._jobs.popleft())
+            size += group[-1].size
 
     def _joins(self, group: list[Job], size: int) -> bool:
         job = self._jobs[0]

@@ -31,6 +31,7 @@ def open_engine(url: str) -> sa.Engine:
     engine = sa.create_engine(
         url,
         poolclass=QueuePool,
+        pool_use_lifo=True,  # the connection used last has its pages and statements at hand
         pool_size=8,
         max_overflow=24,
         connect_args={"check_same_thread": False, "timeout": _BUSY_MS / 1000},

@@ -11,16 +11,30 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
 from service.store.applications import ApplicationRows
+from service.store.driver import Driver
 from service.store.engine import open_engine
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
 from service.store.tables import answers, commits, settings, snapshots
 from service.store.turns import Turns
+
+#: The newest row is never pruned, so that without rows a log is new.
+_TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
+
+#: Appends only what follows: where the log was pruned, the key alone would not refuse it.
+_APPEND: Final = (
+    "INSERT INTO commits (version, at_ms, record) SELECT ?, ?, ? "
+    "WHERE (SELECT coalesce(max(version), 0) FROM commits) = ?"
+)
+_REMEMBER: Final = (
+    "INSERT INTO answers (key, request_hash, at_ms, status, headers, body) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
 
 
 class VersionTakenError(Exception):
@@ -91,6 +105,7 @@ class Store:
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.applications = ApplicationRows(self._engine)
         self.optimizations = OptimizationRows(self._engine)
+        self._driver = Driver(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def close(self) -> None:
@@ -127,31 +142,13 @@ class Store:
             connection.execute(sa.delete(settings).where(settings.c.name == name))
             connection.execute(sa.insert(settings).values(name=name, value=value))
 
-    def version(self) -> int:
-        """Return the newest version of the log, 0 when it is empty."""
-        # Asked before every read and every commit, so it goes to the driver without ceremony.
-        connection = self._engine.raw_connection()
-        try:
-            cursor = connection.cursor()
-            cursor.execute("SELECT max(version) FROM commits")
-            row = cursor.fetchone()
-            cursor.close()
-        finally:
-            connection.close()
-        return int(row[0] or 0) if row is not None else 0
-
     def tail(self, after: int) -> list[LogEntry] | None:
         """Return the entries with versions above `after`, in order.
 
         None when some of them were pruned: the caller must start from the snapshot.
         """
-        with self._reading() as connection:
-            rows = connection.execute(
-                sa.select(commits.c.version, commits.c.at_ms, commits.c.record)
-                .where(commits.c.version > after)
-                .order_by(commits.c.version)
-            ).all()
-        entries = [LogEntry(*row) for row in rows]
+        found = self._driver.rows(self._driver.statement(_TAIL), (after,))
+        entries = [LogEntry(version, at_ms, bytes(record)) for version, at_ms, record in found]
         # The newest row is never pruned, so no rows at all means: nothing new.
         return entries if not entries or entries[0].version == after + 1 else None
 
@@ -181,15 +178,20 @@ class Store:
         VersionTakenError
             If a version or a key is already there.
         """
+        driver = self._driver
+        several = len(entries) + len(remembered) > 1
         try:
-            with self._engine.begin() as connection:
-                if entries:
-                    _require_next(self._version(connection), entries[0].version)
-                    connection.execute(sa.insert(commits), [_entry_row(e) for e in entries])
+            with driver.transaction(several=several) as cursor:
+                for entry in entries:
+                    row = (entry.version, entry.at_ms, entry.record, entry.version - 1)
+                    cursor.execute(driver.statement(_APPEND), row)
+                    if cursor.rowcount != 1:
+                        raise VersionTakenError(f"version {entry.version} does not come next")
                 if remembered:
-                    connection.execute(sa.insert(answers), [_answer_row(a) for a in remembered])
-        except IntegrityError as error:
-            raise VersionTakenError(str(error.orig)) from error
+                    rows = [_answer_row(answer) for answer in remembered]
+                    cursor.executemany(driver.statement(_REMEMBER), rows)
+        except driver.integrity_error as error:
+            raise VersionTakenError(str(error)) from error
 
     def answer(self, key: str) -> RememberedAnswer | None:
         """Return what was answered under `key`."""
@@ -225,31 +227,8 @@ class Store:
     def _reading(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
 
-    @staticmethod
-    def _version(connection: sa.Connection) -> int:
-        return int(connection.execute(sa.select(sa.func.max(commits.c.version))).scalar() or 0)
 
-
-def _require_next(newest: int, version: int) -> None:
-    """Refuse a version below the newest: where the log was pruned, the key alone would not."""
-    if version != newest + 1:
-        raise VersionTakenError(f"version {version} does not follow {newest}")
-
-
-def _entry_row(entry: LogEntry) -> dict[str, object]:
-    return {
-        "version": entry.version,
-        "at_ms": entry.at_ms,
-        "record": entry.record,
-    }
-
-
-def _answer_row(answer: RememberedAnswer) -> dict[str, object]:
-    return {
-        "key": answer.key,
-        "request_hash": answer.request_hash,
-        "at_ms": answer.at_ms,
-        "status": answer.status,
-        "headers": json.dumps(dict(answer.headers)),
-        "body": answer.body,
-    }
+def _answer_row(answer: RememberedAnswer) -> tuple[object, ...]:
+    headers = json.dumps(dict(answer.headers))
+    key, request_hash = answer.key, answer.request_hash
+    return key, request_hash, answer.at_ms, answer.status, headers, answer.body

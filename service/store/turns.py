@@ -9,6 +9,7 @@ prepares in vain. It is a courtesy only: what keeps the log right is its unique 
 from __future__ import annotations
 
 import fcntl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,18 +27,25 @@ class Turns:
     def __init__(self, database: str | None) -> None:
         path = None if database is None else Path(f"{database}-turn")
         self._file = None if path is None else path.open("ab")
+        self._mine = threading.RLock()
+        self._depth = 0
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the turn and hold it."""
+        """Wait for the turn and hold it; a turn within a turn of this thread is the same one."""
         if self._file is None:
             yield
             return
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        with self._mine:
+            if self._depth == 0:
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the lock's file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,7 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 from service.commands import Admission, Job, Key, Rendered
+from service.store import Store
 from service.waiting import WaitingRoom
 from tests.service.conftest import Open, Service
 
@@ -41,7 +43,7 @@ class Interrupting:
 
     def plan(
         self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
+    ) -> Sequence[PlacementResult]:
         """Decide as the agent does, then let the next thing happen."""
         self.asked += 1
         results = self.agent.plan(requests, view, limits)
@@ -51,7 +53,8 @@ class Interrupting:
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
-    """Put an interrupting agent in the place of gree-l."""
+    """Put an interrupting agent in the place of gree-l, one that others do not wait for."""
+    monkeypatch.setattr("service.committer.QUICK_AGENTS", frozenset())
     agent = Interrupting("gree-l", happening)
     monkeypatch.setattr(
         "service.drafts.agent_named", lambda name: agent if name == "gree-l" else agent_named(name)
@@ -68,6 +71,29 @@ class TestProcesses:
         assert two.client.get("/v1/reservations/a").status_code == 200
         assert two.ask("b", WHOLE.format(1)).status_code == 409
         assert one.client.get("/v1/reservations/b").get_json()["state"] == "refused"
+
+    def test_take_along_who_waits(self, open_service: Open) -> None:
+        """Those who come while another process appends are carried out in one commit."""
+        one = open_service()
+        other = Store(one.runtime.config.database)
+        versions: list[int] = []
+
+        def ask(number: int) -> None:
+            versions.append(one.reserve(f"r{number}", ONE)["version"])
+
+        with other.turn():
+            threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
+            for thread in threads:
+                thread.start()
+            until = time.monotonic() + 20
+            while len(one.runtime._waiting) < 4 and time.monotonic() < until:
+                time.sleep(0.001)
+        for thread in threads:
+            thread.join()
+        other.close()
+
+        assert len(set(versions)) == 1
+        assert len(versions) == 5
 
     def test_merge_what_still_fits(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch
@@ -209,7 +235,7 @@ class TestOracle:
 
             def plan(
                 self, requests: Sequence[Request], view: PlanView, limits: Limits
-            ) -> list[PlacementResult]:
+            ) -> Sequence[PlacementResult]:
                 results = agent_named("gree").plan(requests, view, limits)
                 for result in results:
                     result.rows.flags.writeable = True

@@ -1,0 +1,74 @@
+"""Driver: the few statements that every commit and every read runs, without ceremony.
+
+SQLAlchemy's expressions cost some 0.15 ms of processor time each, several times what SQLite takes
+for the statement itself. What runs at every commit goes to the driver as text, on connections of
+the same engine: they are prepared, pooled and given back as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+
+class Driver:
+    """Statements as text, with ``?`` for each parameter, whatever the driver writes for it.
+
+    Parameters
+    ----------
+    engine
+        Whose connections are used.
+
+    Attributes
+    ----------
+    integrity_error
+        What the driver raises for a key that is there already.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        dialect = engine.dialect
+        self._engine = engine
+        self._on_sqlite = dialect.name == "sqlite"
+        self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
+        assert dialect.loaded_dbapi is not None
+        self.integrity_error: type[Exception] = dialect.loaded_dbapi.IntegrityError
+
+    def statement(self, text: str) -> str:
+        """Return a statement as the driver writes it."""
+        return text.replace("?", self._mark)
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query finds."""
+        connection = self._engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(statement, tuple(parameters))
+            return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    @contextmanager
+    def transaction(self, *, several: bool) -> Iterator[Any]:
+        """Yield a cursor whose statements are durable together, or none of them.
+
+        Parameters
+        ----------
+        several
+            More than one statement follows. A single one is a transaction by itself in SQLite,
+            and then the thread waits for the disk once and for nothing else.
+        """
+        connection = self._engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            if several and self._on_sqlite:
+                cursor.execute("BEGIN IMMEDIATE")
+            yield cursor
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        finally:
+            connection.close()
