@@ -106,29 +106,41 @@ class Search:
         moves = self.moves.plain(layout, promise)
         return any(layout.place(move, agent) and self._worth_it(layout, promise) for move in moves)
 
-    def settle(self, layout: Layout) -> None:
-        """Give those who moved without need their rows back, until nobody moves for nothing.
+    def settled(self, layout: Layout) -> Layout:
+        """Return a layout in which those who moved without need have their rows back.
 
-        A solver places everybody anew; most of them have room where they were.
+        A solver places everybody anew; most of them have room where they were. First all go back
+        at once, for some have only swapped their places; then one after the other.
         """
+        together = layout.copy()
+        movers = [(one, result) for one, result, _ in layout.moved.values() if self._may_go(one)]
+        for one, _ in movers:
+            together.lift(one)
+        away = [pair for pair in movers if not together.put_back(pair[0])]
+        agent = self.placers[0]
+        if all(together.take(*pair) or self.place(together, pair[0], agent) for pair in away):
+            layout = together
         restless = True
         while restless:
             restless = False
             for promise, result, _ in list(layout.moved.values()):
-                if promise.state in (State.REFUSED, State.DEGRADED):
+                if not self._may_go(promise) or self.value(layout, promise) > promise.value:
                     continue
-                if self.value(layout, promise) > promise.value * (1 + _SAME):
-                    continue  # it has an option now that is worth more
                 layout.lift(promise)
                 if layout.put_back(promise):
                     restless = True
                 elif not layout.take(promise, result):
                     raise RuntimeError(f"{promise.id} lost its place while nobody took it")
+        return layout
+
+    @staticmethod
+    def _may_go(promise: Promise) -> bool:
+        """Return whether a promise has rows of its own to go back to."""
+        return promise.state not in (State.REFUSED, State.DEGRADED)
 
     def _worth_it(self, layout: Layout, promise: Promise) -> bool:
         """Lift a promise again whose new options are worth less than those it had."""
-        waited = promise.state in (State.REFUSED, State.DEGRADED)
-        if waited or self.value(layout, promise) >= promise.value * (1 - _SAME):
+        if not self._may_go(promise) or self.value(layout, promise) >= promise.value * (1 - _SAME):
             return True
         layout.lift(promise)
         return False

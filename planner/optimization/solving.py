@@ -213,9 +213,9 @@ class Solving:
                 continue
             if not layout.put_back(one) and not search.place(layout, one, search.placers[0]):
                 return None
-        found = search.judged(layout.copy(), self._name)
-        search.settle(layout)
-        return min(found, search.judged(layout, self._name), key=lambda one: one.score)
+        calmer = search.settled(layout.copy())
+        found = [search.judged(one, self._name) for one in (layout, calmer)]
+        return min(found, key=lambda one: one.score)
 
 
 def _standing(start: Layout, move: Move) -> PlacementResult | None:

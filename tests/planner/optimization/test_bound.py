@@ -157,8 +157,8 @@ def test_a_solver_moves_nobody_without_need() -> None:
     for index in range(6):
         text = f"window(atom(<1 cpu>, 1, 2, 2, 8), {2 * index}, 40)"
         ask(plan, a_request(f"k{index}", text).on(cluster))
-    ask(plan, a_request("a", "window(atom(<1 cpu>, 4, 4, 4, 16), 20, 32)").on(cluster))
-    ask(plan, a_request("b", "window(atom(<1 cpu>, 4, 4, 4, 16), 21, 27)").on(cluster))
+    ask(plan, a_request("a", "window(atom(<1 cpu>, 4, 4, 4, 16), 16, 28)").on(cluster))
+    ask(plan, a_request("b", "window(atom(<1 cpu>, 4, 4, 4, 16), 22, 27)").on(cluster))
     assert [one.id for one in plan.refusals] == ["b"]
     found = optimize(plan, _ORDER, _REFUSED_TOO, _effort())
     assert sorted(one.to_json()["id"] for one in _recorded(plan, found)) == ["a", "b"]
