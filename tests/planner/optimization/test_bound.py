@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from planner.adaptation.layout import Layout, shortage_of
+from planner.adaptation.moves import Moves
+from planner.adaptation.promise import promise_of
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.commit import Admit, RecordedChange, Refuse
+from planner.commit import Admit, Refuse
 from planner.exact.incumbent import BoundError
 from planner.optimization import solving
+from planner.optimization.goal import Account, Parts
+from planner.optimization.search import Search
 from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, optimize
 from planner.placement import Code
 from planner.plan import Plan
+from planner.renegotiation import result_of
 from planner.request import Request
 from planner.value import value_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
@@ -150,21 +157,27 @@ def test_bounds_are_told_while_the_solver_works() -> None:
     assert all(one.value <= one.bound + _ROUNDING for one in told)
 
 
-def test_a_solver_moves_nobody_without_need() -> None:
-    """`exact` places everybody anew; who has room where it was stays, and is not in the changes."""
-    cluster = a_cluster().horizon(40).machines("m", 4, cpu=1).build()
-    plan = a_plan(cluster).placed_by("earliest").build()
-    for index in range(6):
-        text = f"window(atom(<1 cpu>, 1, 2, 2, 8), {2 * index}, 40)"
-        ask(plan, a_request(f"k{index}", text).on(cluster))
-    ask(plan, a_request("a", "window(atom(<1 cpu>, 4, 4, 4, 16), 16, 28)").on(cluster))
-    ask(plan, a_request("b", "window(atom(<1 cpu>, 4, 4, 4, 16), 22, 27)").on(cluster))
-    assert [one.id for one in plan.refusals] == ["b"]
-    found = optimize(plan, _ORDER, _REFUSED_TOO, _effort())
-    assert sorted(one.to_json()["id"] for one in _recorded(plan, found)) == ["a", "b"]
-
-
-def _recorded(plan: Plan, found: Optimized) -> tuple[RecordedChange, ...]:
-    record = plan.prepare(found.changes, found.based_on, joint=True).record
-    assert record is not None
-    return record.changes
+def test_who_only_swapped_places_goes_back() -> None:
+    """Two that a solver swapped have their rows again, though neither could go back alone."""
+    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
+    plan = a_plan(cluster).build()
+    for name in "abc":
+        ask(plan, a_request(name, "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(cluster))
+        assert plan.reservation(name) is not None
+    layout = Layout.of(plan)
+    promises = [promise_of(plan, number) for number in range(3)]
+    rows = [one.before.atoms[0].rows for one in promises]
+    for one in promises:
+        layout.lift(one)
+    for one, elsewhere in zip(promises, (rows[1], rows[0], rows[2]), strict=True):
+        assert one.request is not None
+        graph = one.request.graph
+        assert layout.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
+    account = Account(cluster.nominal, np.ones(12), 0)
+    moves = Moves(plan, shortage_of(layout.ledger))
+    draw = np.random.default_rng(0)
+    search = Search(promises, _ORDER, account, account.units(promises), moves, Parts(), draw)
+    assert search.judged(layout, "x").parts.churn > 0
+    calm = search.settled(layout)
+    assert search.judged(calm, "x").parts.churn == 0
+    assert not calm.moved
