@@ -18,7 +18,7 @@ from planner.adaptation.clock import Clock
 from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
 from planner.adaptation.move import Move, move_of
 from planner.adaptation.promise import Promise, promise_of
-from planner.adaptation.recurring import holds_more, regained, salvage, ways_back
+from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
 from planner.adaptation.repair import Repair
 from planner.agent import Agent, Limits
 from planner.agents import DEFAULT_AGENT, agent_named
@@ -183,8 +183,8 @@ class _Answer:
         if isinstance(refused, Move) or promise.request is None:
             return
         if refused.code in _FINAL and not holds_more(self.plan, promise):
-            change = Fail(promise.id, promise.revision, refused.detail)
-            self._note(change, promise, Fate.FAILED, 0.0, refused.detail)
+            why = runs_told(self.plan, promise) or refused.detail
+            self._note(Fail(promise.id, promise.revision, why), promise, Fate.FAILED, 0.0, why)
 
     def _note(
         self, change: Change, promise: Promise, fate: Fate, moved: float, reason: str = ""

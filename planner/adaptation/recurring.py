@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -10,13 +11,17 @@ from planner.adaptation.layout import Layout
 from planner.adaptation.move import Move, move_of, occurrence_of
 from planner.adaptation.promise import Promise
 from planner.begun import Begun
+from planner.explain import time_text
 from planner.holding import within
 from planner.placement import shifts_of
 from planner.plan import Plan
 from planner.records import Holding
 from planner.remainder import Remainder
 from planner.reservation import AtomAllocation, Rows
-from rdl.work_graph import BUNDLE, LABEL, occurrence_path
+from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
+
+#: Most lost runs that are told by their times.
+_TOLD: Final = 5
 
 
 def salvage(layout: Layout, promise: Promise) -> Holding:
@@ -91,6 +96,36 @@ def holds_more(plan: Plan, promise: Promise) -> bool:
     """Return whether a recurrence still has occurrences to come, whatever it has lost."""
     return any(
         "@" in path and int(rows[-1, 1]) > plan.now for _, path, rows in promise.occurrences()
+    )
+
+
+def runs_told(plan: Plan, promise: Promise) -> str:
+    """Return how many runs of a recurrence were held, and which were not; empty for what has none.
+
+    A recurrence is one promise of all its runs, so that one of which a run is lost for good has
+    failed; its owner is told that the others ran.
+    """
+    if promise.request is None:
+        return ""
+    graph = promise.request.graph
+    held = {occurrence_of(path) for _, path, _ in promise.occurrences() if "@" in path}
+    starts: dict[str, int] = {}
+    for vertex in graph.atoms.tolist():
+        for k, shift in enumerate(shifts_of(graph, vertex).tolist()):
+            path = occurrence_path(graph, vertex, k)
+            first = int(graph.vertices[vertex, START]) + shift
+            if "@" in path:
+                run = occurrence_of(path)
+                starts[run] = min(starts.get(run, first), first)
+    lost = sorted(start for run, start in starts.items() if run not in held)
+    if not held or not lost:
+        return ""
+    times = ", ".join(time_text(start, plan.grid) for start in lost[:_TOLD])
+    more = f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else ""
+    which = "the one of the period" if len(lost) == 1 else "those of the periods"
+    return (
+        f"{len(held)} of {len(starts)} runs were held; {which} that began {times}{more} found no "
+        "machines"
     )
 
 

@@ -17,7 +17,14 @@ from planner.plan import Plan
 from planner.renegotiation import renegotiation_of
 from planner.states import State
 from tests.builders import a_cluster, a_plan, a_request, commit
-from tests.planner.adaptation.events import adapt_now, lose, small_cluster, violations, with_outages
+from tests.planner.adaptation.events import (
+    HORIZON,
+    adapt_now,
+    lose,
+    small_cluster,
+    violations,
+    with_outages,
+)
 
 
 def _gang(height: int, length: int, start: int, end: int) -> str:
@@ -177,6 +184,25 @@ def test_a_recurrence_loses_one_occurrence_at_a_time(offset: str) -> None:
     assert _rows(plan, "r0") == before
     assert _state(plan, "r0") is State.ACCEPTED
     assert violations(plan) == []
+
+
+@pytest.mark.parametrize("offset", ["true", "false"])
+def test_a_recurrence_that_lost_a_run_for_good_says_which(offset: str) -> None:
+    """Not all that was promised was held, so it failed; the reason counts the runs that were."""
+    plan = _plan(2, f"every(8, atom(<1 cpu>, 2, 2, 4, 8), times=3, same_offset={offset})")
+    lose(plan, (2, 8, 16))
+    commit(plan, Advance(17))
+    lose(plan)
+    assert _state(plan, "r0") is State.DEGRADED, "its third run is still to come"
+    commit(plan, Advance(HORIZON - 1, 2 * HORIZON))
+    commit(plan, Advance(HORIZON))
+    adapt_now(plan)
+    assert _state(plan, "r0") is State.FAILED
+    failed = plan.reservation("r0")
+    assert failed is not None
+    assert failed.history[-1].detail == (
+        "2 of 3 runs were held; the one of the period that began at 8s found no machines"
+    )
 
 
 def test_an_endless_recurrence_outlives_a_lost_night() -> None:
