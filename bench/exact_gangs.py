@@ -8,19 +8,23 @@ from __future__ import annotations
 from typing import Final
 
 from bench.exact_runs import run_exact, told, warm
-from bench.exact_shapes import lumpy, narrow, wide
+from bench.exact_shapes import divided, lumpy, narrow, wide
 
 NAME = "exact_gangs"
 
-#: What is run: shape, load, seconds.
+#: What is run: shape, load (or by how much the cluster is divided), seconds.
 SHAPES: Final = {
     "lumpy 1.2": (lumpy, 1.2, 10.0),
     "narrow 1.2": (narrow, 1.2, 10.0),
+    "divided 3": (divided, 3.0, 10.0),
+    "divided 4": (divided, 4.0, 10.0),
+    "divided 8": (divided, 8.0, 10.0),
     "wide 0.8": (wide, 0.8, 60.0),
     "wide 1.2": (wide, 1.2, 60.0),
 }
-SEEDS: Final = {"lumpy": tuple(range(1, 11)), "narrow": (1, 2, 3, 4, 5), "wide": (1, 2, 3, 4, 5)}
-MARKS: Final = (5.0, 15.0, 60.0)
+TEN: Final = tuple(range(1, 11))
+SEEDS: Final = {"lumpy": TEN, "narrow": TEN, "divided": TEN, "wide": (1, 2, 3, 4, 5)}
+MARKS: Final = (1.0, 5.0, 10.0, 60.0)
 
 
 def run(small: bool) -> dict[str, object]:
