@@ -19,7 +19,7 @@ from planner.block_index import block_minima
 from planner.calendar import Calendar, calendar_of
 from planner.ledger_cells import Cells, grown
 from planner.policy_view import AverageLimits
-from planner.row_book import RowBook, limit_of
+from planner.row_book import RowBook, limit_of, terms_of
 from planner.view import Demand, Lent
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -38,6 +38,8 @@ class Ledger:
     ----------
     book, grid, first, calendar
         What the rows mean, and the steps the columns are.
+    begin
+        int64[2]: `first`, and its place among the window starts of averages.
     """
 
     __slots__ = (
@@ -45,7 +47,9 @@ class Ledger:
         "_demands",
         "_lent",
         "_lock",
+        "_terms",
         "_view",
+        "begin",
         "book",
         "calendar",
         "cells",
@@ -66,6 +70,9 @@ class Ledger:
         # Two agents on snapshots of one version may both meet a policy's scope for the first time.
         self._lock = threading.RLock()
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
+        # By identity, since a demand is five tuples to hash; the demand itself keeps its number.
+        self._terms: dict[int, tuple[Demand, NDArray[np.int64]]] = {}
+        self.begin = np.array([first, book.longest_window], dtype=np.int64)
 
     def copy(self) -> Ledger:
         """Return an equal ledger that shares nothing that is written.
@@ -137,6 +144,13 @@ class Ledger:
             self._demands[key] = known
         return known
 
+    def terms(self, demand: Demand) -> NDArray[np.int64]:
+        """Return what a bundle takes as compiled code reads it; cached."""
+        known = self._terms.get(id(demand))
+        if known is None:
+            known = self._terms[id(demand)] = (demand, terms_of(demand, self.book))
+        return known[1]
+
     def lent(self) -> Lent:
         """Return the cells as compiled code reads them."""
         cells, lent = self.cells, self._lent
@@ -159,18 +173,17 @@ class Ledger:
         """
         if not pieces:
             return True
-        lent, longest = self.lent(), self.book.longest_window
-        windows = self.averages.windows
-        return bool(_moves().plainly_free(lent, windows, self.first, longest, pieces))
+        told = [(self.terms(demand), rows) for demand, rows in pieces]
+        return bool(_moves().plainly_free(self.lent(), self.begin, told))
 
     def take(self, takings: Iterable[Taking]) -> None:
         """Subtract rows (sign 1) or give them back (sign -1), in place."""
-        lent, windows, move = self.lent(), self.averages.windows, _moves().move
+        lent, move = self.lent(), _moves().move
         for demand, rows, sign in takings:
             if len(rows) > _MANY_ROWS:
                 self._take_many(demand, rows, sign)
             elif len(rows):
-                move(lent, windows, self.first, self.book.longest_window, demand, rows, sign)
+                move(lent, self.begin, self.terms(demand), rows, sign)
 
     def _take_many(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
         """Sum differences up instead of taking row by row."""

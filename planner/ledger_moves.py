@@ -3,69 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner import kernels
-from planner.takes import Takes, takes_of
-from planner.view import Demand, Lent
-from planner.work_table import NO_SCRATCH
+from planner import ledger_kernels
+from planner.view import Lent
 
 I64 = NDArray[np.int64]
 
 _ALL_FIRST = np.zeros(1024, dtype=np.int64)
 
 
-def move(
-    lent: Lent, windows: I64, first: int, offset: int, demand: Demand, rows: I64, sign: int
-) -> None:
+def move(lent: Lent, begin: I64, terms: I64, rows: I64, sign: int) -> None:
     """Take the rows of one demand from a ledger (sign 1), or give them back (sign -1).
 
     Parameters
     ----------
-    windows, offset
-        Lengths of the averages in steps, and the place of step `first` among window starts.
+    begin
+        int64[2]: step of column 0, and the place of that step among window starts.
+    terms
+        What a bundle takes, as `planner.ledger_kernels` reads it.
     rows
-        int64[m, 3]; what is before `first` or past the last column is cut off.
+        int64[m, 3]; what is before the first or past the last column is cut off.
     """
-    profile, averages = _arrays(lent, windows, offset, takes_of((demand,)))
-    demand_of = _ALL_FIRST if len(rows) <= len(_ALL_FIRST) else np.zeros(len(rows), dtype=np.int64)
-    kernels.move_rows(profile, averages, rows.copy(), demand_of, first, sign)
+    # A copy, since compiled code would tell a read-only array apart and be compiled twice.
+    ledger_kernels.move(*lent, terms, _places(len(rows)), rows.copy(), begin, sign)
 
 
-def plainly_free(
-    lent: Lent, windows: I64, first: int, offset: int, pieces: Sequence[tuple[Demand, I64]]
-) -> bool:
-    """Return whether rows one after the other are all free; False also where it is not plain."""
+def plainly_free(lent: Lent, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
+    """Return whether rows one after the other are all free; False also where it is not plain.
+
+    `pieces` are (terms, rows) of each atom.
+    """
     if len(pieces) == 1:
-        demand, rows = pieces[0]
-        profile, averages = _arrays(lent, windows, offset, takes_of((demand,)))
-        demand_of = np.zeros(len(rows), dtype=np.int64)
-        return bool(kernels.plainly_free(profile, averages, rows.copy(), demand_of, first))
-    numbers: dict[Demand, int] = {}
-    owners = [numbers.setdefault(demand, len(numbers)) for demand, _ in pieces]
-    joined = np.concatenate([rows for _, rows in pieces])
-    demand_of = np.repeat(np.array(owners, dtype=np.int64), [len(rows) for _, rows in pieces])
-    profile, averages = _arrays(lent, windows, offset, takes_of(tuple(numbers)))
-    return bool(kernels.plainly_free(profile, averages, joined, demand_of, first))
+        terms, rows = pieces[0]
+        places, joined = _places(len(rows)), rows.copy()
+    else:
+        terms = np.concatenate([one for one, _ in pieces])
+        joined = np.concatenate([rows for _, rows in pieces])
+        ends = np.cumsum([len(one) for one, _ in pieces])
+        starts = np.array([0, *ends[:-1]], dtype=np.int64)
+        places = np.repeat(starts, [len(rows) for _, rows in pieces])
+    return bool(ledger_kernels.all_free(*lent, terms, places, joined, begin))
 
 
-def _arrays(
-    lent: Lent, windows: I64, offset: int, takes: Takes
-) -> tuple[kernels.Profile, kernels.Averages]:
-    """Return a whole ledger as the kernels' tuples; segments are not asked for."""
-    columns = lent.free.shape[1]
-    span, place = _pair(0, columns), _pair(offset, columns)
-    profile = kernels.Profile(lent.free, span, span, *takes.all_row_lists, takes.fit, lent.low)
-    averages = kernels.Averages(
-        windows, lent.slack, *takes.all_average_lists, place, NO_SCRATCH, lent.slack_low
-    )
-    return profile, averages
-
-
-@lru_cache(maxsize=64)
-def _pair(first: int, second: int) -> I64:
-    """Return two numbers as an array; remembered, and never written."""
-    return np.array([first, second], dtype=np.int64)
+def _places(count: int) -> I64:
+    """Return where the terms of each row begin when all have the same."""
+    if count > len(_ALL_FIRST):
+        return np.zeros(count, dtype=np.int64)
+    return _ALL_FIRST

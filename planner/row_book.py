@@ -181,6 +181,16 @@ class _Limit:
     average: bool
 
 
+def terms_of(demand: Demand, book: RowBook) -> NDArray[np.int64]:
+    """Return what a bundle takes as one array, laid out as `planner.ledger_kernels` tells."""
+    terms = [len(demand.rows), len(demand.averages), len(demand.fit)]
+    for row, amount in zip(demand.rows, demand.amounts, strict=True):
+        terms += [row, amount]
+    for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
+        terms += [number, amount, book.averages[number].window]
+    return np.array([*terms, *demand.fit], dtype=np.int64)
+
+
 def limit_of(row: Row, calendar: Calendar, grid: TimeGrid, first: int) -> NDArray[np.int64]:
     """Return int64[horizon - first]: what `row` offers before anything is reserved."""
     match row.policy:

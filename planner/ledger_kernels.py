@@ -1,0 +1,220 @@
+"""Compiled loops of a Plan's ledger: are rows free, take them, give them back.
+
+What one bundle takes is one flat array, the *terms* of a demand: three counts (rows of the profile,
+averages, segments of machines), then (row, amount) pairs, then (average, amount, window) triples,
+then the most bundles that machines hold in each segment. A call hands in seven arrays instead of
+sixteen, because each costs a tenth of a microsecond to hand over, as much as it is read.
+
+Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM makes vector
+code of them. Nothing is imported from another file of kernels, since numba's cache would not notice
+a change there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from planner.block_index import BLOCK
+
+I64 = NDArray[np.int64]
+
+# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
+Int: TypeAlias = Any
+
+_OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+# Cells of a demand's terms; what follows them is described at the head of this file.
+ROW_COUNT: Final = 0
+AVERAGE_COUNT: Final = 1
+SEGMENT_COUNT: Final = 2
+TERMS_FIRST: Final = 3
+
+
+@njit(**_OPTIONS)
+def _least(part: I64) -> Int:
+    """Return the least of some values, four at a time so that none waits for the one before."""
+    a = b = c = d = part[0]
+    whole = part.shape[0] // 4
+    for i in range(whole):
+        a = min(a, part[4 * i])
+        b = min(b, part[4 * i + 1])
+        c = min(c, part[4 * i + 2])
+        d = min(d, part[4 * i + 3])
+    for i in range(4 * whole, part.shape[0]):
+        a = min(a, part[i])
+    return min(min(a, b), min(c, d))
+
+
+@njit(**_OPTIONS)
+def _least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
+    """Return the least of `row[t0:t1]`, not empty, reading whole blocks where they stand."""
+    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
+    if low.shape[0] == 0 or first >= last:
+        return _least(row[t0:t1])
+    least = _least(low[first:last])
+    if t0 < first * BLOCK:
+        least = min(least, _least(row[t0 : first * BLOCK]))
+    if last * BLOCK < t1:
+        least = min(least, _least(row[last * BLOCK : t1]))
+    return least
+
+
+@njit(**_OPTIONS)
+def _index_again(row: I64, low: I64, t0: int, t1: int) -> None:
+    """Note the least of every block that `row[t0:t1]`, not empty, touches."""
+    for block in range(t0 // BLOCK, (t1 + BLOCK - 1) // BLOCK):
+        low[block] = _least(row[block * BLOCK : min((block + 1) * BLOCK, row.shape[0])])
+
+
+@njit(**_OPTIONS)
+def _add(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
+    """Add `amount` to `row[t0:t1]`, not empty, and to what the index knows of it."""
+    part = row[t0:t1]
+    for i in range(part.shape[0]):
+        part[i] += amount
+    if low.shape[0] == 0:
+        return
+    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
+    if first >= last:
+        _index_again(row, low, t0, t1)
+        return
+    blocks = low[first:last]
+    for i in range(blocks.shape[0]):
+        blocks[i] += amount
+    if t0 < first * BLOCK:
+        _index_again(row, low, t0, first * BLOCK)
+    if last * BLOCK < t1:
+        _index_again(row, low, last * BLOCK, t1)
+
+
+@njit(**_OPTIONS)
+def _add_slope(row: I64, low: I64, t0: int, t1: int, value: int, slope: int) -> None:
+    """Add `value`, `value + slope`, ... to `row[t0:t1]`, which may be empty."""
+    if t0 >= t1:
+        return
+    part = row[t0:t1]
+    for i in range(part.shape[0]):
+        part[i] += value + slope * i
+    if low.shape[0] > 0:
+        _index_again(row, low, t0, t1)
+
+
+@njit(**_OPTIONS)
+def _count(row: I64, low: I64, offset: int, window: int, t0: int, t1: int, amount: int) -> None:
+    """Add amount x |[tau, tau + window) and [t0, t1)| to the slack of every window start tau.
+
+    `row` holds starts from -offset on. The use rises while windows reach into the rows, stays,
+    and falls while they leave them.
+    """
+    columns = row.shape[0]
+    starts, full = t0 - window + 1 + offset, min(t0, t1 - window) + offset
+    falls, ends = max(t0, t1 - window) + offset, t1 + offset
+    first = max(starts, 0)
+    rise = min(full, columns)
+    _add_slope(row, low, first, rise, amount * (first - starts + 1), amount)
+    first, last = max(full, 0), min(falls, columns)
+    if first < last:
+        _add(row, low, first, last, amount * min(window, t1 - t0))
+    first = max(falls, 0)
+    _add_slope(row, low, first, min(ends, columns), amount * (ends - first), -amount)
+
+
+@njit(**_OPTIONS)
+def all_free(
+    free: I64, low: I64, slack: I64, slack_low: I64, terms: I64, places: I64, rows: I64, begin: I64
+) -> bool:
+    """Return whether rows that stand one after the other are all free, averages included.
+
+    Row i takes what is told at `terms[places[i]:]`; `begin` is the step of column 0, and the place
+    of that step among window starts. Sufficient, not necessary: rows that meet, and averages that
+    the whole of the work might break, are False.
+    """
+    first, offset = begin[0], begin[1]
+    before = first
+    end = first + free.shape[1]
+    for r in range(rows.shape[0]):
+        start, stop, held, at = rows[r, 0], rows[r, 1], rows[r, 2], places[r]
+        if start < before or stop > end:
+            return False
+        before = stop
+        pairs, triples = terms[at + ROW_COUNT], terms[at + AVERAGE_COUNT]
+        fit = at + TERMS_FIRST + 2 * pairs + 3 * triples
+        for i in range(fit, fit + terms[at + SEGMENT_COUNT]):
+            if held > terms[i]:
+                return False
+        for i in range(pairs):
+            row, amount = terms[at + TERMS_FIRST + 2 * i], terms[at + TERMS_FIRST + 2 * i + 1]
+            if _least_of(free[row], low[row], start - first, stop - first) < held * amount:
+                return False
+    for r in range(rows.shape[0]):
+        at = places[r]
+        triple = at + TERMS_FIRST + 2 * terms[at + ROW_COUNT]
+        for _ in range(terms[at + AVERAGE_COUNT]):
+            number, window = terms[triple], terms[triple + 2]
+            asked = _counted(terms, places, rows, r, number)
+            if asked > 0:
+                tau = max(rows[0, 0] - first - window + 1 + offset, 0)
+                if (
+                    _least_of(slack[number], slack_low[number], tau, before - first + offset)
+                    < asked
+                ):
+                    return False
+            triple += 3
+    return True
+
+
+@njit(**_OPTIONS)
+def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
+    """Return all that rows count against an average, 0 if a row before `r` was asked for it."""
+    asked = np.int64(0)
+    known = np.int64(-1)
+    for k in range(rows.shape[0]):
+        at = places[k]
+        triple = at + TERMS_FIRST + 2 * terms[at + ROW_COUNT]
+        for _ in range(terms[at + AVERAGE_COUNT]):
+            if terms[triple] == number:
+                if known < 0:
+                    known = k
+                    if known < r:
+                        return np.int64(0)
+                asked += (rows[k, 1] - rows[k, 0]) * rows[k, 2] * terms[triple + 1]
+            triple += 3
+    return asked
+
+
+@njit(**_OPTIONS)
+def move(
+    free: I64,
+    low: I64,
+    slack: I64,
+    slack_low: I64,
+    terms: I64,
+    places: I64,
+    rows: I64,
+    begin: I64,
+    sign: int,
+) -> None:
+    """Take rows (sign 1) or give them back (-1); what is past or beyond the columns is cut off.
+
+    Arguments as in :func:`all_free`.
+    """
+    first, offset = begin[0], begin[1]
+    for r in range(rows.shape[0]):
+        t0, t1, at = rows[r, 0] - first, rows[r, 1] - first, places[r]
+        held = -sign * rows[r, 2]
+        low_end, high_end = max(t0, 0), min(t1, free.shape[1])
+        pair = at + TERMS_FIRST
+        for _ in range(terms[at + ROW_COUNT]):
+            if low_end < high_end:
+                row = terms[pair]
+                _add(free[row], low[row], low_end, high_end, held * terms[pair + 1])
+            pair += 2
+        for _ in range(terms[at + AVERAGE_COUNT]):
+            number, window = terms[pair], terms[pair + 2]
+            amount = held * terms[pair + 1]
+            _count(slack[number], slack_low[number], offset, window, t0, t1, amount)
+            pair += 3
