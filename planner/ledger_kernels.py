@@ -135,10 +135,10 @@ def all_free(
     """
     first, offset = begin[0], begin[1]
     before = first
-    end = first + free.shape[1]
+    horizon = first + free.shape[1]
     for r in range(rows.shape[0]):
         start, stop, held, at = rows[r, 0], rows[r, 1], rows[r, 2], places[r]
-        if start < before or stop > end:
+        if start < before or stop > horizon:
             return False
         before = stop
         pairs, triples = terms[at + ROW_COUNT], terms[at + AVERAGE_COUNT]
@@ -171,7 +171,7 @@ def all_free(
 def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
     """Return all that rows count against an average, 0 if a row before `r` was asked for it."""
     asked = np.int64(0)
-    known = np.int64(-1)
+    known: Int = np.int64(-1)
     for k in range(rows.shape[0]):
         at = places[k]
         triple = at + TERMS_FIRST + 2 * terms[at + ROW_COUNT]
