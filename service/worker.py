@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+import select
+import socket
+from typing import Any, Final
 
 import msgspec
 from gunicorn import util
@@ -16,8 +18,27 @@ from service.problems import CONTENT_TYPE, ProblemDocument
 logger = logging.getLogger("agenda.service")
 
 
+#: How long a thread waits for the next request of the client it has just answered.
+_LINGER_MS: Final = 20
+
+
 class ProblemWorker(ThreadWorker):  # type: ignore[misc]
-    """Answers what is not HTTP, or too long, with a problem instead of a page."""
+    """Answers what is not HTTP, or too long, with a problem instead of a page.
+
+    While there are threads for all connections, a thread that has answered stays with its client
+    for a moment: one that posts request after request is then served without three other threads
+    and two system calls in between, a fifth of what a small request costs.
+    """
+
+    def handle(self, conn: Any) -> Any:
+        """Serve requests of a connection until it pauses; return whether it is kept."""
+        kept = super().handle(conn)
+        while kept is True and self._may_linger() and _has_more(conn.sock):
+            kept = super().handle(conn)
+        return kept
+
+    def _may_linger(self) -> bool:
+        return bool(self.alive and self.nr_conns <= self.cfg.threads)
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that never reached the application, and close the connection."""
@@ -30,6 +51,13 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             util.write_nonblock(client, response_of(document))
         except OSError as error:
             logger.debug("the client of a broken request is gone: %s", error)
+
+
+def _has_more(client: socket.socket) -> bool:
+    """Return whether the client sends, or hangs up, soon."""
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
+    return bool(poll.poll(_LINGER_MS))
 
 
 def response_of(document: ProblemDocument) -> bytes:

@@ -1,0 +1,100 @@
+"""The two ways to an answer: straight for plain calls, through Flask for the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from service import use_cases
+from service.front import Headers
+from tests.service.conftest import Open, Service
+
+RDL = "atom(<1 cpu>, 1, 10, 60, 600)"
+TOO_MUCH = "atom(<1 cpu>, 1000, 1000, 60, 600)"
+
+#: An unknown query field is a problem of its own, so a harmless one sends a call to Flask.
+BY_FLASK = "?dry_run=false"
+
+#: Bodies, media type and what else is sent.
+CALLS: dict[str, tuple[bytes, str]] = {
+    "granted": (b'{"id": "a", "rdl": "%s"}' % RDL.encode(), "application/json"),
+    "refused": (b'{"id": "a", "rdl": "%s"}' % TOO_MUCH.encode(), "application/json"),
+    "with parameters": (
+        b'{"id": "a", "rdl": "%s"}' % RDL.encode(),
+        "Application/JSON; charset=utf-8",
+    ),
+    "not JSON": (b"{", "application/json"),
+    "empty": (b"", "application/json"),
+    "an unknown field": (b'{"rdl": "x", "tenent": "a"}', "application/json"),
+    "another media type": (b"rdl", "text/plain"),
+    "no media type": (b"{}", ""),
+}
+
+
+def answer_of(service: Service, query: str, body: bytes, media: str) -> tuple[Any, ...]:
+    """Return status, headers and body of a post."""
+    answer = service.client.post(f"/v1/reservations{query}", data=body, content_type=media)
+    return answer.status_code, sorted(answer.headers.items()), answer.get_data()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_both_ways_answer_alike(open_service: Open, tmp_path: Any, name: str) -> None:
+    """Status, headers and body do not tell which way a call took."""
+    body, media = CALLS[name]
+    plain = open_service(database=f"sqlite:///{tmp_path}/plain.db")
+    other = open_service(database=f"sqlite:///{tmp_path}/other.db")
+
+    assert answer_of(plain, "", body, media) == answer_of(other, BY_FLASK, body, media)
+
+
+def test_a_body_cut_short_changes_nothing(service: Service) -> None:
+    """A client that hangs up within its body has asked for nothing."""
+    body = b'{"id": "a", "rdl": "%s"}' % RDL.encode()
+    answer = service.client.post(
+        "/v1/reservations",
+        data=body,
+        content_type="application/json",
+        environ_overrides={"CONTENT_LENGTH": str(len(body) + 1)},
+    )
+
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "malformed")
+    assert service.client.get("/v1/reservations/a").status_code == 404
+
+
+@pytest.mark.parametrize("length", ["9" * 30, "-1", "1_0", "\u0661"])
+def test_strange_lengths_are_left_to_flask(service: Service, length: str) -> None:
+    """A length that is no plain number is refused, and is no fault of the server."""
+    answer = service.client.post(
+        "/v1/reservations", environ_overrides={"CONTENT_LENGTH": length}, data=b"{}"
+    )
+
+    assert 400 <= answer.status_code < 500
+
+
+@pytest.mark.parametrize("query", ["", BY_FLASK])
+def test_a_fault_is_a_problem(
+    service: Service, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """A fault in a view is answered 500 in the API's one shape, either way."""
+    service.app.config["PROPAGATE_EXCEPTIONS"] = False
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(use_cases, "admit", fail)
+    answer = service.client.post(f"/v1/reservations{query}", json={"rdl": RDL})
+
+    assert (answer.status_code, answer.get_json()["code"]) == (500, "internal")
+    assert answer.mimetype == "application/problem+json"
+
+
+def test_headers_are_found_by_name() -> None:
+    """A header is found by its lower-case name, and listed under it."""
+    environ = {"HTTP_IF_MATCH": '"1"', "CONTENT_TYPE": "a/b", "PATH_INFO": "/"}
+    headers = Headers(environ)
+
+    assert headers.get("if-match") == '"1"'
+    assert headers.get("if-none-match") is None
+    assert dict(headers) == {"if-match": '"1"', "content-type": "a/b"}
+    assert len(headers) == 2
