@@ -40,8 +40,10 @@ from planner.states import State
 #: Cause of updates, as histories tell it, and the agent's name on them.
 OPTIMIZED: Final = "optimized"
 
-#: Most promises that a solver is asked to place together where nobody says which solver.
-_SOLVABLE: Final = 400
+#: Most promises that a solver is asked to place together where nobody says which solver: within a
+#: time, and where only work is limited.
+_SOLVABLE: Final = 2_000
+_SOLVABLE_BY_WORK: Final = 400
 
 #: Part of a value that rounding may lose.
 _SAME: Final = 1e-6
@@ -212,7 +214,9 @@ class _Run:
         if self.effort.solver is not None:
             return self.effort.solver
         worth_it = any(one.value > 0 for one in self.waiting)
-        return "exact" if worth_it and len(search.promises) <= _SOLVABLE else ""
+        timed = self.effort.limits.time_s is not None
+        most = _SOLVABLE if timed else _SOLVABLE_BY_WORK
+        return "exact" if worth_it and len(search.promises) <= most else ""
 
     def _answer(self, start: Best, best: Best) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error

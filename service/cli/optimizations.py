@@ -46,7 +46,7 @@ def optimizations() -> None:
 @click.option("--lexicographic", is_flag=True,
               help="Reject cost first, then churn, preemption, cost.")  # fmt: skip
 @click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
-              help="Who bounds the value.  [default: exact for up to 400]")  # fmt: skip
+              help="Who bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
 @click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--apply", "wanted", is_flag=True, help="Apply what it finds.")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--lexicographic", is_flag=True,
               help="Reject cost first, then churn, preemption, cost.")  # fmt: skip
 @click.option("--solver", type=click.Choice(("exact", "hybrid", "milp")),
-              help="An agent that bounds the value.  [default: exact for up to 400]")  # fmt: skip
+              help="An agent that bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
 @click.option("--no-solver", is_flag=True, help="Search alone.")
 @click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
