@@ -19,8 +19,9 @@ from planner.files import FileError
 from planner.placement import Code
 from planner.states import LIVE
 from rdl.source import read_source
-from service.commands import Closing, Releasing, Rendered
+from service.commands import Closing, Key, Releasing, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
+from service.remembering import kept_answer
 from service.store import ApplicationRow, IdTakenError, PageOf
 
 if TYPE_CHECKING:
@@ -70,33 +71,49 @@ def _encoded(document: Document) -> bytes:
     return msgspec.json.encode(entry)
 
 
-def submit(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
+def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) -> Rendered:
     """Make an application durable and have it dispatched; return it as it is shown.
+
+    Under a key the answer is stored with it: of two submissions at once the later is told the
+    answer of the earlier.
 
     Raises
     ------
     ApiProblemError
         ``malformed`` with every problem, ``not_found`` for its reservation, ``wrong_state`` for
         one that holds nothing any more, ``unsatisfiable`` where no machine could ever run it,
-        ``duplicate_id``.
+        ``duplicate_id``, ``idempotency_mismatch``.
     """
+    row = _row_of(runtime, values)
+    headers = {"Location": f"/v1/applications/{row.id}"}
+    rendered = Rendered(201, msgspec.json.encode(shown(row)), headers)
+    kept = None if key is None else kept_answer(key, rendered, runtime.clock_ms())
+    try:
+        runtime.dispatching.rows.add(row, kept)
+    except IdTakenError as error:
+        known = None if key is None else runtime.recall(key)
+        if isinstance(known, Rendered):
+            return known
+        if isinstance(known, ProblemDocument):
+            raise ApiProblemError(known) from error
+        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
+    runtime.dispatching.nudge()
+    return rendered
+
+
+def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> ApplicationRow:
+    """Return the row of a submission that the cluster and its reservation can carry."""
     application = _read(values)
     with runtime.reading() as plan:
         after = _check_reservation(plan, application, values["tenant"])
         pool = MachinePool(plan.cluster)
     _check_machines(application, pool)
-    row = ApplicationRow(
+    return ApplicationRow(
         id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
         tenant=values["tenant"],
         submitted_ms=runtime.now_ms(),
         document=_encoded(Document(application, after, values["close_on_end"])),
     )
-    try:
-        runtime.dispatching.rows.add(row)
-    except IdTakenError as error:
-        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
-    runtime.dispatching.nudge()
-    return shown(row)
 
 
 def one(runtime: Runtime, id_: str) -> dict[str, Any]:

@@ -27,6 +27,11 @@ def remembered_of(job: Job, key: Key, at_ms: int) -> RememberedAnswer:
     Sets the job's wire form, so that the first answer and every repetition are one.
     """
     rendered = job.rendered = job.render(job.answers)
+    return kept_answer(key, rendered, at_ms)
+
+
+def kept_answer(key: Key, rendered: Rendered, at_ms: int) -> RememberedAnswer:
+    """Return the row of an answer under a key; Unix ms."""
     return RememberedAnswer(
         key.text, key.fingerprint, at_ms, rendered.status, rendered.body, rendered.headers
     )

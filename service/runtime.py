@@ -151,6 +151,10 @@ class Runtime:
         """Return now in ms from the Plan's origin."""
         return self._replica.plan_ms(self._clock.now_ms())
 
+    def clock_ms(self) -> int:
+        """Return now as Unix ms."""
+        return self._clock.now_ms()
+
     def new_id(self) -> str:
         """Return an id that no reservation has."""
         return f"r-{os.urandom(10).hex()}"

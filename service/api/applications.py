@@ -19,6 +19,8 @@ from service.api.fields import (
     schema_of,
     text,
 )
+from service.api.keyed import KEY, keyed
+from service.commands import Key, Rendered
 from service.problems import ApiError
 from service.store import PageOf
 
@@ -39,9 +41,9 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
 )
 
 
-def _post(runtime: Runtime, call: Call) -> Reply:
-    body = applications.submit(runtime, call.body)
-    return Reply(201, body, {"Location": f"/v1/applications/{body['id']}"})
+@keyed
+def _post(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
+    return applications.submit(runtime, call.body, key)
 
 
 def _list(runtime: Runtime, call: Call) -> Reply:
@@ -129,7 +131,9 @@ ROUTES: Final = (
             Code.DUPLICATE_ID,
             "wrong_state",
             Code.UNSATISFIABLE,
+            "idempotency_mismatch",
         ),
+        headers=KEY,
         body=Body(schema_of(_SUBMISSION), _SUBMISSION),
     ),
     Route(

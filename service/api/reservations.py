@@ -22,6 +22,7 @@ from service.api.fields import (
     schema_of,
     text,
 )
+from service.api.keyed import KEY, keyed, reply_of
 from service.api.rdl import RDL
 from service.api.schemas import STATES
 from service.commands import Ask, Key, Rendered
@@ -64,43 +65,23 @@ _PLACING: Final = (
 )
 _REVISION: Final = {"ETag": "Revision of the reservation."}
 _IF_MATCH: Final = {"If-Match": "The revision that this change is meant for, in quotes."}
-_KEY: Final = {
-    "Idempotency-Key": "Same key and request: the first answer again, and nothing happens twice."
-}
 _ONE_OR_REFUSAL: Final = {"anyOf": [json_of("Reservation"), json_of("Refusal")]}
 
 
-def _reply(rendered: Rendered) -> Reply:
-    headers = dict(rendered.headers)
-    media = headers.pop("Content-Type", "application/json")
-    return Reply(rendered.status, rendered.body, headers, media)
-
-
-def _key(call: Call) -> Key | None:
-    given = call.idempotency_key()
-    return None if given is None else Key(given, call.fingerprint)
-
-
-def _admit(runtime: Runtime, call: Call) -> Reply:
-    key = _key(call)
-    known = use_cases.replay(runtime, key)
-    if known is not None:
-        return _reply(known)
+@keyed
+def _admit(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
     options = use_cases.Options(dry_run=call.query["dry_run"], key=key)
     ask = use_cases.read_ask(runtime, call.body, offers=call.query["offers"])
-    return _reply(use_cases.admit(runtime, ask, options))
+    return use_cases.admit(runtime, ask, options)
 
 
-def _admit_batch(runtime: Runtime, call: Call) -> Reply:
-    key = _key(call)
-    known = use_cases.replay(runtime, key)
-    if known is not None:
-        return _reply(known)
+@keyed
+def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
     query = call.query
     entries = _entries(runtime, call)
     asks = [_read_one(runtime, value, pointer, query["offers"]) for value, pointer in entries]
     options = use_cases.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
-    return _reply(use_cases.admit_batch(runtime, asks, options))
+    return use_cases.admit_batch(runtime, asks, options)
 
 
 def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
@@ -165,15 +146,15 @@ def _revision(call: Call, *, required: bool) -> int | None:
 def _put(runtime: Runtime, call: Call) -> Reply:
     revision = _revision(call, required=True)
     ask = use_cases.read_change(runtime, call.path["id"], call.body)
-    return _reply(use_cases.renegotiate(runtime, ask, revision))
+    return reply_of(use_cases.renegotiate(runtime, ask, revision))
 
 
 def _delete(runtime: Runtime, call: Call) -> Reply:
-    return _reply(use_cases.cancel(runtime, call.path["id"], _revision(call, required=False)))
+    return reply_of(use_cases.cancel(runtime, call.path["id"], _revision(call, required=False)))
 
 
 def _close(runtime: Runtime, call: Call) -> Reply:
-    return _reply(use_cases.close(runtime, call.path["id"], _revision(call, required=False)))
+    return reply_of(use_cases.close(runtime, call.path["id"], _revision(call, required=False)))
 
 
 _BATCH_SCHEMA: Final = {
@@ -214,7 +195,7 @@ ROUTES: Final = (
             flag("dry_run", "Answer as if, and change nothing."),
             integer("offers", "Most offers that a refusal carries.", 0, 10, default=3),
         ),
-        headers=_KEY,
+        headers=KEY,
         body=Body(schema_of(ASK), ASK),
     ),
     Route(
@@ -239,7 +220,7 @@ ROUTES: Final = (
             flag("dry_run", "Answer as if, and change nothing."),
             integer("offers", "Most offers that each refusal carries.", 0, 10, default=0),
         ),
-        headers=_KEY,
+        headers=KEY,
         body=Body(_BATCH_SCHEMA, None, ("application/json", NDJSON)),
     ),
     Route(

@@ -10,8 +10,9 @@ from service.store.applications import (
     PageOf,
     StatusRow,
 )
-from service.store.log import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
+from service.store.log import LogEntry, Snapshot, Store, VersionTakenError
 from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
+from service.store.remembered import RememberedAnswer
 
 __all__ = [
     "ApplicationRow",

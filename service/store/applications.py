@@ -13,6 +13,8 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from service.store.driver import Driver
+from service.store.remembered import REMEMBER, RememberedAnswer, row_of
 from service.store.tables import applications, dispatching
 
 _LEASE: Final = "dispatcher"
@@ -79,21 +81,24 @@ class PageOf:
 class ApplicationRows:
     """The rows of one database."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, driver: Driver) -> None:
         self._engine = engine
+        self._remember = driver.statement(REMEMBER)
 
-    def add(self, row: ApplicationRow) -> None:
-        """Make a submission durable.
+    def add(self, row: ApplicationRow, remembered: RememberedAnswer | None = None) -> None:
+        """Make a submission durable, and the answer to it with it.
 
         Raises
         ------
         IdTakenError
-            If its id is there already.
+            If its id, or the key of the answer, is there already.
         """
         values = {name: getattr(row, name) for name in ApplicationRow.__slots__}
         try:
             with self._engine.begin() as connection:
                 connection.execute(sa.insert(applications).values(values))
+                if remembered is not None:
+                    connection.exec_driver_sql(self._remember, row_of(remembered))
         except IntegrityError as error:
             raise IdTakenError(row.id) from error
 

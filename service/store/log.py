@@ -7,10 +7,9 @@ was faster; nothing of it is then in the log.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
@@ -20,6 +19,7 @@ from service.store.driver import Driver
 from service.store.engine import open_engine
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
+from service.store.remembered import REMEMBER, RememberedAnswer, answer_of, row_of
 from service.store.tables import answers, commits, settings, snapshots
 from service.store.turns import Turns
 
@@ -30,10 +30,6 @@ _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORD
 _APPEND: Final = (
     "INSERT INTO commits (version, at_ms, record) SELECT ?, ?, ? "
     "WHERE (SELECT coalesce(max(version), 0) FROM commits) = ?"
-)
-_REMEMBER: Final = (
-    "INSERT INTO answers (key, request_hash, at_ms, status, headers, body) "
-    "VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -69,18 +65,6 @@ class Snapshot:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedAnswer:
-    """The answer given under an Idempotency-Key, and a hash of the request it was given to."""
-
-    key: str
-    request_hash: bytes
-    at_ms: int
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
 class Store:
     """One database, shared by any number of processes.
 
@@ -103,9 +87,9 @@ class Store:
         self._engine = open_engine(url)
         migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
-        self.applications = ApplicationRows(self._engine)
         self.optimizations = OptimizationRows(self._engine)
         self._driver = Driver(self._engine)
+        self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def close(self) -> None:
@@ -188,8 +172,8 @@ class Store:
                     if cursor.rowcount != 1:
                         raise VersionTakenError(f"version {entry.version} does not come next")
                 if remembered:
-                    rows = [_answer_row(answer) for answer in remembered]
-                    cursor.executemany(driver.statement(_REMEMBER), rows)
+                    rows = [row_of(answer) for answer in remembered]
+                    cursor.executemany(driver.statement(REMEMBER), rows)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
 
@@ -197,11 +181,7 @@ class Store:
         """Return what was answered under `key`."""
         with self._reading() as connection:
             row = connection.execute(sa.select(answers).where(answers.c.key == key)).one_or_none()
-        if row is None:
-            return None
-        return RememberedAnswer(
-            row.key, row.request_hash, row.at_ms, row.status, row.body, json.loads(row.headers)
-        )
+        return None if row is None else answer_of(tuple(row))
 
     def save_snapshot(self, snapshot: Snapshot, forget_before_ms: int) -> bool:
         """Keep `snapshot` and drop what it replaces; False when a newer one is there already.
@@ -226,9 +206,3 @@ class Store:
 
     def _reading(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
-
-
-def _answer_row(answer: RememberedAnswer) -> tuple[object, ...]:
-    headers = json.dumps(dict(answer.headers))
-    key, request_hash = answer.key, answer.request_hash
-    return key, request_hash, answer.at_ms, answer.status, headers, answer.body

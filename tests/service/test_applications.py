@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 
+from service.applications import submit
+from service.commands import Key
+from service.problems import ApiProblemError
 from tests.service.conftest import Open, Service
 
 
@@ -238,3 +242,36 @@ def test_work_above_a_creditable_reservation_gives_the_latest_leases_back(still:
     assert work + held == 40 * 60
     assert 60 * 8 <= work <= 60 * 16
     assert max(end for _, end, _ in atom["released"]) > max(e for _, e, _ in atom["allocation"])
+
+
+def test_a_key_submits_an_application_once(still: Service) -> None:
+    """Same key and body: the first answer again; another body is 422, and nothing is added."""
+    body = {"application": _application(1)}
+    headers = {"Idempotency-Key": "k"}
+    post = partial(still.client.post, "/v1/applications", headers=headers)
+    first, again, other = post(json=body), post(json=body), post(json={**body, "tenant": "b"})
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.get_data() == again.get_data()
+    assert first.headers["Location"] == again.headers["Location"]
+    assert (other.status_code, other.get_json()["code"]) == (422, "idempotency_mismatch")
+    assert len(still.client.get("/v1/applications").get_json()["applications"]) == 1
+
+
+def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Service) -> None:
+    """A key that another call has stored meanwhile decides, whatever ids the server made."""
+    values = {
+        "id": None,
+        "tenant": "default",
+        "reservation": None,
+        "atom": None,
+        "close_on_end": False,
+        "application": _application(1),
+    }
+    key = Key("k", b"same")
+    first = submit(still.runtime, values, key)
+
+    assert submit(still.runtime, values, key) == first
+    with pytest.raises(ApiProblemError, match="another request"):
+        submit(still.runtime, values, Key("k", b"other"))
+    assert len(still.client.get("/v1/applications").get_json()["applications"]) == 1
