@@ -98,7 +98,7 @@ def told(curves: Sequence[Curve], marks: Iterable[float]) -> dict[str, object]:
         "ends_percent": [round(x, 2) for x in final],
         "seconds_to_1_percent": [_rounded(curve.seconds_to(0.01)) for curve in curves],
         "proven_optimal": sum(x < 1e-4 for x in final),
-        "seconds_to_optimal": [_rounded(curve.seconds_to(0.0)) for curve in curves],
+        "seconds_to_optimal": [_rounded(curve.seconds_to(1e-6)) for curve in curves],
         "gree_share": _spread([curve.gree / curve.asked for curve in curves]),
         "portfolio_share": _spread([curve.portfolio / curve.asked for curve in curves]),
         "exact_share": _spread([curve.value / curve.asked for curve in curves]),
