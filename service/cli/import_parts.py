@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import click
 
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from service.importers.stages import MachineKind, StageModel
 
 F = TypeVar("F", bound=Callable[..., Any])
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _SHOWN_SKIPPED = 5
+
+#: Steps, in seconds, that are worth proposing.
+_STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 300, 600, 3600)
 
 
 def common(function: F) -> F:
@@ -29,63 +33,60 @@ def common(function: F) -> F:
 
 def written(function: F) -> F:
     """Add where an importer writes, and how much."""
-    options = (
+    return _with(
         click.option("--out", type=WRITABLE, help="Workload file; standard output without it."),
         click.option("--cluster-out", type=WRITABLE, help="Also write a cluster that fits."),
         click.option("--limit", type=click.IntRange(min=1), help="Only the first so many."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    )(function)
 
 
 def modelled(step: str, machines: int | None, cores: int, memory: int) -> Callable[[F], F]:
     """Add what importers of traces without deadlines take."""
-
-    def add(function: F) -> F:
-        options = (
-            click.option("--machines", type=click.IntRange(min=1), default=machines,
-                         show_default=machines is not None, help="Machines of the cluster."),
-            click.option("--cores", type=click.IntRange(min=1), default=cores, show_default=True,
-                         help="Cores of each."),
-            click.option("--memory", type=click.IntRange(min=1), default=memory, show_default=True,
-                         help="GiB of each."),
-            click.option("--step", type=duration, default=step, show_default=True,
-                         help="Step that deadlines are computed on; whole seconds."),
-            click.option("--slack", type=span, default="0.1..3", show_default=True,
-                         help="Deadline slack, in times of the time alone."),
-            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-                         help="Of the slack."),
-        )  # fmt: skip
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    count = click.option(
+        "--machines", type=click.IntRange(min=1), default=machines,
+        show_default=machines is not None, help="Machines of the cluster.",
+    )  # fmt: skip
+    return _with(count, *_machine("each", cores, memory), *_deadlines(step))
 
 
 def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> Callable[[F], F]:
     """Add what importers of traces with amounts, but without deadlines, take."""
+    times = "Do not count from the first submission."
+    kept = (click.option("--keep-times", is_flag=True, help=times),) if timed else ()
+    machine = _machine("the largest machine", cores, memory)
+    return _with(*machine, *_deadlines(step), *kept)
+
+
+def _machine(of: str, cores: int, memory: int) -> tuple[Option, Option]:
+    size = click.IntRange(min=1)
+    return (
+        click.option("--cores", type=size, default=cores, show_default=True,
+                     help=f"Cores of {of}."),
+        click.option("--memory", type=size, default=memory, show_default=True,
+                     help=f"GiB of {of}."),
+    )  # fmt: skip
+
+
+def _deadlines(step: str) -> tuple[Option, ...]:
+    """Return what decides deadlines that a trace does not have."""
+    return (
+        click.option("--step", type=duration, default=step, show_default=True,
+                     help="Step that deadlines are computed on; whole seconds."),
+        click.option("--slack", type=span, default="0.1..3", show_default=True,
+                     help="Deadline slack, in times of the time alone."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                     help="Of the slack."),
+    )  # fmt: skip
+
+
+def _with(*options: Option) -> Callable[[F], F]:
+    """Return a decorator that adds options, in this order."""
 
     def add(function: F) -> F:
-        options = (
-            click.option("--cores", type=click.IntRange(min=1), default=cores, show_default=True,
-                         help="Cores of the largest machine."),
-            click.option("--memory", type=click.IntRange(min=1), default=memory, show_default=True,
-                         help="GiB of the largest machine."),
-            click.option("--step", type=duration, default=step, show_default=True,
-                         help="Step that deadlines are computed on; whole seconds."),
-            click.option("--slack", type=span, default="0.1..3", show_default=True,
-                         help="Deadline slack, in times of the time alone."),
-            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-                         help="Of the slack."),
-        )  # fmt: skip
-        if timed:
-            times = "Do not count from the first submission."
-            function = click.option("--keep-times", is_flag=True, help=times)(function)
+        decorated: Any = function
         for option in reversed(options):
-            function = option(function)
-        return function
+            decorated = option(decorated)
+        return cast("F", decorated)
 
     return add
 
@@ -154,3 +155,29 @@ def _write(imported: Imported, options: dict[str, Any], cluster: str) -> None:
         click.echo(f"line {skipped.line} left out: {skipped.why}", err=True)
     if len(imported.skipped) > _SHOWN_SKIPPED:
         click.echo(f"{len(imported.skipped):,} lines left out in all", err=True)
+    for line in step_advice(imported, whole=cluster_out is not None):
+        click.echo(line, err=True)
+
+
+def step_advice(imported: Imported, *, whole: bool) -> list[str]:
+    """Return what whoever plans the requests should know of the step; `whole`: has the cluster.
+
+    Every task takes whole steps. On steps longer than those that its deadline was computed on, a
+    chain of short tasks needs more time than its window has, and is refused as unsatisfiable.
+    """
+    typical, step = imported.typical_s, imported.step_s
+    if typical is None:
+        return []
+    said = []
+    if step > typical and step > _STEPS_S[0]:
+        better = max((one for one in _STEPS_S if one <= typical), default=_STEPS_S[0])
+        said.append(
+            f"half of the tasks take {typical:g} s or less, and each of them a whole step of "
+            f"{step} s; --step {better}s wastes less"
+        )
+    if not whole:
+        said.append(
+            f"the deadlines hold on steps of up to {step} s: on longer ones chains of short tasks "
+            "do not fit their windows; --cluster-out writes a cluster with this step"
+        )
+    return said

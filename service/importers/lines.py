@@ -78,12 +78,16 @@ class Imported:
         The last deadline, in seconds from the origin; a horizon must reach it.
     skipped
         Records left out.
+    typical_s
+        Median duration of the tasks, in seconds; None where the trace has no tasks, or no request
+        came of it.
     """
 
     lines: tuple[dict[str, object], ...]
     step_s: int
     end_s: int
     skipped: tuple[Skipped, ...] = field(default=())
+    typical_s: float | None = None
 
 
 def open_trace(path: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from statistics import median
 
 import numpy as np
 
@@ -142,6 +143,7 @@ def import_jobs(
     zero = ordered[0].submitted_s // step * step if ordered and model.rebase else 0
     lines: list[dict[str, object]] = []
     left, last = list(skipped), 0
+    leases: list[int] = []
     for job in ordered:
         if limit is not None and len(lines) >= limit:
             break
@@ -152,6 +154,7 @@ def import_jobs(
         if submitted < 0:
             left.append(Skipped(job.line, f"{job.name} was submitted before the trace begins"))
             continue
+        leases += [stage.lease_s for stage in job.stages]
         alone = _alone(job.stages, model)
         length = int(-(-alone * (1.0 + model.slack.draw(generator)) // 1))
         end = (-(-submitted // step) + length) * step
@@ -166,7 +169,8 @@ def import_jobs(
                 "creditable": True,
             }
         )
-    return Imported(tuple(lines), step, last, tuple(sorted(left, key=lambda one: one.line)))
+    left.sort(key=lambda one: one.line)
+    return Imported(tuple(lines), step, last, tuple(left), median(leases) if leases else None)
 
 
 def _held(stage: Stage, machines: Sequence[MachineKind]) -> int:

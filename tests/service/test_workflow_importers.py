@@ -188,6 +188,24 @@ def test_every_workflow_can_be_planned_alone(
     assert validate(document) == []
 
 
+def test_tasks_shorter_than_a_step_are_told_with_a_step_that_fits(tmp_path: Path) -> None:
+    """A chain of 2 s tasks on steps of a minute: --step 2s is advised, and then nothing is."""
+    chain = {f"t{n}": [f"t{n - 1}"] if n else [] for n in range(8)}
+    recorded = {key: {"coreCount": 1, "runtimeInSeconds": 2} for key in chain}
+    (tmp_path / "one.json").write_text(flow(chain, **recorded))
+    out, cluster = tmp_path / "w.jsonl", tmp_path / "c.toml"
+    arguments = ["import", "wfcommons", str(tmp_path / "one.json"), "--out", str(out)]
+
+    long = CliRunner().invoke(main, [*arguments, "--step", "60s"])
+    short = CliRunner().invoke(main, [*arguments, "--step", "2s", "--cluster-out", str(cluster)])
+
+    assert "--step 2s wastes less" in long.stderr
+    assert "the deadlines hold on steps of up to 60 s" in long.stderr
+    assert short.exit_code == 0
+    assert "wastes" not in short.stderr
+    assert "deadlines" not in short.stderr
+
+
 def test_the_command_writes_workload_and_cluster(tmp_path: Path) -> None:
     """Two files become two requests apart, with a cluster whose horizon holds them."""
     for name in ("one", "two"):
