@@ -43,8 +43,9 @@ def main() -> int:
     job = msgspec.json.decode(sys.stdin.buffer.readline())
     replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
     row = replica.store.optimizations.get(job["id"], SystemClock().now_ms())
-    if row is None:
-        return _FAILED
+    if row is None:  # it was forgotten before it began
+        replica.store.close()
+        return 0
     reporter = Reporter(replica.store, row)
     reporter.start()
     try:

@@ -56,6 +56,13 @@ def _wait(service: Service, id_: str, limit_s: float = 120.0) -> dict[str, Any]:
     raise TimeoutError(f"it still runs: {body}")
 
 
+def _wait_for_work(service: Service, id_: str) -> None:
+    until = time.monotonic() + 60
+    while "value" not in service.client.get(f"{_PATH}/{id_}").get_json()["progress"]:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
     """A process of its own finds the plan that holds both; applied, the Plan holds both."""
     _two_in_the_way(service)
@@ -175,10 +182,7 @@ def test_a_server_that_ends_lets_it_write_down_the_best(
     _two_in_the_way(service)
     asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
     id_ = service.client.post(_PATH, json=asked).get_json()["id"]
-    until = time.monotonic() + 60
-    while "value" not in service.client.get(f"{_PATH}/{id_}").get_json()["progress"]:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    _wait_for_work(service, id_)
     service.runtime.close()
     other = open_service()
     body = other.client.get(f"{_PATH}/{id_}").get_json()
@@ -196,3 +200,19 @@ def test_a_process_that_dies_is_lost_at_once(service: Service) -> None:
     body = _wait(service, id_, 10.0)
     assert body["state"] == "lost"
     assert "signal 9" in body["reason"]
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_one_that_is_forgotten_while_it_runs_ends(service: Service, at_work: bool) -> None:
+    """Its process notices, keeps nothing, and another may be asked for."""
+    runner = service.runtime.optimizations
+    id_ = service.client.post(_PATH, json={"time_limit": 600, "solver": "none"}).get_json()["id"]
+    process = runner.process(id_)
+    if at_work:
+        _wait_for_work(service, id_)
+    assert service.client.delete(f"{_PATH}/{id_}").status_code == 204
+    assert process.wait(60) == 0
+    assert service.client.get(f"{_PATH}/{id_}").status_code == 404
+    again = service.client.post(_PATH, json={"work": 0})
+    assert again.status_code == 202
+    assert _wait(service, again.get_json()["id"])["state"] == "finished"
