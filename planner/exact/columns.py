@@ -145,6 +145,8 @@ class Generation:
         marks = np.arange(0, steps, self.bucket)
         room = np.add.reduceat(capacity, marks, axis=1).reshape(-1)
         count = len(self._owner)
+        if not count:  # nothing has paid yet: an empty mixture, at no price
+            return np.zeros_like(self.prices)
         model = LinearModel("columns", Sense.MAXIMISE)
         scale = 1000.0 / max(self.problem.total, 1e-300)  # of all that is asked, for the solver
         block = model.add_block("share", count, cost=np.array(self._worth) * scale)

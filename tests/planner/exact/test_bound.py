@@ -11,6 +11,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.exact import bound_kernels as kernels
 from planner.exact.bound import space_of, starts
+from planner.exact.columns import Generation
 from planner.exact.laying import problem_of
 from planner.exact.problem import Problem
 from planner.placement import PlacementResult, shifts_of
@@ -19,6 +20,7 @@ from planner.request import Request
 from planner.value import value_of
 from planner.workload import compile_workload
 from rdl.work_graph import BUNDLE, LABEL
+from tests.builders import a_request
 from tests.planner.brute_force_plan import _options, best_value
 from tests.planner.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
 from tests.property.test_agents_properties import clusters, workloads
@@ -133,8 +135,6 @@ def test_the_bound_is_never_below_the_best_plan(seed: int) -> None:
 
 def test_two_gangs_that_exclude_each_other_are_bounded_by_the_greater() -> None:
     """Two gangs of the whole cluster in one window of their length: the LP bound is exact."""
-    from tests.builders import a_request
-
     gangs = [
         a_request(name, "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.004)").weight(weight)
         for name, weight in (("a", 1.0), ("b", 2.0))
@@ -144,3 +144,17 @@ def test_two_gangs_that_exclude_each_other_are_bounded_by_the_greater() -> None:
     for _ in range(40):
         flat.run(50, problem.total * 2 / 3)
     assert flat.bound == pytest.approx(problem.total * 2 / 3, rel=1e-3)
+
+
+def test_columns_are_generated_from_prices_at_which_nothing_pays() -> None:
+    """The first master programme is then empty; the bound comes down all the same."""
+    gangs = [
+        a_request(name, "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.004)") for name in "ab"
+    ]
+    requests = [gang.on(CLUSTER) for gang in gangs]
+    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    generation = Generation(problem, np.full(problem.room.free.shape, problem.total), 1)
+    assert generation.price() == (True, 0)
+    for _ in range(60):
+        generation.round(0.0)
+    assert generation.bound == pytest.approx(problem.total / 2)
