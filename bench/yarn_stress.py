@@ -2,7 +2,7 @@
 
 20,000 slots of one core and 1 GiB, steps of 1 s, 36 h. Each agent gets the requests in the order
 of the test, one by one (each seeing what was promised before, as YARN asks its agents), and all at
-once as a batch, where only the portfolio changes the order. Milliseconds are processor time of the
+once as a batch, where only the portfolios change the order. Milliseconds are processor time of the
 one thread that plans; `whole_ms` counts the commits too.
 
 The figures of YARN's own two agents beside them are those its test prints on a JVM, over windows
@@ -21,11 +21,9 @@ from bench.yarn_requests import stage_request
 from planner.admission import screen
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.agents.atom_placer import GreedyAgent
 from planner.cluster import Cluster, MachineGroup
 from planner.commit import Admit
 from planner.files import read_line
-from planner.kernels import COMPACT, HEADROOM_ONLY, LEVEL
 from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.plan_file import plan_from_nothing
@@ -47,13 +45,17 @@ PUBLISHED: Final = {
     "yarn_aligned_late": {"accepted": 391, "container_hours": 635_909, "ms": 610},
 }
 
-AGENTS: Final = ("gree-paper", "gree", "gree-l", "aligned", "earliest", "portfolio")
-
-#: Most headroom without a fall-back: a member of the portfolio that has no name of its own.
-HEADROOM: Final = GreedyAgent("headroom", (HEADROOM_ONLY,))
-
-#: The highest level of headroom that holds the work: another such member.
-HEADROOM_LEVEL: Final = GreedyAgent("level", (LEVEL, COMPACT))
+AGENTS: Final = (
+    "gree-paper",
+    "gree",
+    "gree-l",
+    "aligned",
+    "headroom",
+    "level",
+    "earliest",
+    "portfolio",
+    "portfolio-count",
+)
 
 
 def run(small: bool) -> dict[str, object]:
@@ -65,14 +67,14 @@ def run(small: bool) -> dict[str, object]:
     figures: dict[str, object] = {}
     # The first calls load what is compiled and make room; that is nobody's planning time.
     _one_by_one(stress_workload(cluster, 20), cluster, agents[-1])
-    for agent in (*agents, HEADROOM):
+    for agent in agents:
         figures[agent.name] = {
             "one_by_one": _one_by_one(workload, cluster, agent),
             "batch": _batch(workload, cluster, agent),
         }
     # The test fixes an order; a file of requests does not, and order is worth more than the rule.
     smallest = replace(workload, requests=tuple(sorted(workload.requests, key=_work)))
-    for agent in (HEADROOM, HEADROOM_LEVEL):
+    for agent in (agent_named("headroom"), agent_named("level")):
         figures[f"{agent.name}, smallest first"] = {"batch": _batch(smallest, cluster, agent)}
     figures["asked_container_hours"] = round(container_hours(workload.requests))
     figures["not_compiled"] = len(workload.refusals)

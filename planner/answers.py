@@ -6,7 +6,7 @@ Objects are half of the time of a batch (greedy.md 3.3), and a commit of arrays 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 from planner import kernels
 from planner.explain import average_sentence, least_sentence, room_sentence, subject_of
 from planner.placement import Binding, Code, PlacementResult
-from planner.profile import Batch, pairs_of
 from planner.request import Request
+from planner.view import PlanView
 from rdl.work_graph import KIND, WorkGraph
+
+if TYPE_CHECKING:
+    from planner.profile import Batch
 
 I64 = NDArray[np.int64]
 
 
-def _constant(values: list[int]) -> I64:
+def constant(values: list[int]) -> I64:
+    """Return a read-only array."""
     array = np.array(values, dtype=np.int64)
     array.flags.writeable = False
     return array
@@ -40,11 +44,11 @@ _TIMED = {
     kernels.NO_AREA: "work",
     kernels.NO_SHAPE: "shape",
 }
-_EMPTY = _constant([])
-_NO_FIRST = _constant([0])
-_NO_ROWS = _constant([]).reshape(0, 3)
-_FIRST_VERTEX = _constant([0])
-_ONE_ROW = _constant([0, 1])
+_EMPTY = constant([])
+_NO_FIRST = constant([0])
+_NO_ROWS = constant([]).reshape(0, 3)
+FIRST_VERTEX = constant([0])
+ONE_ROW = constant([0, 1])
 _POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
 
 
@@ -87,51 +91,77 @@ class Answers(Sequence[PlacementResult]):
         out, request = self._batch.out, self._requests[index]
         state = out.status[index].tolist()
         if state[kernels.OUTCOME] != kernels.PLACED:
-            return self._refusal(request, state)
-        v, count, f, r, rows, c, choices = out.extents[index].tolist()
+            return refusal_of(request, state, self._batch.told)
+        v, count, f, r, rows, _c, choices = out.extents[index].tolist()
         plain = count == 1 and rows == 1 and len(request.graph.vertices) == 1
         return PlacementResult(
             None,
             "",
-            _FIRST_VERTEX if plain else _part(out.vertices, v, count),
-            _ONE_ROW if plain else _part(out.first, f, count + 1),
+            FIRST_VERTEX if plain else _part(out.vertices, v, count),
+            ONE_ROW if plain else _part(out.first, f, count + 1),
             _part(out.rows, r, rows),
-            pairs_of(out.choices[c : c + choices]) if choices else (),
+            self._batch.choices(index) if choices else (),
         )
 
-    def _refusal(self, request: Request, state: list[int]) -> PlacementResult:
-        """Return the refusal that a status row tells of."""
-        outcome, vertex, why, column, row, needed, free, _strategy = state
-        if outcome == kernels.PENDING:
-            return _refused(Code.TIME_LIMIT, "the run was stopped before this request was tried")
-        batch = self._batch
-        graph, base = request.graph, batch.table.base
-        path = graph.paths[vertex]
-        if why == kernels.NO_AVERAGE:
-            average, of = batch.view.averages.names[batch.average(row)]
-            # The window of an average may start before the first column.
-            binding = Binding(path, "policy", column + base, of, needed, free, average)
-            return _refused(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
-        at = None if column < 0 else column + base
-        what, resource = self._row_name(row)
-        kind, _, policy = what.partition(":")
-        code = _POLICY_CODES.get(kind)
-        named = None if code is None else policy
-        if why in _TIMED:
-            step_ms = graph.grid.step_ms
-            amounts = (needed * step_ms, free * step_ms)
-            binding = Binding(path, _TIMED[why], at, resource, *amounts, named)
-            return _refused(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
-        if at is None:
-            binding = Binding(path, _KINDS[why])
-            return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
-        short = "policy" if named else ("capacity" if resource else _KINDS[why])
-        binding = Binding(path, short, at, resource, needed, free, named)
-        return _refused(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
 
-    def _row_name(self, row: int) -> tuple[str, str | None]:
-        """Return what a status row's row is, and its resource; none where no row is to blame."""
-        return ("", None) if row < 0 else self._batch.view.row_names[self._batch.row(row)]
+class Told(NamedTuple):
+    """What a status row speaks of.
+
+    Attributes
+    ----------
+    view
+        Where rows and averages have names.
+    base
+        Step of column 0.
+    rows, averages
+        Rows and averages of the view by the numbers in the status row; None where those are the
+        view's own.
+    """
+
+    view: PlanView
+    base: int
+    rows: tuple[int, ...] | None = None
+    averages: tuple[int, ...] | None = None
+
+    def average(self, number: int) -> tuple[str, str]:
+        """Return (policy, resource) of an average."""
+        return self.view.averages.names[self.averages[number] if self.averages else number]
+
+    def row(self, number: int) -> tuple[str, str | None]:
+        """Return what a row is, and its resource; none where no row is to blame."""
+        if number < 0:
+            return "", None
+        return self.view.row_names[self.rows[number] if self.rows else number]
+
+
+def refusal_of(request: Request, state: list[int], told: Told) -> PlacementResult:
+    """Return the refusal that a status row tells of."""
+    outcome, vertex, why, column, row, needed, free, _strategy = state
+    if outcome == kernels.PENDING:
+        return _refused(Code.TIME_LIMIT, "the run was stopped before this request was tried")
+    graph, base = request.graph, told.base
+    path = graph.paths[vertex]
+    if why == kernels.NO_AVERAGE:
+        average, of = told.average(row)
+        # The window of an average may start before the first column.
+        binding = Binding(path, "policy", column + base, of, needed, free, average)
+        return _refused(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
+    at = None if column < 0 else column + base
+    what, resource = told.row(row)
+    kind, _, policy = what.partition(":")
+    code = _POLICY_CODES.get(kind)
+    named = None if code is None else policy
+    if why in _TIMED:
+        step_ms = graph.grid.step_ms
+        amounts = (needed * step_ms, free * step_ms)
+        binding = Binding(path, _TIMED[why], at, resource, *amounts, named)
+        return _refused(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
+    if at is None:
+        binding = Binding(path, _KINDS[why])
+        return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
+    short = "policy" if named else ("capacity" if resource else _KINDS[why])
+    binding = Binding(path, short, at, resource, needed, free, named)
+    return _refused(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
 
 
 def _refused(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:

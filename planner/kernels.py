@@ -114,6 +114,12 @@ _K = 5  # height of the block that ends at a column
 _QI = 6  # queue of sliding minima, or stack of rectangles: column
 _QV = 7  # the same: value
 _RUNS = 8  # first cells only: longest run with room for the least height, its first column, area
+_NO_FROM, _NO_TO = 3, 4  # cells of `_RUNS`: heights [from, to) at which no block has corners
+# A shape as runs, from the right: first columns, end columns and heights stand in these rows.
+_RUN_FROM, _RUN_TO, _RUN_HEIGHT = _K, _Y, _Z
+# Cells of a window: what is least free in each, and its first column; then runs of cells.
+_CELL, _CELL_FROM = _Y, _Z
+_OF_CELLS, _FIRST_CELL, _END_CELL = _C, _X, _K
 STEP_ROWS: Final = 9
 
 # Rows of the vertex scratch; each is as long as the largest request has vertices, and one more.
@@ -159,6 +165,7 @@ _FAR: Final = 1 << 60
 _CHUNK: Final = 64  # columns read ahead when scanning from the right
 _RETRIES: Final = 64  # whole-request retries with other options of `any`
 _CORNER_TRIES: Final = 8
+_CELLS_FROM: Final = 4 * BLOCK  # columns from which a window is searched by cells
 _OVERSHOOTS: Final = 8  # windows tried past the one where the union first holds the work
 
 
@@ -332,6 +339,24 @@ def _within(atom: Atom, lo: int, hi: int) -> Atom:
         atom.early,
         lo,
         hi,
+    )
+
+
+@njit(**OPTIONS)
+def _as_block(atom: Atom, work: int) -> Atom:
+    """Return the atom with other work, no taller than one lease of a block of it may be."""
+    return Atom(
+        atom.least,
+        min(atom.most, work // atom.lease),
+        atom.lease,
+        work,
+        atom.multiple,
+        atom.demand,
+        atom.shift_first,
+        atom.shift_end,
+        atom.early,
+        atom.lo,
+        atom.hi,
     )
 
 
@@ -696,17 +721,25 @@ def _draw(atom: Atom, x: I64, work: int, height: int, end: int) -> Int:
 
 
 @njit(**OPTIONS)
-def _low_height(atom: Atom, work: int, length: int, top: int) -> Int:
-    """Return the least height at which `work` is one block within `length`, or 0."""
+def _low_height(atom: Atom, work: int, length: int, top: int, note: I64) -> Int:
+    """Return the least height at which `work` is one block within `length`, or 0.
+
+    `note` remembers heights that are none, so that a search looks at each of them once.
+    """
     height = max(atom.least, (work + length - 1) // length)
-    for _ in range(_CORNER_TRIES):
-        if height > top:
-            return 0
+    if note[_NO_FROM] <= height < note[_NO_TO]:
+        height = note[_NO_TO]
+    begin = height
+    while height <= top:
         size, _a, _b = _corners(atom, work, height)
         if size > 0:
-            return height
+            break
         height += 1
-    return 0
+    if height > begin:
+        if note[_NO_TO] != begin:
+            note[_NO_FROM] = begin
+        note[_NO_TO] = height
+    return height if height <= top else 0
 
 
 @njit(**OPTIONS)
@@ -729,6 +762,42 @@ _ROOMY = 2
 
 
 @njit(**OPTIONS)
+def _best_of(atom: Atom, free: int, length: int, end: int, aim: int, best: Ints, note: I64) -> Ints:
+    """Return the better of `best` and the block that a maximal free rectangle holds at its end.
+
+    A block is (height, end, score): its first column when the latest start is sought, else the
+    headroom it leaves. Height 0 is none. The atom is as `_as_block` returns it.
+    """
+    height, until, score = best
+    work, ceiling = atom.work, min(free, atom.most)
+    if length < atom.lease or ceiling * length < work or ceiling < atom.least:
+        return best
+    if aim == _LATEST:
+        m = _tall_height(atom, work, length, ceiling)
+        if m == 0:
+            return best
+        begin = end - (work + m - 1) // m
+        if begin > score or (begin == score and (end > until or (end == until and m <= height))):
+            return m, np.int64(end), np.int64(begin)
+        return best
+    if aim == _LOW and height > 0 and height * length < work:
+        return best
+    if aim == _ROOMY and free - atom.least < score:
+        return best
+    m = _low_height(atom, work, length, ceiling, note)
+    room = free - m
+    if m == 0:
+        return best
+    if height > 0 and (m != height or room != score):
+        if aim == _LOW:
+            worse = m > height or (m == height and room < score)
+        else:
+            worse = room < score or (room == score and m > height)
+        return best if worse else (m, np.int64(end), room)
+    return (m, np.int64(end), room) if end >= until else best
+
+
+@njit(**OPTIONS)
 def _rectangle(atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim: int) -> Ints:
     """Return (height, end) of the best block in [lo, hi) under `free`, height 0 if there is none.
 
@@ -736,9 +805,9 @@ def _rectangle(atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim
     them (greedy.md 2.2). `aim`: latest start; lowest, then most headroom; most headroom, then
     lowest. Ties go to the later rectangle.
     """
-    si, sv = buf[_QI], buf[_QV]
-    most = min(atom.most, work // atom.lease)
-    best_height, best_end, best_room, best_start = np.int64(0), 0, np.int64(-1), -1
+    si, sv, note, sought = buf[_QI], buf[_QV], buf[_RUNS], _as_block(atom, work)
+    note[_NO_FROM], note[_NO_TO] = 0, 0
+    best = (np.int64(0), np.int64(0), np.int64(-1))
     top = 0
     u = lo
     while u <= hi:
@@ -746,34 +815,9 @@ def _rectangle(atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim
         start = u
         while top > 0 and sv[top - 1] > value:
             top -= 1
-            height, start = sv[top], si[top]
-            length = u - start
-            ceiling = min(height, most)
-            if length < atom.lease or ceiling * length < work or ceiling < atom.least:
-                continue
-            if aim == _LATEST:
-                m = _tall_height(atom, work, length, ceiling)
-                begin = u - (work + m - 1) // m if m > 0 else -1
-                if m > 0 and begin >= best_start:
-                    best_height, best_end, best_start = m, u, begin
-            elif aim == _LOW:
-                if best_height > 0 and best_height * length < work:
-                    continue
-                m = _low_height(atom, work, length, ceiling)
-                if m > 0 and (
-                    best_height == 0
-                    or m < best_height
-                    or (m == best_height and height - m >= best_room)
-                ):
-                    best_height, best_end, best_room = m, u, height - m
-            else:
-                if height - atom.least < best_room:
-                    continue
-                m = _low_height(atom, work, length, ceiling)
-                if m > 0 and (
-                    height - m > best_room or (height - m == best_room and m <= best_height)
-                ):
-                    best_height, best_end, best_room = m, u, height - m
+            start = si[top]
+            if min(sv[top], sought.most) * (u - start) >= work:
+                best = _best_of(sought, sv[top], u - start, u, aim, best, note)
         if value > 0 and (top == 0 or sv[top - 1] < value):
             si[top] = start
             sv[top] = value
@@ -781,7 +825,262 @@ def _rectangle(atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim
         u += 1
         while u < hi and free[u] == value:
             u += 1
-    return best_height, best_end
+    return best[0], best[1]
+
+
+@njit(**OPTIONS)
+def _by_cells(p: Profile, shifts: I64, atom: Atom, lo: int, hi: int) -> bool:
+    """Return whether every block in [lo, hi) covers a whole cell, and there are cells to skip."""
+    if p.low.shape[1] == 0 or hi - lo < _CELLS_FROM:
+        return False
+    if atom.shift_end - atom.shift_first > 1 or shifts[atom.shift_first] != 0:
+        return False
+    most = max(1, min(atom.most, atom.work // atom.lease))
+    return bool(max(atom.lease, (atom.work + most - 1) // most) > 2 * (BLOCK - 1))
+
+
+@njit(**OPTIONS)
+def _cells(p: Profile, atom: Atom, buf: I64, lo: int, hi: int) -> Int:
+    """Cut [lo, hi) where blocks of the profile meet: write what is least free in each cell.
+
+    Returns their number; the first columns are in row `_CELL_FROM`, the end after the last.
+    """
+    cell, begins = buf[_CELL], buf[_CELL_FROM]
+    place, columns = p.span[0], p.span[1]
+    a, b = (columns - hi, columns - lo) if atom.early else (lo, hi)
+    a, b = a + place, b + place
+    first, count = a // BLOCK, (b + BLOCK - 1) // BLOCK - a // BLOCK
+    origin, sign = (count - 1 + first, -1) if atom.early else (-first, 1)
+    for block in range(first, first + count):
+        at = origin + sign * block
+        cell[at] = _FAR
+        if atom.early:
+            begins[at] = columns + place - min(b, (block + 1) * BLOCK)
+        else:
+            begins[at] = max(a, block * BLOCK) - place
+    begins[count] = hi
+    for seg in range(_segment_of(p.segments, a - place), p.segments.shape[0] - 1):
+        begin = max(a, p.segments[seg] + place)
+        end = b if seg + 2 == p.segments.shape[0] else min(b, p.segments[seg + 1] + place)
+        for block in range(begin // BLOCK, (end + BLOCK - 1) // BLOCK if begin < end else 0):
+            at = origin + sign * block
+            cell[at] = min(cell[at], p.fit[atom.demand, seg])
+    for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
+        row, amount = p.demand_rows[d], p.demand_amounts[d]
+        whole, until = (a + BLOCK - 1) // BLOCK, b // BLOCK
+        _lower(cell, p.low[row], amount, whole, until, origin, sign)
+        if a < whole * BLOCK:
+            at = origin + sign * first
+            least = max(_least_in(p.free[row], a, min(b, whole * BLOCK)), np.int64(0))
+            cell[at] = min(cell[at], least // amount)
+        if until * BLOCK < b and until >= whole:
+            at = origin + sign * until
+            least = max(_least_in(p.free[row], until * BLOCK, b), np.int64(0))
+            cell[at] = min(cell[at], least // amount)
+    for at in range(count):
+        held = cell[at] // atom.multiple if atom.multiple > 1 else cell[at]
+        cell[at] = held if held >= atom.least else 0
+    return count
+
+
+@njit(**OPTIONS)
+def _runs_of_cells(atom: Atom, buf: I64, count: int, aim: int) -> Ints:
+    """List the maximal runs of cells; return how many, and the best block of whole cells.
+
+    A run is kept with its least value in row `_OF_CELLS`. No block that is sought is worse than
+    the one returned, because the rectangle around the run holds it too.
+    """
+    cell, begins, note = buf[_CELL], buf[_CELL_FROM], buf[_RUNS]
+    si, sv = buf[_QI], buf[_QV]
+    note[_NO_FROM], note[_NO_TO] = 0, 0
+    best = (np.int64(0), np.int64(0), np.int64(-1))
+    top, found = 0, 0
+    for i in range(count + 1):
+        value = cell[i] if i < count else np.int64(0)
+        start = i
+        while top > 0 and sv[top - 1] > value:
+            top -= 1
+            start = si[top]
+            length = begins[i] - begins[start]
+            best = _best_of(atom, sv[top], length, begins[i], aim, best, note)
+            buf[_OF_CELLS, found] = sv[top]
+            buf[_FIRST_CELL, found], buf[_END_CELL, found] = start, i
+            found += 1
+        if value > 0 and (top == 0 or sv[top - 1] < value):
+            si[top] = start
+            sv[top] = value
+            top += 1
+    return found, best
+
+
+@njit(**OPTIONS)
+def _worth_refining(atom: Atom, free: int, length: int, aim: int, best: Ints) -> bool:
+    """Return whether a rectangle no higher than `free`, no longer than `length`, may be as good."""
+    height, _end, room = best
+    ceiling = min(free, atom.most)
+    if length < atom.lease or ceiling * length < atom.work or ceiling < atom.least:
+        return False
+    if height == 0:
+        return True
+    least = max(atom.least, (atom.work + length - 1) // length)
+    if aim == _LOW:
+        return bool(least < height or (least == height and free - least >= room))
+    return bool(free - least >= room)
+
+
+@njit(**OPTIONS)
+def _refined(
+    p: Profile, shifts: I64, atom: Atom, buf: I64, run: int, count: int, aim: int, best: Ints
+) -> Ints:
+    """Return the better of `best` and the rectangles that cover just the cells of a run.
+
+    The lower the rectangle, the further it reaches into the cells on both sides; where it covers
+    one of them, it belongs to another run.
+    """
+    begins, a, note = buf[_CELL_FROM], buf[_A], buf[_RUNS]
+    free, i, j = buf[_OF_CELLS, run], buf[_FIRST_CELL, run], buf[_END_CELL, run]
+    left, right = begins[i], begins[j]
+    low, high = begins[max(i - 1, 0)], begins[min(j + 1, count)]
+    _fill(p, shifts, atom, a, low, left, _FAR)
+    _fill(p, shifts, atom, a, right, high, _FAR)
+    while free > 0:
+        while left > low and a[left - 1] >= free:
+            left -= 1
+        while right < high and a[right] >= free:
+            right += 1
+        if (i > 0 and left == low) or (j < count and right == high):
+            break
+        best = _best_of(atom, free, right - left, right, aim, best, note)
+        free = max(a[left - 1] if i > 0 else np.int64(0), a[right] if j < count else np.int64(0))
+    return best
+
+
+@njit(**OPTIONS)
+def _rectangle_by_cells(
+    p: Profile, shifts: I64, atom: Atom, buf: I64, lo: int, hi: int, aim: int
+) -> Ints:
+    """Return what `_rectangle` does of [lo, hi), reading columns only where it matters.
+
+    Every rectangle that is long enough covers some cells wholly. Its height is at most what is
+    least free in them, and it ends in the cells beside them: only the few runs of cells that may
+    hold a block as good as the best found on whole cells are looked at column by column.
+    """
+    count = _cells(p, atom, buf, lo, hi)
+    begins, sought = buf[_CELL_FROM], _as_block(atom, atom.work)
+    found, bound = _runs_of_cells(sought, buf, count, aim)
+    best = (np.int64(0), np.int64(0), np.int64(-1))
+    for run in range(found):
+        i, j = buf[_FIRST_CELL, run], buf[_END_CELL, run]
+        longest = begins[min(j + 1, count)] - begins[max(i - 1, 0)]
+        if _worth_refining(sought, buf[_OF_CELLS, run], longest, aim, bound):
+            best = _refined(p, shifts, sought, buf, run, count, aim, best)
+    return best[0], best[1]
+
+
+# ---- shapes as runs -----------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _add_run(buf: I64, runs: int, first: int, end: int, height: int) -> Int:
+    """List a run to the left of those before, unless it is empty; return how many there are."""
+    if first >= end:
+        return runs
+    if runs > 0 and buf[_RUN_FROM, runs - 1] == end and buf[_RUN_HEIGHT, runs - 1] == height:
+        buf[_RUN_FROM, runs - 1] = first
+        return runs
+    buf[_RUN_FROM, runs], buf[_RUN_TO, runs], buf[_RUN_HEIGHT, runs] = first, end, height
+    return runs + 1
+
+
+@njit(**OPTIONS)
+def _block_runs(atom: Atom, buf: I64, height: int, end: int) -> Ints:
+    """List what `_draw` draws of the whole work as runs: (first column, how many)."""
+    length, cut_left, cut_right = _corners(atom, atom.work, height)
+    upper = max(height - atom.least, 1)
+    lower = max(min(upper, atom.least), 1)
+    first, u = end - length, end
+    runs = _add_run(buf, 0, u - cut_right // lower, u, height - lower)
+    u -= cut_right // lower
+    if cut_right % lower > 0:
+        runs = _add_run(buf, runs, u - 1, u, height - cut_right % lower)
+        u -= 1
+    rest = 1 if cut_left % upper > 0 else 0
+    whole = first + cut_left // upper
+    runs = _add_run(buf, runs, whole + rest, u, height)
+    runs = _add_run(buf, runs, whole, whole + rest, height - cut_left % upper)
+    runs = _add_run(buf, runs, first, whole, height - upper)
+    return int(first), runs
+
+
+@njit(**OPTIONS)
+def _draw_runs(x: I64, buf: I64, runs: int, first: int, last: int) -> None:
+    """Write listed runs into `x` on [first, last)."""
+    for u in range(first, last):
+        x[u] = 0
+    for i in range(runs):
+        for u in range(buf[_RUN_FROM, i], buf[_RUN_TO, i]):
+            x[u] = buf[_RUN_HEIGHT, i]
+
+
+@njit(**OPTIONS)
+def _least_held(p: Profile, atom: Atom, a: int, b: int) -> Int:
+    """Return how many multiples of an atom without occurrences fit everywhere in [a, b)."""
+    t0, t1 = (p.span[1] - b, p.span[1] - a) if atom.early else (a, b)
+    held = np.int64(_FAR)
+    for seg in range(_segment_of(p.segments, t0), p.segments.shape[0] - 1):
+        if p.segments[seg] < t1 or seg + 2 == p.segments.shape[0]:
+            held = min(held, p.fit[atom.demand, seg])
+    for d in range(p.demand_first[atom.demand], p.demand_first[atom.demand + 1]):
+        amount = p.demand_amounts[d]
+        least = _least_free_of(p, p.demand_rows[d], t0, t1)
+        if least < held * amount:
+            held = max(least, np.int64(0)) // amount
+    return held // atom.multiple
+
+
+@njit(**OPTIONS)
+def _plain_stack(p: Profile, atom: Atom, buf: I64) -> Ints:
+    """List what `_blocks` and `_lengthen` make where there is room for it: (first, end, runs).
+
+    One lease after the other at the greatest height, then a lower one, then what is no whole
+    lease: on that lower one where higher ones follow it, else to the left of them all. No runs
+    where that does not fit.
+    """
+    lease, most, runs = atom.lease, atom.most, 0
+    left: Int = atom.work
+    end: Int = atom.hi
+    while left >= most * lease and end - lease >= atom.lo:
+        if _least_held(p, atom, end - lease, end) < most:
+            return atom.hi, atom.hi, 0
+        runs = _add_run(buf, runs, end - lease, end, most)
+        left -= most * lease
+        end -= lease
+    base: Int = np.int64(0)
+    top: Int = np.int64(most)
+    begin = end
+    if left >= atom.least * lease:
+        base, begin = left // lease, end - lease
+        left -= base * lease
+        if begin < atom.lo:
+            return atom.hi, atom.hi, 0
+        if end == atom.hi:
+            if _least_held(p, atom, begin, end) < base:
+                return atom.hi, atom.hi, 0
+            runs = _add_run(buf, runs, begin, end, base)
+            base, top, end = np.int64(0), base, begin
+    elif end == atom.hi:
+        return atom.hi, atom.hi, 0
+    raised, rest = left // (top - base), left % (top - base)
+    middle = end - raised - (1 if rest > 0 else 0)
+    begin = min(begin, middle)
+    if begin < atom.lo or (rest > 0 and base + rest < atom.least):
+        return atom.hi, atom.hi, 0
+    if begin < end and _least_held(p, atom, begin, end) < (top if left > 0 else base):
+        return atom.hi, atom.hi, 0
+    runs = _add_run(buf, runs, end - raised, end, top)
+    runs = _add_run(buf, runs, middle, end - raised, base + rest)
+    runs = _add_run(buf, runs, begin, middle, base)
+    return begin, atom.hi, runs
 
 
 @njit(**OPTIONS)
@@ -966,7 +1265,18 @@ def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> Ints:
 
 @njit(**OPTIONS)
 def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
-    """Whole leases, then lengthen, rectangle, union, remainder first: (ok, first, end)."""
+    """Whole leases, then lengthen, rectangle, union, remainder first: (ok, first, end, runs)."""
+    if atom.shift_end - atom.shift_first == 1 and shifts[atom.shift_first] == 0:
+        first, last, runs = _plain_stack(p, atom, buf)
+        if runs > 0:
+            return True, first, last, runs
+    ok, first, last = _gree_by_columns(p, shifts, atom, buf)
+    return ok, first, last, 0
+
+
+@njit(**OPTIONS)
+def _gree_by_columns(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
+    """The same column by column: (ok, first, end)."""
     left, first, last, ready = _blocks(p, shifts, atom, buf, atom.hi, atom.work)
     if left == 0:
         return True, first, last
@@ -1009,23 +1319,26 @@ def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
 
 @njit(**OPTIONS)
 def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -> Ints:
-    """Place one block in [start, hi), in twice that, in the whole window: (ok, first, end).
+    """Return (height, end) of a block in [start, hi), in twice that, in the whole window, or 0.
 
     On failure row `_A` is filled over the whole window.
     """
     a = buf[_A]
     ready, lo = atom.hi, start
     for attempt in range(3):
-        if lo < ready:
-            _fill(p, shifts, atom, a, lo, ready, _FAR)
-            ready = lo
-        height, end = _rectangle(atom, a, buf, lo, atom.hi, atom.work, aim)
+        if _by_cells(p, shifts, atom, lo, atom.hi):
+            height, end = _rectangle_by_cells(p, shifts, atom, buf, lo, atom.hi, aim)
+        else:
+            _fill(p, shifts, atom, a, lo, max(lo, ready), _FAR)
+            ready = min(lo, ready)
+            height, end = _rectangle(atom, a, buf, lo, atom.hi, atom.work, aim)
         if height > 0:
-            return True, _draw(atom, buf[_X], atom.work, height, end), end
+            return height, end
         if lo == atom.lo:
             break
         lo = max(atom.lo, atom.hi - 2 * (atom.hi - start)) if attempt == 0 else atom.lo
-    return False, atom.hi, atom.hi
+    _fill(p, shifts, atom, a, atom.lo, max(atom.lo, ready), _FAR)
+    return height, end
 
 
 @njit(**OPTIONS)
@@ -1151,15 +1464,15 @@ def _lowest_cap(atom: Atom, buf: I64) -> Ints:
     stands as tall as it may, and every bundle of it falls.
     """
     count = _runs(atom, buf)
-    low, high = np.int64(atom.least), np.int64(atom.most) + 1
+    low, high = np.int64(atom.least), np.int64(atom.most)
+    if not _runs_hold(atom, buf, count, 0, high):
+        return False, atom.hi, atom.hi
     while low < high:
         middle = (low + high) // 2
         if _runs_hold(atom, buf, count, 0, middle):
             high = middle
         else:
             low = middle + 1
-    if low > atom.most:
-        return False, atom.hi, atom.hi
     _clamp(atom, buf, 0, low)
     ok, first, last = _union(atom, buf)
     if ok:
@@ -1193,57 +1506,59 @@ def _falls(x: I64, first: int, last: int) -> Int:
 
 
 @njit(**OPTIONS)
-def _lower_than(p: Profile, shifts: I64, atom: Atom, buf: I64, first: int, last: int) -> Ints:
-    """Replace a rectangle in `_X` that stands far above the least height by a lower union, if any.
+def _lower_than(p: Profile, shifts: I64, atom: Atom, buf: I64, height: int) -> Ints:
+    """Return a union lower than a block that stands far above the least height: (ok, first, end).
 
     The least height is that of all the work spread over the whole window.
     """
-    x = buf[_X]
-    height: Int = np.int64(0)
-    for u in range(first, last):
-        height = max(height, x[u])
     least: Int = max(
         np.int64(atom.least), (atom.work + atom.hi - atom.lo - 1) // (atom.hi - atom.lo)
     )
     if height * 8 <= least * 15:
-        return True, first, last
+        return False, atom.hi, atom.hi
     _fill(p, shifts, atom, buf[_A], atom.lo, atom.hi, _FAR)
-    ok, begin, end = _lowest_cap(atom, buf)
-    if ok and _falls(x, begin, end) < height:
-        return True, begin, end
-    first = _draw(atom, x, atom.work, height, last)
-    return True, first, last
+    ok, first, last = _lowest_cap(atom, buf)
+    return ok and _falls(buf[_X], first, last) < height, first, last
 
 
 @njit(**OPTIONS)
 def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int) -> Ints:
-    """Write the atom's heights into `_X`; return (ok, first column, end column)."""
+    """Find the atom's heights: (ok, first column, end column, runs).
+
+    The heights are listed as so many runs; where there are none, they stand in row `_X`.
+    """
     if strategy == PAPER:
         left, first, last, _ready = _blocks(p, shifts, atom, buf, atom.hi, atom.work)
-        return left == 0, first, last
+        return left == 0, first, last, 0
     if strategy == BLOCKS:
         return _gree(p, shifts, atom, buf)
     if strategy == LOWEST or strategy == HEADROOM or strategy == HEADROOM_ONLY:
         aim = _LOW if strategy == LOWEST else _ROOMY
-        ok, first, last = _flat(p, shifts, atom, buf, aim, start)
-        if ok and strategy == LOWEST and start == atom.lo:
-            return _lower_than(p, shifts, atom, buf, first, last)
-        if ok or strategy == HEADROOM_ONLY:
-            return ok, first, last
+        height, end = _flat(p, shifts, atom, buf, aim, start)
+        if height > 0:
+            if strategy == LOWEST and start == atom.lo:
+                ok, first, last = _lower_than(p, shifts, atom, buf, height)
+                if ok:
+                    return True, first, last, 0
+            first, runs = _block_runs(atom, buf, height, end)
+            return True, first, end, runs
+        if strategy == HEADROOM_ONLY:
+            return False, atom.hi, atom.hi, 0
         if strategy == LOWEST:
             ok, first, last = _lowest_cap(atom, buf)
             if ok:
-                return True, first, last
+                return True, first, last, 0
         _clamp(atom, buf, 0, atom.most)
     elif strategy == LEVEL:
         _fill(p, shifts, atom, buf[_A], atom.lo, atom.hi, _FAR)
         ok, first, last = _level(atom, buf)
         if ok:
-            return True, first, last
+            return True, first, last, 0
         _clamp(atom, buf, 0, atom.most)
     else:
         _fill(p, shifts, atom, buf[_C], atom.lo, atom.hi, atom.most * atom.multiple)
-    return _compact(p, shifts, atom, buf)
+    ok, first, last = _compact(p, shifts, atom, buf)
+    return ok, first, last, 0
 
 
 # ---- what is held -------------------------------------------------------------------------------
@@ -1279,6 +1594,41 @@ def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, co
         rows[count, 2] = height * atom.multiple
         count += 1
     return count
+
+
+@njit(**OPTIONS)
+def _emit_runs(atom: Atom, buf: I64, runs: int, columns: int, rows: I64, count: int) -> Int:
+    """Append listed runs as rows in ascending time; return the new count or -1."""
+    if count + runs > rows.shape[0]:
+        return -1
+    for k in range(runs):
+        i = k if atom.early else runs - 1 - k
+        first, end = buf[_RUN_FROM, i], buf[_RUN_TO, i]
+        rows[count, 0] = columns - end if atom.early else first
+        rows[count, 1] = columns - first if atom.early else end
+        rows[count, 2] = buf[_RUN_HEIGHT, i] * atom.multiple
+        count += 1
+    return count
+
+
+@njit(**OPTIONS)
+def _trimmed(x: I64, first: int, last: int) -> Ints:
+    """Return [first, last) without empty columns at both ends."""
+    while first < last and x[first] == 0:
+        first += 1
+    while first < last and x[last - 1] == 0:
+        last -= 1
+    return first, last
+
+
+@njit(**OPTIONS)
+def _emit_shape(
+    atom: Atom, buf: I64, first: int, last: int, runs: int, columns: int, rows: I64, count: int
+) -> Int:
+    """Append what `_shape` found as rows in ascending time; return the new count or -1."""
+    if runs > 0:
+        return _emit_runs(atom, buf, runs, columns, rows, count)
+    return _emit(atom, buf[_X], first, last, columns, rows, count)
 
 
 # ---- window averages ----------------------------------------------------------------------------
@@ -1485,20 +1835,22 @@ def _average_raise(
 def _shape_within(
     p: Profile, q: Averages, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int
 ) -> Ints:
-    """Write the atom's heights into `_X` within the averages: (ok, first, end, row, window).
+    """Find the atom's heights within the averages: (ok, first, end, runs, row, window).
 
     The strategy's own shape where it keeps the averages; else whole leases and lengthening,
     each as high as the averages allow. Row and window tell which average was in the way.
     """
     x = buf[_X]
-    ok, first, last = _shape(p, shifts, atom, buf, strategy, start)
+    ok, first, last, runs = _shape(p, shifts, atom, buf, strategy, start)
     if not ok:
-        return False, first, last, -1, 0
+        return False, first, last, 0, -1, 0
+    if runs > 0:
+        _draw_runs(x, buf, runs, first, last)
     row, tau = _average_broken(q, shifts, atom, x, first, last)
     if row < 0:
-        return True, first, last, -1, 0
+        return True, first, last, runs, -1, 0
     if strategy == PAPER or strategy == HEADROOM_ONLY:
-        return False, first, last, row, tau
+        return False, first, last, 0, row, tau
     _fill(p, shifts, atom, buf[_C], atom.lo, atom.hi, atom.most * atom.multiple)
     left = _average_blocks(q, shifts, atom, buf)
     for u in range(atom.lo + 1, atom.hi):
@@ -1508,7 +1860,7 @@ def _shape_within(
         if left > 0:
             left = _average_raise(q, shifts, atom, buf, u, x[u + 1], left)
     _average_runs(q, shifts, atom, x, atom.lo, atom.hi, -1)
-    return left == 0, atom.lo, atom.hi, row, tau
+    return left == 0, atom.lo, atom.hi, 0, row, tau
 
 
 @njit(**OPTIONS)
@@ -1834,22 +2186,20 @@ def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int)
             s.state[NEEDS_OWN] = 1
             _fail(s, a, NO_ROOM, atom.lo, atom.hi)
             return False
-        ok, first, last, row, tau = _shape_within(
+        ok, first, last, runs, row, tau = _shape_within(
             p, q, g.shifts, atom, s.steps, run.strategy, start
         )
         s.state[_AVERAGE], s.state[_TAU] = row, tau
     else:
-        ok, first, last = _shape(p, g.shifts, atom, s.steps, run.strategy, start)
+        ok, first, last, runs = _shape(p, g.shifts, atom, s.steps, run.strategy, start)
         s.state[_AVERAGE] = -1
     if not ok:
         _fail(s, a, NO_AVERAGE if s.state[_AVERAGE] >= 0 else NO_ROOM, atom.lo, atom.hi)
         return False
-    while first < last and s.steps[_X, first] == 0:
-        first += 1
-    while first < last and s.steps[_X, last - 1] == 0:
-        last -= 1
     begin = s.state[_ROWS]
-    count = _emit(atom, s.steps[_X], first, last, run.columns, s.rows, begin)
+    if runs == 0:
+        first, last = _trimmed(s.steps[_X], first, last)
+    count = _emit_shape(atom, s.steps, first, last, runs, run.columns, s.rows, begin)
     if count < 0:
         s.state[ROWS_FULL] = 1
         _fail(s, a, NO_ROOM, atom.lo, atom.hi)
@@ -2451,6 +2801,161 @@ def place(
         if not _place_request(t, p, q, s, out, order[i], passes, base, early, lent):
             return i
     return end
+
+
+# ---- one atom alone -----------------------------------------------------------------------------
+
+
+ALONE_CELLS: Final = STATUS_COLUMNS + 5
+
+
+class Lot(NamedTuple):
+    """One atom, once and on any machine, as it is asked for; all steps are those of the Plan.
+
+    Attributes
+    ----------
+    vertices
+        int64[1, COLUMNS]: the only vertex of its graph.
+    takes
+        int64[4 + 2 n + 2 m]: 0, n, 0, m; n rows of `free` and what a bundle takes from each; m
+        averages and what a bundle-step counts against each.
+    fit
+        int64[1, segment]: most bundles the machines hold.
+    passes
+        Strategies, tried one after the other.
+    """
+
+    vertices: I64
+    takes: I64
+    fit: I64
+    passes: I64
+
+
+class Ground(NamedTuple):
+    """What a view lends, from step `first` on.
+
+    Attributes
+    ----------
+    free, low, slack, slack_low
+        As in `planner.view.Lent`.
+    windows
+        int64[average], in steps.
+    segments
+        int64[s + 1]: steps at which machines come or go.
+    """
+
+    free: I64
+    low: I64
+    slack: I64
+    slack_low: I64
+    windows: I64
+    segments: I64
+
+
+@njit(**OPTIONS)
+def _profile_of(lot: Lot, ground: Ground, span: I64, base: int) -> Profile:
+    """Return the profile whose column 0 is step `base`, at `span`."""
+    takes, rows = _borrowed(lot.takes), lot.takes[1]
+    segments = _borrowed(ground.segments)
+    if segments.shape[0] > 2:  # of a single segment nobody asks where it begins
+        segments = segments - base
+    return Profile(
+        _borrowed(ground.free),
+        span,
+        segments,
+        takes[0:2],
+        takes[4 : 4 + rows],
+        takes[4 + rows : 4 + 2 * rows],
+        _borrowed(lot.fit),
+        _borrowed(ground.low),
+    )
+
+
+@njit(**OPTIONS)
+def _averages_of(lot: Lot, ground: Ground, offset: I64, work: I64) -> Averages:
+    takes = _borrowed(lot.takes)
+    begin, end = 4 + 2 * takes[1], takes.shape[0]
+    middle = (begin + end) // 2
+    return Averages(
+        _borrowed(ground.windows),
+        _borrowed(ground.slack),
+        takes[2:4],
+        takes[begin:middle],
+        takes[middle:end],
+        offset,
+        work,
+        _borrowed(ground.slack_low),
+    )
+
+
+@njit(**OPTIONS)
+def _rows_alone(
+    p: Profile, shifts: I64, atom: Atom, passes: I64, buf: I64, rows: I64, state: I64
+) -> Int:
+    """Place an atom by the first strategy that can; the number of rows, or 0 and why not."""
+    status = state[:STATUS_COLUMNS]
+    for i in range(passes.shape[0]):
+        if passes[i] == GAPS:
+            break
+        ok, begin, end, runs = _shape(p, shifts, atom, buf, passes[i], atom.lo)
+        if ok:
+            if runs == 0:
+                begin, end = _trimmed(buf[_X], begin, end)
+            return _emit_shape(atom, buf, begin, end, runs, p.span[1], rows, 0)
+        status[WHY], status[STRATEGY] = NO_ROOM, passes[i]
+        if passes[i] != HEADROOM_ONLY and passes[i] != PAPER:
+            break  # no other finds a place either
+    _why_no_room(p, shifts, atom, buf, status[STRATEGY], status)
+    return 0
+
+
+@njit(**OPTIONS)
+def place_alone(
+    lot: Lot,
+    ground: Ground,
+    steps: I64,
+    rows: I64,
+    state: I64,
+    first: int,
+    longest: int,
+    early: int,
+) -> Int:
+    """Place one atom on arrays that are lent; return its number of rows, 0 if there is no place.
+
+    Then `state` begins with a status row. -1 where it cannot be told without writing: averages
+    that the whole of the work might break. `first` is the step of column 0 of what is lent,
+    `longest` the place of that step among the starts of averages; `steps` and `rows` are those of
+    a `Scratch`, `state` has `ALONE_CELLS`.
+    """
+    row = lot.vertices[0]
+    last = first + ground.free.shape[1]
+    base = min(max(first, row[START]), last - 1)
+    columns = min(last, max(base + 1, row[END])) - base
+    state[:] = 0
+    state[OUTCOME], state[WHY], state[AT_COLUMN], state[AT_ROW] = REFUSED, NO_WINDOW, -1, -1
+    span, offset = state[STATUS_COLUMNS : STATUS_COLUMNS + 2], state[STATUS_COLUMNS + 2 :]
+    shifts = offset[2:]
+    span[0], span[1] = base - first, columns
+    offset[0], offset[1], shifts[0] = longest + base - first, columns, 0
+    span, offset, shifts = _borrowed(span), _borrowed(offset), _borrowed(shifts)
+    p = _profile_of(lot, ground, span, base)
+    buf, rows = _borrowed(steps), _borrowed(rows)
+    q = _averages_of(lot, ground, offset, buf)
+    lo, hi = row[START] - base, min(columns, row[END] - base)
+    if early:
+        lo, hi = columns - hi, columns - max(lo, 0)
+    k = row[MULTIPLE]
+    least, most, work = (row[MIN_HEIGHT] + k - 1) // k, row[MAX_HEIGHT] // k, row[WORK] // k
+    atom = Atom(least, most, row[LEASE], work, k, 0, 0, 1, early, max(0, lo), hi)
+    if atom.hi - atom.lo < row[SHORTEST]:
+        return 0
+    if q.rows.shape[0] > 0 and not _average_free(q, shifts, atom):
+        return -1
+    count = _rows_alone(p, shifts, atom, lot.passes, buf, rows, state)
+    for r in range(count):
+        rows[r, 0] += base
+        rows[r, 1] += base
+    return count
 
 
 # ---- the ledger of a Plan -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner import kernels
+from planner.answers import Answers, Told
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
@@ -31,8 +32,12 @@ class Workspace:
 
     def scratch(self, table: WorkTable) -> kernels.Scratch:
         """Return scratch that is large enough for every request of `table`."""
-        columns = max(8, table.end - table.base + 1)  # some rows keep a few cells only
-        vertices, edges = table.vertices + 1, table.edges + 1
+        return self.room(table.end - table.base, table.vertices, table.edges)
+
+    def room(self, columns: int, vertices: int = 1, edges: int = 0) -> kernels.Scratch:
+        """Return scratch for requests of so many columns, vertices and edges."""
+        columns = max(8, columns + 1)  # some rows keep a few cells only
+        vertices, edges = vertices + 1, edges + 1
         ready = self._scratch is not None and self._scratch.rows.shape[0] >= self._rows
         fits = columns <= self._columns and vertices <= self._vertices and edges <= self._edges
         if not (ready and fits):
@@ -196,18 +201,16 @@ class Batch:
         count = int(self.out.extents[index, kernels.CHOICE_COUNT])
         return pairs_of(self.out.choices[first : first + count])
 
-    def row(self, number: int) -> int:
-        """Return the row of the view that a status row means."""
-        return number if self.lent else self.table.takes.rows[number]
-
-    def average(self, number: int) -> int:
-        """Return the average of the view that a status row means."""
-        return number if self.lent else self.table.takes.averages[number]
+    @property
+    def told(self) -> Told:
+        """What the status rows speak of."""
+        if self.lent:
+            return Told(self.view, self.table.base)
+        takes = self.table.takes
+        return Told(self.view, self.table.base, takes.rows, takes.averages)
 
     def results(self, requests: Sequence[Request]) -> Sequence[PlacementResult]:
         """Return one result a request, in input order, as views of the output arrays."""
-        from planner.answers import Answers
-
         return Answers(self, requests)
 
 

@@ -22,7 +22,7 @@ _TEXTS = (
 
 @cache
 def load_kernels() -> None:
-    """Plan and commit two tiny requests, once a process.
+    """Plan a tiny request alone, then two, and commit them, once a process.
 
     Loads the planner's compiled loops from numba's cache in under a second; where they are not
     cached yet, compiles them, which takes about a minute. What differs between greedy agents is
@@ -34,6 +34,7 @@ def load_kernels() -> None:
     workload = compile_workload(lines, cluster)
     plan = Plan(cluster, workload.grid)
     agent = agent_named("gree-l")
+    agent.plan(workload.requests[:1], plan.view(), Limits())
     results = agent.plan(workload.requests, plan.snapshot(), Limits())
     changes = [
         Admit(request, result, agent.name)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Limits
+from planner.alone import answered_alone
 from planner.placement import PlacementResult
 from planner.profile import Batch, taking_order
 from planner.request import Request
@@ -46,6 +47,10 @@ class GreedyAgent:
         """Return one result a request; order taken: priority, submitted, position."""
         if not requests:
             return ()
+        if len(requests) == 1 and _unlimited(limits):
+            alone = answered_alone(requests[0], view, self.passes, early=self.early)
+            if alone is not None:
+                return (alone,)
         batch = self.place(requests, view, limits)
         return batch.results(requests)
 
@@ -58,7 +63,7 @@ class GreedyAgent:
     def run(self, batch: Batch, order: NDArray[np.int64], limits: Limits) -> None:
         """Place `order` of a packed batch, looking at the limits now and then."""
         passes = np.array(self.passes, dtype=np.int64)
-        if limits.time_s is None and limits.stop is None and limits.progress is None:
+        if _unlimited(limits):
             batch.place(order, passes, self.early)
             return
         until = None if limits.time_s is None else self.clock() + limits.time_s
@@ -70,3 +75,7 @@ class GreedyAgent:
             batch.place(order[begin : begin + _STRIDE], passes, self.early)
             if limits.progress is not None:
                 limits.progress(min(begin + _STRIDE, len(order)), len(order))
+
+
+def _unlimited(limits: Limits) -> bool:
+    return limits.time_s is None and limits.stop is None and limits.progress is None

@@ -1,8 +1,9 @@
 """Portfolio: the best of several agents and request orders (greedy.md 2.5).
 
-In a fixed order count and hours pull against each other, so runs are judged by value, then by
-preemption; the first of equals stays. The order of requests is free only among those of one
-priority and one submission.
+In a fixed order count and hours pull against each other, so the judge is stated: `portfolio` keeps
+the run of most value, `portfolio-count` that of most requests and then most value; of equals that
+with less preemption, then the first. The order of requests is free only among those of one priority
+and one submission.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Limits
+from planner.agents.aligned import ALIGNED, HEADROOM_ALONE, LEVELLED
 from planner.agents.atom_placer import GreedyAgent
+from planner.agents.gree import EARLIEST, GREE
+from planner.agents.gree_l import GREE_L
 from planner.kernels import (
     BLOCKS,
     COMPACT,
-    GAPS,
-    HEADROOM,
     HEADROOM_ONLY,
     LEVEL,
     LOWEST,
@@ -40,13 +42,13 @@ from rdl.work_graph import END, SHORTEST, START
 I64 = NDArray[np.int64]
 
 _MEMBERS = (
-    GreedyAgent("gree-l", (LOWEST, GAPS)),
+    GREE_L,
     GreedyAgent("gree-l and gree", (LOWEST, COMPACT)),
-    GreedyAgent("gree", (BLOCKS, COMPACT)),
-    GreedyAgent("headroom", (HEADROOM_ONLY,)),
-    GreedyAgent("aligned", (HEADROOM, COMPACT)),
-    GreedyAgent("earliest", (BLOCKS, COMPACT), early=True),
-    GreedyAgent("level", (LEVEL, COMPACT)),
+    GREE,
+    HEADROOM_ALONE,
+    ALIGNED,
+    EARLIEST,
+    LEVELLED,
 )
 
 #: One request alone: most headroom, headroom level, GREE.
@@ -55,19 +57,22 @@ _ONLINE = GreedyAgent("portfolio", (HEADROOM_ONLY, LEVEL, BLOCKS, COMPACT))
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Runs the greedy agents and two of its own on three orders and keeps the best.
+    """Runs greedy agents on three orders and keeps the best.
 
-    Agents: GREE-L, the same with GREE after it, GREE, most headroom without and with a fall-back
-    (aligned), earliest, headroom level: in a batch it is worth at least what each of those with a
-    name is. Orders: as given; greatest weight first, then smallest size; tightest window first.
+    Agents: GREE-L, the same with GREE after it, GREE, headroom, aligned, earliest, level: judged by
+    value it is worth at least what each of those with a name is in a batch. Orders: as given;
+    greatest weight first, then smallest size; tightest window first.
 
     Attributes
     ----------
+    by_count
+        Judge by the number of requests placed before their value.
     clock
         Monotonic seconds, for `Limits.time_s`: between runs only, the first always ends.
     """
 
     name: str = "portfolio"
+    by_count: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def plan(
@@ -84,7 +89,7 @@ class Portfolio:
         weights = np.array([request.weight for request in requests])
         values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
         orders = _orders(requests, weights, values)
-        best: tuple[float, int] | None = None
+        best: tuple[float, ...] | None = None
         kept = first
         runs = [(member, order) for member in _MEMBERS for order in orders]
         for done, (member, order) in enumerate(runs):
@@ -92,7 +97,9 @@ class Portfolio:
                 break
             batch = first.again(free, slack)
             member.run(batch, order, Limits())
-            score = (_value(batch, requests, values), -preemption_of(batch))
+            score: tuple[float, ...] = (_value(batch, requests, values), -preemption_of(batch))
+            if self.by_count:
+                score = (int((batch.out.status[:, OUTCOME] == PLACED).sum()), *score)
             if best is None or score > best:
                 best, kept = score, batch
             if limits.progress is not None:
@@ -160,5 +167,8 @@ def preemption_of(batch: Batch) -> int:
     return int(np.maximum(0, rows[:, 2] - after).sum())
 
 
-#: The agent that users name.
+#: Most value.
 PORTFOLIO = Portfolio()
+
+#: Most requests.
+PORTFOLIO_COUNT = Portfolio("portfolio-count", by_count=True)

@@ -27,7 +27,7 @@ CORE = Resources.of({"cpu": 1000})
 PLACED = None
 
 #: Agents whose rule is incomplete on purpose: they may refuse what others place, never the reverse.
-INCOMPLETE = frozenset({"gree-paper"})
+INCOMPLETE = frozenset({"gree-paper", "headroom"})
 
 #: Agents that solve: slower, and judged by fewer random examples.
 SOLVERS = frozenset({"milp", "exact", "hybrid"})
