@@ -36,6 +36,9 @@ MOST_MEMORY = 4 << 30
 _STARTING = 0.25
 _STARTING_S = 1.0
 
+#: Seconds above which loops were compiled, not loaded: a minute that no limit should pay for.
+_LOADING_S = 2.0
+
 #: The last check, the fillings and the report cost so many looks at a whole plan.
 _LOOKS = 10
 
@@ -150,11 +153,10 @@ class ExactAgent:
         problem = problem_of([race.requests[i] for i in asked], race.view, must)
         race.lower(problem.total, "preferences")
         before = self.clock()
-        if (
-            load_loops(problem_of([race.requests[asked[0]]], race.view))
-            and effort.until is not None
-        ):
-            effort.until += self.clock() - before
+        load_loops(problem_of([race.requests[asked[0]]], race.view))
+        spent = self.clock() - before
+        if effort.until is not None and spent > _LOADING_S:
+            effort.until += spent
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)
         if not effort.over(race):
