@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
@@ -85,7 +85,9 @@ def _read_raw() -> bytes:
 
 
 def _render(reply: Reply) -> Response:
-    response = Response(body_of(reply), reply.status, content_type=reply.media)
+    # Only calls with a part in their path are streamed, and all of those come this way.
+    body = reply.body if isinstance(reply.body, Iterator) else body_of(reply)
+    response = Response(body, reply.status, content_type=reply.media)
     response.headers.extend(dict(reply.headers))
     return response
 

@@ -206,6 +206,6 @@ def reply_of(document: ProblemDocument) -> Reply:
 
 def body_of(reply: Reply) -> bytes:
     """Return the bytes of a reply."""
-    if reply.status == HTTPStatus.NOT_MODIFIED:
+    if reply.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
         return b""
     return reply.body if isinstance(reply.body, bytes) else msgspec.json.encode(reply.body)

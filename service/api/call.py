@@ -88,7 +88,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: JSON (any value), or bytes of another media type."""
+    """An answer: JSON (any value), or bytes of another media type, whole or piece by piece."""
 
     status: int
     body: object = None

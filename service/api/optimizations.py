@@ -17,10 +17,12 @@ from service.api.fields import (
     read_identifier,
     schema_of,
 )
-from service.optimizing import desk
+from service.optimizing import desk, events
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
+
+EVENTS: Final = "text/event-stream"
 
 #: Longest that one may take, ms.
 _LONGEST_MS: Final = 3_600_000
@@ -167,6 +169,11 @@ def _get(runtime: Runtime, call: Call) -> Reply:
     return Reply(200, desk.one(runtime, call.path["id"]))
 
 
+def _events(runtime: Runtime, call: Call) -> Reply:
+    headers = {"Cache-Control": "no-store"}
+    return Reply(200, events.events(runtime, call.path["id"]), headers, EVENTS)
+
+
 def _stop(runtime: Runtime, call: Call) -> Reply:
     return Reply(202, desk.stop(runtime, call.path["id"]))
 
@@ -209,6 +216,22 @@ ROUTES: Final = (
         _get,
         {200: Answer("It.", json_of("Optimization"))},
         problems=("not_found",),
+    ),
+    Route(
+        "GET",
+        "/v1/optimizations/{id}/events",
+        "watchOptimization",
+        "How far it is, as server-sent events.",
+        _events,
+        {
+            200: Answer(
+                "`progress` at every better plan or bound, then `ended` or `forgotten`; each holds "
+                "an Optimization without its result. A stream ends after 20 s: come back.",
+                {"type": "string"},
+                media=EVENTS,
+            )
+        },
+        problems=("not_found", "too_many"),
     ),
     Route(
         "POST",

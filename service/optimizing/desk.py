@@ -57,7 +57,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     except TooManyError as error:
         detail = "another optimisation runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
-    return shown(_known(runtime, id_))
+    return shown(known(runtime, id_))
 
 
 def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> Asked:
@@ -104,7 +104,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return shown(_known(runtime, id_))
+    return shown(known(runtime, id_))
 
 
 def page(runtime: Runtime) -> dict[str, Any]:
@@ -115,14 +115,14 @@ def page(runtime: Runtime) -> dict[str, Any]:
 
 def stop(runtime: Runtime, id_: str) -> dict[str, Any]:
     """Ask one to end with the best so far; one that is over stays as it is."""
-    _known(runtime, id_)
+    known(runtime, id_)
     runtime.optimizations.rows.stop(id_)
-    return shown(_known(runtime, id_))
+    return shown(known(runtime, id_))
 
 
 def forget(runtime: Runtime, id_: str) -> None:
     """Drop one and what it found; one that runs ends without keeping anything."""
-    _known(runtime, id_)
+    known(runtime, id_)
     runtime.optimizations.rows.delete(id_)
 
 
@@ -134,7 +134,7 @@ def apply(runtime: Runtime, id_: str) -> Rendered:
     ApiProblemError
         ``not_found``, ``wrong_state`` where there is nothing to apply.
     """
-    row = _known(runtime, id_)
+    row = known(runtime, id_)
     if row.state not in _FOUND:
         detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
         raise problem("wrong_state", detail)
@@ -178,7 +178,14 @@ def _conflict(conflicts: Sequence[Conflict], ids: Sequence[str]) -> ProblemDocum
     return ProblemDocument("conflict", detail, errors)
 
 
-def _known(runtime: Runtime, id_: str) -> OptimizationRow:
+def known(runtime: Runtime, id_: str) -> OptimizationRow:
+    """Return the row of an optimisation.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
     row = runtime.optimizations.rows.get(id_, runtime.optimizations.now_ms())
     if row is None:
         raise problem("not_found", f"there is no optimisation {id_!r}")

@@ -12,6 +12,7 @@ from planner.agent import Limits
 from planner.optimization.written import change_to_json
 from planner.optimizer import Effort, Scope, optimize
 from service.optimizing.asked import Asked
+from service.optimizing.events import events
 from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.store import OptimizationRow
@@ -147,7 +148,8 @@ def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> Non
     assert "ask again" in body["reason"]
     refused = service.client.post(f"{_PATH}/p-1/apply")
     assert refused.get_json()["code"] == "wrong_state"
-    assert service.client.delete(f"{_PATH}/p-1").status_code == 204
+    gone = service.client.delete(f"{_PATH}/p-1")
+    assert (gone.status_code, gone.get_data()) == (204, b"")
     assert service.client.get(f"{_PATH}/p-1").status_code == 404
     assert service.client.get(_PATH).get_json() == {"optimizations": []}
 
@@ -216,3 +218,39 @@ def test_one_that_is_forgotten_while_it_runs_ends(service: Service, at_work: boo
     again = service.client.post(_PATH, json={"work": 0})
     assert again.status_code == 202
     assert _wait(service, again.get_json()["id"])["state"] == "finished"
+
+
+def test_progress_is_streamed_until_the_end(service: Service) -> None:
+    """Events come as it works, the last says how it ended; seats are given back."""
+    _two_in_the_way(service)
+    asked = {"work": 40, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    kinds, bodies = [], []
+    for _ in range(9):  # more often than there are seats
+        answer = service.client.get(f"{_PATH}/{id_}/events")
+        assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
+        pieces = [one.splitlines() for one in answer.get_data(as_text=True).split("\n\n") if one]
+        kinds += [one[0].removeprefix("event: ") for one in pieces[1:]]
+        bodies += [msgspec.json.decode(one[1].removeprefix("data: ")) for one in pieces[1:]]
+        answer.close()
+    assert kinds[-1] == "ended"
+    assert bodies[-1]["state"] == "finished"
+    assert bodies[-1]["progress"]["value"] >= bodies[0]["progress"].get("value", 0.0)
+    assert "result" not in bodies[-1]
+    assert service.client.get(f"{_PATH}/nope/events").status_code == 404
+    service.client.delete(f"{_PATH}/{id_}")
+
+
+def test_no_more_watch_than_may(service: Service) -> None:
+    """The fifth stream is turned away with 429 until one of the four is closed."""
+    rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
+    rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
+    streams = [events(service.runtime, "p-1") for _ in range(4)]
+    assert next(streams[0]).startswith(b"retry")
+    assert b'"running"' in next(streams[0])
+    assert service.client.get(f"{_PATH}/p-1/events").get_json()["code"] == "too_many"
+    streams[0].close()
+    streams[0].close()
+    again = events(service.runtime, "p-1")
+    for one in (*streams, again):
+        one.close()
