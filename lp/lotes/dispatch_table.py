@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lp.lotes.assignment import Assignment
-from lp.lotes.instance import LotesInstance
+from lp.lotes.instance import JobClasses, LotesInstance
 from lp.result import FloatArray
 
 Wheel = Literal["delta", "flow"]
@@ -46,6 +46,17 @@ class DispatchTable:
     requests: FloatArray
     scale: FloatArray
     arrival_rate: float
+
+    def rate_for(self, classes: JobClasses) -> float:
+        """Lambda per hour that these targets sustain for another mix of the same classes.
+
+        Times are those of machines of speed one; a class that arrives and has no target makes
+        it zero.
+        """
+        running = self.bins[self.bin_of].sum(axis=0)
+        needed = classes.share * classes.time_h
+        asked = needed > 0
+        return float((running[asked] / needed[asked]).min())
 
     @property
     def machines(self) -> int:

@@ -140,6 +140,27 @@ def fit_job_classes(
     return _classes(request, weight, time, labels[point_of], scale, names)
 
 
+def with_mix(classes: JobClasses, sample: ArrivalSample) -> JobClasses:
+    """The same classes and requests, with the shares and mean times that a sample shows.
+
+    A class that the sample does not meet keeps its time, and a share of nearly nothing.
+
+    Raises
+    ------
+    ValueError
+        If the sample holds no jobs.
+    """
+    if sample.jobs <= 0:
+        raise ValueError("the sample holds no jobs: there is no mix to take from it")
+    nearest = classes.nearest(sample.request)
+    size = classes.share.size
+    jobs = np.bincount(nearest, weights=sample.weight, minlength=size)
+    work = np.bincount(nearest, weights=sample.weight * sample.time_h, minlength=size)
+    time = np.where(work > 0, work / np.maximum(jobs, 1e-300), classes.time_h)
+    share = np.maximum(jobs / jobs.sum(), 1e-6)
+    return JobClasses.of(share, classes.request, time, names=classes.names, scale=classes.scale)
+
+
 def fifo_leases(allocation: ArrayLike, step_h: float) -> ArrivalSample:
     """Leases of one bundle behind an allocation, matched first in first out.
 

@@ -120,8 +120,19 @@ def _spread(values: NDArray[np.float64]) -> float:
 
 
 def is_unstable(row: LotesRow) -> bool:
-    """Whether more than one job in a hundred still waits at the end."""
-    return row.still_waiting > 0.01 * row.jobs
+    """Whether the queue grows without end.
+
+    Either one job in a hundred still waits at the end; or one in ten thousand does, and waits in
+    the last third of the run were longer than in the middle by a quarter. On large clusters a
+    queue that grows by a thousandth of the arrivals takes days to hold one job in a hundred.
+    """
+    if row.still_waiting > 0.01 * row.jobs:
+        return True
+    third = len(row.wait_by_interval_s) // 3
+    if third == 0 or row.still_waiting <= 1e-4 * row.jobs:
+        return False
+    middle = float(np.mean(row.wait_by_interval_s[third : 2 * third]))
+    return float(np.mean(row.wait_by_interval_s[-third:])) > 1.25 * middle
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,13 @@ class TraceJobs:
 
     def after(self, start_h: float) -> TraceJobs:
         """Only the jobs that arrive after a time."""
-        kept = self.arrival_h > start_h
+        return self._kept(self.arrival_h > start_h)
+
+    def between(self, start_h: float, end_h: float) -> TraceJobs:
+        """Only the jobs that arrive in [start_h, end_h)."""
+        return self._kept((self.arrival_h >= start_h) & (self.arrival_h < end_h))
+
+    def _kept(self, kept: NDArray[np.bool_]) -> TraceJobs:
         return TraceJobs(
             self.arrival_h[kept], self.hours[kept], self.request[kept], self.weight[kept], 0
         )

@@ -20,6 +20,7 @@ from dispatch.simulation.experiments.lotes_rates import (
     lotes_resources,
     true_classes,
 )
+from dispatch.simulation.experiments.lotes_tables import Loads, is_unstable, row_of
 from dispatch.simulation.experiments.lotes_trace import VARIANTS, TraceOptions, lotes_trace
 from dispatch.simulation.machine_level.measures import SimulationOptions
 from dispatch.simulation.machine_level.simulator import MachineSimulator, simulate
@@ -184,12 +185,43 @@ def test_retargeting_keeps_every_job() -> None:
     machines = MachineConfigurations.of([30, 30], [[1.0, 0.5], [0.5, 1.0]])
     options = DriftOptions(every_h=(1.0,), window_h=2.0, seeds=(1,), part=1.0)
     table = lotes_drift(machines, drifting(), options)
-    static, renewed = table.rows
-    assert (static.setting["every_h"], renewed.setting["every_h"]) == (0.0, 1.0)
+    static, renewed = table.rows[:2]
+    assert [row.setting["every_h"] for row in table.rows] == [0.0, 1.0, 1.0, 1.0]
+    assert len({row.policy for row in table.rows}) == 3
     for row in table.rows:
         assert row.jobs == 3_600
         assert (row.refused, row.still_waiting) == (0, 0)
     assert renewed.waiting_mean <= static.waiting_mean
+
+
+def test_a_table_is_kept_until_a_new_one_gains_enough() -> None:
+    """With a gain out of reach the run is the static one, job by job; with none it is not."""
+    machines = MachineConfigurations.of([30, 30], [[1.0, 0.5], [0.5, 1.0]])
+
+    def waits(least_gain: float) -> list[list[float]]:
+        options = DriftOptions(
+            (1.0,), ("shares",), least_gain=least_gain, window_h=2.0, seeds=(1,), part=1.0
+        )
+        return [r.wait_by_interval_s for r in lotes_drift(machines, drifting(), options).rows]
+
+    static, kept = waits(1e9)
+    assert kept == static
+    assert waits(0.0)[1] != static
+
+
+def test_a_queue_that_grows_is_unstable_before_many_wait() -> None:
+    """One job in a thousand waiting is told from a queue that grows to that by its hourly waits."""
+    machines, classes = (
+        Machines(np.array([4]), np.ones((1, 2))),
+        JobClasses.of([1.0], [[0.1, 0.1]], [0.1]),
+    )
+    workload = PoissonWorkload(classes, 10.0, 5.0)
+    result = simulate(machines, workload, "greedy", np.random.default_rng(1))
+    row = row_of(result, {}, 1, Loads(1.0, 1.0, 1.0))
+    tail = replace(row, jobs=10_000, still_waiting=10)
+    assert not is_unstable(replace(tail, wait_by_interval_s=[5.0, 1.0, 4.0, 4.0, 4.0, 4.0] * 2))
+    assert is_unstable(replace(tail, wait_by_interval_s=[float(hour) for hour in range(12)]))
+    assert is_unstable(replace(tail, still_waiting=101, wait_by_interval_s=[1.0] * 12))
 
 
 def test_retargeting_to_the_same_table_changes_nothing() -> None:

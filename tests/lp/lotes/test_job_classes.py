@@ -13,6 +13,7 @@ from lp.lotes.job_classes import (
     ClassOptions,
     fifo_leases,
     fit_job_classes,
+    with_mix,
     with_request,
 )
 
@@ -70,6 +71,18 @@ def test_nearest_class_of_a_new_component() -> None:
     """A request goes to the class nearest in units of the scale, not of the raw numbers."""
     classes = JobClasses.of([0.5, 0.5], [[1.0, 1000.0], [2.0, 1000.0]], [1, 1], scale=[1.0, 1000.0])
     assert classes.nearest([[1.9, 1500.0], [1.1, 100.0]]).tolist() == [1, 0]
+
+
+def test_a_mix_of_known_classes_by_hand() -> None:
+    """Shares and mean times are the sample's, requests stay; a class without jobs keeps its time."""
+    classes = JobClasses.of([0.5, 0.3, 0.2], [[1.0], [5.0], [9.0]], [1.0, 2.0, 3.0])
+    sample = ArrivalSample.of([0, 0, 0], [[1.2], [4.0], [0.8]], [2.0, 7.0, 6.0], [3, 6, 1])
+    mixed = with_mix(classes, sample)
+    assert mixed.share == pytest.approx([0.4, 0.6, 0.0], abs=1e-5)
+    assert mixed.time_h == pytest.approx([3.0, 7.0, 3.0])
+    assert mixed.request.tolist() == classes.request.tolist()
+    with pytest.raises(ValueError, match="no jobs"):
+        with_mix(classes, sample.window(1.0, 2.0))
 
 
 def test_window_and_join() -> None:

@@ -113,6 +113,16 @@ def test_largest_remainder_by_hand() -> None:
     assert largest_remainder(np.array([0.5, 0.5]), 1).tolist() == [1, 0]
 
 
+def test_what_a_table_sustains_of_another_mix() -> None:
+    """Of its own mix a table sustains its own rate; of one class alone, what its targets hold."""
+    result = plan_lotes(google())
+    table, classes = result.table, result.instance.classes
+    assert table.rate_for(classes) == pytest.approx(result.arrival_rate, rel=1e-9)
+    alone = JobClasses.of([0, 1, 0, 0], classes.request, classes.time_h)
+    held = table.bins[table.bin_of].sum(axis=0)[1]
+    assert table.rate_for(alone) == pytest.approx(held / classes.time_h[1])
+
+
 def test_wheel_by_delta_and_by_flow() -> None:
     """One configuration twice as fast with as many slots: half of Delta, two thirds of the flow."""
     machines = MachineConfigurations.of([3, 3], [[1.0], [1.0]], resources=["cores"])
