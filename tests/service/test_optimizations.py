@@ -204,50 +204,43 @@ def test_a_process_that_dies_is_lost_at_once(service: Service) -> None:
     assert "signal 9" in body["reason"]
 
 
-@pytest.mark.parametrize("at_work", [False, True])
-def test_one_that_is_forgotten_while_it_runs_ends(service: Service, at_work: bool) -> None:
-    """Its process notices, keeps nothing, and another may be asked for."""
+def test_one_that_is_forgotten_while_it_runs_ends(service: Service) -> None:
+    """Its process notices and keeps nothing."""
     runner = service.runtime.optimizations
     id_ = service.client.post(_PATH, json={"time_limit": 600, "solver": "none"}).get_json()["id"]
     process = runner.process(id_)
-    if at_work:
-        _wait_for_work(service, id_)
+    _wait_for_work(service, id_)
     assert service.client.delete(f"{_PATH}/{id_}").status_code == 204
     assert process.wait(60) == 0
     assert service.client.get(f"{_PATH}/{id_}").status_code == 404
-    again = service.client.post(_PATH, json={"work": 0})
-    assert again.status_code == 202
-    assert _wait(service, again.get_json()["id"])["state"] == "finished"
 
 
-def test_progress_is_streamed_until_the_end(service: Service) -> None:
-    """Events come as it works, the last says how it ended; seats are given back."""
+def test_the_end_is_streamed_and_seats_are_given_back(service: Service) -> None:
+    """Of one that is over the stream is its end, without the result; as often as is asked."""
     _two_in_the_way(service)
-    asked = {"work": 40, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
-    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
-    kinds, bodies = [], []
-    for _ in range(9):  # more often than there are seats
+    id_ = _found(service)
+    for _ in range(5):  # more often than there are seats
         answer = service.client.get(f"{_PATH}/{id_}/events")
         assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
-        pieces = [one.splitlines() for one in answer.get_data(as_text=True).split("\n\n") if one]
-        kinds += [one[0].removeprefix("event: ") for one in pieces[1:]]
-        bodies += [msgspec.json.decode(one[1].removeprefix("data: ")) for one in pieces[1:]]
+        _, event = [one.splitlines() for one in answer.get_data(as_text=True).split("\n\n") if one]
         answer.close()
-    assert kinds[-1] == "ended"
-    assert bodies[-1]["state"] == "finished"
-    assert bodies[-1]["progress"]["value"] >= bodies[0]["progress"].get("value", 0.0)
-    assert "result" not in bodies[-1]
+        body = msgspec.json.decode(event[1].removeprefix("data: "))
+        assert (event[0], body["state"], "result" in body) == ("event: ended", "finished", False)
     assert service.client.get(f"{_PATH}/nope/events").status_code == 404
-    service.client.delete(f"{_PATH}/{id_}")
 
 
-def test_no_more_watch_than_may(service: Service) -> None:
-    """The fifth stream is turned away with 429 until one of the four is closed."""
+def test_progress_is_streamed_and_no_more_watch_than_may(service: Service) -> None:
+    """Every word of its process is an event; a fifth stream is turned away until one is closed."""
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
     streams = [events(service.runtime, "p-1") for _ in range(4)]
     assert next(streams[0]).startswith(b"retry")
     assert b'"running"' in next(streams[0])
+    rows.beat("p-1", now_ms + 1, b'{"value":3.5}')
+    assert next(streams[0]).startswith(b"event: progress\ndata: ")
+    rows.delete("p-1")
+    assert next(streams[0]).startswith(b"event: forgotten")
+    rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
     assert service.client.get(f"{_PATH}/p-1/events").get_json()["code"] == "too_many"
     streams[0].close()
     streams[0].close()

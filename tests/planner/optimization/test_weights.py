@@ -12,7 +12,7 @@ from planner.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request, ask
 
 _NONE = Weights(reject=0, churn=0, preemption=0, cost=0)
-_EFFORT = Effort(Limits(work=150, seed=2), solver="")
+_EFFORT = Effort(Limits(work=60, seed=2), solver="")
 
 
 def _found(plan: Plan, scope: Scope | None = None, **weights: float) -> Optimized:
