@@ -74,7 +74,7 @@ def test_nearest_class_of_a_new_component() -> None:
 
 
 def test_a_mix_of_known_classes_by_hand() -> None:
-    """Shares and mean times are the sample's, requests stay; a class without jobs keeps its time."""
+    """Shares and times are the sample's, requests stay; a class without jobs keeps its time."""
     classes = JobClasses.of([0.5, 0.3, 0.2], [[1.0], [5.0], [9.0]], [1.0, 2.0, 3.0])
     sample = ArrivalSample.of([0, 0, 0], [[1.2], [4.0], [0.8]], [2.0, 7.0, 6.0], [3, 6, 1])
     mixed = with_mix(classes, sample)
