@@ -86,12 +86,13 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    database: Path, cluster: Path, *, workers: int = 1, snapshot_every: int = 10_000
+    database: Path | str, cluster: Path, *, workers: int = 1, snapshot_every: int = 10_000
 ) -> Iterator[ServerProcess]:
-    """Start a server, wait until it is ready, and leave nothing of it behind."""
+    """Start a server on a file or a URL, wait until it is ready, and leave nothing behind."""
     port = free_port()
-    arguments = [f"sqlite:///{database}", str(cluster), str(port), str(workers)]
-    log = database.with_suffix(".log").open("ab")
+    url = database if isinstance(database, str) else f"sqlite:///{database}"
+    arguments = [url, str(cluster), str(port), str(workers)]
+    log = cluster.with_suffix(".log").open("ab")
     process = subprocess.Popen(
         [sys.executable, "-c", _START, *arguments, str(snapshot_every)],
         stdout=log,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from planner.files import cluster_from_json
 from planner.validator import PlanViolation, validate
+from tests.databases import KINDS, empty_database
 from tests.end_to_end.server_process import Client, ServerProcess, serving
 
 CLUSTER = """
@@ -86,15 +90,16 @@ def violations(client: Client) -> list[PlanViolation]:
     return validate(document, grid=grid.with_horizon(grid.floor(1000 * served["to"])))
 
 
-@pytest.mark.parametrize(("workers", "snapshot_every"), [(1, 10_000), (2, 25)])
-def test_kill_loses_and_repeats_nothing(tmp_path: Path, workers: int, snapshot_every: int) -> None:
-    """Every 201 given before SIGKILL is there once after the restart, and the Plan is valid."""
-    database, cluster = tmp_path / "agenda.db", tmp_path / "cluster.toml"
-    cluster.write_text(CLUSTER)
+Opened = Callable[[], AbstractContextManager[ServerProcess]]
+
+
+def killed_while_posting(opened: Opened) -> tuple[dict[str, Any], list[Poster]]:
+    """Kill servers in the middle of posts; return what was answered 201, and the last posters."""
     granted: dict[str, Any] = {}
     turns = [0] * CLIENTS
+    posters: list[Poster] = []
     for _ in range(ROUNDS):
-        with serving(database, cluster, workers=workers, snapshot_every=snapshot_every) as server:
+        with opened() as server:
             posters = [Poster(server, number, turns[number]) for number in range(CLIENTS)]
             for poster in posters:
                 poster.start()
@@ -109,22 +114,42 @@ def test_kill_loses_and_repeats_nothing(tmp_path: Path, workers: int, snapshot_e
             granted |= poster.granted
             turns[number] = poster.turn + 1
     assert len(granted) >= ROUNDS * ANSWERS_BEFORE_THE_KILL
+    return granted, posters
 
-    with serving(database, cluster, workers=workers, snapshot_every=snapshot_every) as server:
-        client = server.client()
-        kept = [entry for entry in everything(client) if entry["state"] != "refused"]
-        by_id = {entry["id"]: entry for entry in kept}
-        assert len(by_id) == len(kept)
-        for id_, answer in granted.items():
-            assert by_id[id_]["atoms"] == answer["atoms"]
-        # At most the one request of each client that was under way in each round is there too.
-        assert len(kept) <= len(granted) + ROUNDS * CLIENTS
-        for poster in posters:
-            key, body = poster.keys[-1]
-            statuses = [
-                client.call("POST", "/v1/reservations", body, {"Idempotency-Key": key})
-                for _ in range(2)
-            ]
-            assert statuses[0] == statuses[1]
-        assert violations(client) == []
-        server.stop()
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("workers", "snapshot_every"), [(1, 10_000), (2, 25)])
+def test_kill_loses_and_repeats_nothing(
+    tmp_path: Path, kind: str, workers: int, snapshot_every: int
+) -> None:
+    """Every 201 given before SIGKILL is there once after the restart, and the Plan is valid."""
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text(CLUSTER)
+    with empty_database(kind, tmp_path) as database:
+        opened = partial(serving, database, cluster, workers=workers, snapshot_every=snapshot_every)
+        granted, posters = killed_while_posting(opened)
+        with opened() as server:
+            all_is_there_once(server, granted, posters)
+            server.stop()
+
+
+def all_is_there_once(
+    server: ServerProcess, granted: dict[str, Any], posters: list[Poster]
+) -> None:
+    """Hold what a server has against what was answered before it."""
+    client = server.client()
+    kept = [entry for entry in everything(client) if entry["state"] != "refused"]
+    by_id = {entry["id"]: entry for entry in kept}
+    assert len(by_id) == len(kept)
+    for id_, answer in granted.items():
+        assert by_id[id_]["atoms"] == answer["atoms"]
+    # At most the one request of each client that was under way in each round is there too.
+    assert len(kept) <= len(granted) + ROUNDS * CLIENTS
+    for poster in posters:
+        key, body = poster.keys[-1]
+        statuses = [
+            client.call("POST", "/v1/reservations", body, {"Idempotency-Key": key})
+            for _ in range(2)
+        ]
+        assert statuses[0] == statuses[1]
+    assert violations(client) == []

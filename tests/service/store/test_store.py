@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ import sqlalchemy as sa
 from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
 from service.store.engine import open_engine
 from service.store.tables import metadata
+from tests.databases import KINDS, empty_database
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """Return the URL of an empty database file."""
-    return f"sqlite:///{tmp_path / 'agenda.db'}"
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the URL of an empty database."""
+    with empty_database(request.param, tmp_path) as made:
+        yield made
 
 
 def entry(version: int, text: str = "{}") -> LogEntry:
@@ -123,8 +126,9 @@ class TestDatabase:
         assert Store(url).setting("origin", "a") == "a"
         assert Store(url).setting("origin", "b") == "a"
 
-    def test_is_written_ahead_and_fully_synchronised(self, url: str) -> None:
+    def test_is_written_ahead_and_fully_synchronised(self, tmp_path: Path) -> None:
         """SQLite runs in WAL with full synchronisation on every connection."""
+        url = f"sqlite:///{tmp_path / 'agenda.db'}"
         Store(url)
         with open_engine(url).connect() as connection:
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
