@@ -190,11 +190,14 @@ class Applied:
         Of the Plan that holds them; None where it does not take them, for `conflicts`.
     merged
         Whether the Plan had moved on since they were found.
+    newcomers
+        Ids of those who were admitted meanwhile and hold something where the first conflict is.
     """
 
     version: int | None
     merged: bool
     conflicts: tuple[Conflict, ...] = ()
+    newcomers: tuple[str, ...] = ()
 
 
 Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument

@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from planner.commit import Change, Conflict
 from planner.optimization.written import changes_from_json
 from planner.plan import Plan
+from planner.states import LIVE, STATE_NUMBERS
 from service.clock import Clock
 from service.commands import Applied, Applying, Job
-from service.joint_commit import Made, commit_jointly
+from service.joint_commit import JointOutcome, Made, commit_jointly
 from service.problems import ProblemDocument
 from service.remembering import recall, remembered_of
 from service.replica import Replica
@@ -96,5 +99,25 @@ class Applier:
                 return Applied(outcome.version, merged=before > command.based_on)
             job.rendered = None
             if outcome.conflicts or not command.written:
-                return Applied(None if outcome.conflicts else before, False, outcome.conflicts)
+                return self._refused(outcome, command.based_on)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
+
+    def _refused(self, outcome: JointOutcome, based_on: int) -> Applied:
+        """Return what stands in the way; where there was nothing to do, that it is done."""
+        if not outcome.conflicts:
+            return Applied(outcome.before, merged=False)
+        with self._replica.locked() as plan:
+            newcomers = _newcomers(plan, outcome.conflicts, based_on)
+        return Applied(None, False, outcome.conflicts, newcomers)
+
+
+def _newcomers(plan: Plan, conflicts: Sequence[Conflict], based_on: int) -> tuple[str, ...]:
+    bindings = (one.binding for one in conflicts if one.binding is not None)
+    at = next((one.at for one in bindings if one.at is not None), None)
+    if at is None:
+        return ()
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    there = live & (meta["begin"] <= at) & (meta["finish"] > at)
+    numbers = np.flatnonzero(there & (meta["version"] > based_on)).tolist()
+    return tuple(plan.table.id_of(number) for number in numbers)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from planner.commit import Conflict
 from planner.plan import Plan
 from planner.states import LIVE
 from rdl.durations import rfc3339_text
@@ -36,6 +35,9 @@ _FOUND: Final = ("finished", "stopped", "applied")
 
 #: Most ids that a wrong pin is compared with.
 _LOOKED_AT: Final = 2_000
+
+#: Most newcomers that are told by name.
+_NAMED: Final = 10
 
 #: Most conflicts that are told one by one.
 _SHOWN: Final = 50
@@ -156,13 +158,14 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Rendered:
         return render_problem(applied)
     assert isinstance(applied, Applied)
     if applied.version is None:
-        return render_problem(_conflict(applied.conflicts, ids))
+        return render_problem(_conflict(applied, ids))
     body = {"version": applied.version, "merged": applied.merged, "changed": len(ids)}
     return Rendered(200, msgspec.json.encode(body))
 
 
-def _conflict(conflicts: Sequence[Conflict], ids: Sequence[str]) -> ProblemDocument:
+def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:
     """Return what moved since it was found, one entry a change that does not fit any more."""
+    conflicts = applied.conflicts
     errors = tuple(
         ApiError(
             one.detail if one.id is None else f"{one.id}: {one.detail}",
@@ -173,9 +176,18 @@ def _conflict(conflicts: Sequence[Conflict], ids: Sequence[str]) -> ProblemDocum
     )
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
-        f"not fit, the first: {errors[0].message}"
+        f"not fit, the first: {errors[0].message}{_told(applied.newcomers)}"
     )
     return ProblemDocument("conflict", detail, errors)
+
+
+def _told(newcomers: Sequence[str]) -> str:
+    """Return who came in meanwhile, for a person."""
+    if not newcomers:
+        return ""
+    more = len(newcomers) - _NAMED
+    rest = f" and {more:,} more" if more > 0 else ""
+    return f"; admitted there meanwhile: {', '.join(newcomers[:_NAMED])}{rest}"
 
 
 def known(runtime: Runtime, id_: str) -> OptimizationRow:

@@ -124,6 +124,23 @@ def test_what_moved_meanwhile_is_told_and_nothing_is_changed(service: Service) -
     assert service.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
 
 
+def test_who_came_in_meanwhile_is_named(service: Service) -> None:
+    """Where somebody else has the place by now, 409 says who, where and what is short."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.reserve("early", "window(atom(<1 cpu>, 1, 1, 60, 60), 0, 10m)")
+    with service.runtime.reading() as plan:
+        held = plan.table.holding(0).atoms[0].rows[0].tolist()
+    free = 80 if held[1] <= 80 else 30  # `a` is to move where it is not yet
+    late = f"window(atom(<1 cpu>, 3, 3, 600, 1800), {free}m, {free + 10}m)"
+    service.reserve("late", late)
+    refused = service.client.post(f"{_PATH}/{id_}/apply")
+    assert refused.status_code == 409
+    detail = refused.get_json()["detail"]
+    assert "admitted there meanwhile: late" in detail
+    assert "early" not in detail
+
+
 def test_another_process_knows_of_it_and_applies_it_once(
     open_service: Open, service: Service
 ) -> None:
