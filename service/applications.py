@@ -25,7 +25,8 @@ from service.remembering import kept_answer
 from service.store import ApplicationRow, IdTakenError, PageOf
 
 if TYPE_CHECKING:
-    from dispatch.execution_table import Execution
+    from dispatch.cycle import Cycle
+    from dispatch.execution_table import Execution, ExecutionTable
     from planner.plan import Plan
     from service.runtime import Runtime
 
@@ -204,6 +205,19 @@ def status_of(execution: Execution) -> dict[str, Any]:
             for part in execution.parts
         ],
     }
+
+
+def assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
+    """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds."""
+    rows = [row.to_json() for row in table.assignment().rows]
+    document = {
+        "at": cycle.at_ms / 1000,
+        "plan_version": cycle.plan_version,
+        "table_version": cycle.table_version,
+        "below": sorted(cycle.below),
+        "rows": rows,
+    }
+    return msgspec.json.encode(document)
 
 
 def _read(values: Mapping[str, Any]) -> Application:

@@ -17,26 +17,25 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared, Refuse
+from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared
 from planner.placement import Code
 from service.answers import admitted_answers, changed_answer, conflict_answer, note_conflicts
 from service.clock import Clock
-from service.commands import SPOILT, Admission, Answer, Command, Job
+from service.commands import Admission, Answer, Command, Job
 from service.config import ServiceConfig
 from service.drafts import (
     Draft,
     drafts_of,
     open_drafts,
     place,
-    refused_problem,
     screen_drafts,
 )
+from service.groups import Group, spoil
 from service.offering import add_offers, name_version, needs_offers, search_for
 from service.oracle import first_violation
 from service.problems import ProblemDocument
-from service.remembering import recall, remembered_of
+from service.remembering import recall
 from service.replica import Replica
-from service.store import RememberedAnswer
 from service.telemetry import Telemetry
 
 logger = logging.getLogger("agenda.service")
@@ -91,7 +90,7 @@ class Committer:
                 self._telemetry.wait.observe(started - job.arrived)
             fresh = [job for job in jobs if not self._recalled(job)]
             self.move_to_now()
-            group = _Group(fresh)
+            group = Group(fresh)
             for attempt in range(_ROUNDS):
                 if group.open():
                     self._round(group, turn, last=attempt == _ROUNDS - 1)
@@ -151,7 +150,7 @@ class Committer:
         job.finished.set()
         return True
 
-    def _round(self, group: _Group, turn: ExitStack, *, last: bool) -> None:
+    def _round(self, group: Group, turn: ExitStack, *, last: bool) -> None:
         """Screen, place and commit what is open; what is in conflict stays so.
 
         `turn` is given back where the work gets long.
@@ -177,7 +176,7 @@ class Committer:
         if hopeless and group.atomic:
             spoil(group.open())
 
-    def _append(self, group: _Group, based_on: int, *, last: bool) -> None:
+    def _append(self, group: Group, based_on: int, *, last: bool) -> None:
         """Commit what can be committed, again until no other process was faster."""
         while True:
             with self._replica.store.turn():
@@ -187,7 +186,7 @@ class Committer:
                 if self._recalled(job):
                     group.forget(job)
 
-    def _append_once(self, group: _Group, based_on: int, *, last: bool) -> bool:
+    def _append_once(self, group: Group, based_on: int, *, last: bool) -> bool:
         """Prepare on the newest version, hold against the oracle, append; False: try again."""
         pending = [draft for draft in group.open() if draft.change is not None]
         at_ms = self._replica.plan_ms(self._clock.now_ms())
@@ -216,7 +215,7 @@ class Committer:
                 draft.answer = ProblemDocument("internal", _BROKEN)
 
     def _commit(
-        self, group: _Group, prepared: Prepared, answers: list[tuple[Draft, Answer]]
+        self, group: Group, prepared: Prepared, answers: list[tuple[Draft, Answer]]
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
@@ -239,80 +238,6 @@ class Committer:
         self._telemetry.commits.inc()
         self._telemetry.group_size.observe(len(record.changes))
         self._telemetry.version.set(record.version)
-
-
-class _Group:
-    """Jobs that are carried out together.
-
-    Attributes
-    ----------
-    alone
-        It is one job with a record of its own.
-    atomic
-        Of which all requests are admitted, or none.
-    """
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.alone = len(jobs) == 1 and jobs[0].alone
-        command = jobs[0].command if self.alone else None
-        self.atomic = isinstance(command, Admission) and command.atomic
-        self._drafts = [(job, drafts_of(job.command, job)) for job in jobs]
-
-    def open(self) -> list[Draft]:
-        """Return the drafts without an answer."""
-        return [draft for _, drafts in self._drafts for draft in open_drafts(drafts)]
-
-    def to_remember(
-        self, answers: Sequence[tuple[Draft, Answer]], at_ms: int
-    ) -> list[RememberedAnswer]:
-        """Return the rows of the jobs with a key that `answers` are about.
-
-        A batch with a key is alone, so that what is not in `answers` is answered by now.
-        """
-        known = {id(draft): answer for draft, answer in answers}
-        rows: list[RememberedAnswer] = []
-        for job, drafts in self._drafts:
-            if job.key is not None and any(id(draft) in known for draft in drafts):
-                job.answers = tuple(
-                    known.get(id(draft)) or draft.answer or conflict_answer(draft)
-                    for draft in drafts
-                )
-                rows.append(remembered_of(job, job.key, at_ms))
-        return rows
-
-    def jobs_with_keys(self) -> list[Job]:
-        """Return the jobs whose answer another process may have given by now."""
-        return [job for job, _ in self._drafts if job.key is not None]
-
-    def finish_jobs(self) -> None:
-        """Hand the answers to whoever waits for a job that has them all."""
-        waiting: list[tuple[Job, list[Draft]]] = []
-        for job, drafts in self._drafts:
-            answers = [draft.answer for draft in drafts if draft.answer is not None]
-            if len(answers) < len(drafts):
-                waiting.append((job, drafts))
-            else:
-                job.answers = tuple(answers)
-                job.finished.set()
-        self._drafts = waiting
-
-    def forget(self, job: Job) -> None:
-        """Drop a job that is finished otherwise."""
-        self._drafts = [(one, drafts) for one, drafts in self._drafts if one is not job]
-
-
-def spoil(drafts: Sequence[Draft]) -> bool:
-    """Answer a whole all-or-nothing batch when one of its requests is refused."""
-    refused = False
-    for draft in drafts:
-        if isinstance(draft.change, Refuse) and draft.ask is not None:
-            change = draft.change
-            draft.answer = refused_problem(change.code, change.detail, draft.ask.pointer)
-        refused = refused or draft.answer is not None
-    if refused:
-        for draft in open_drafts(drafts):
-            draft.answer = SPOILT
-    return refused
 
 
 def _is_quick(jobs: Sequence[Job]) -> bool:

@@ -17,8 +17,6 @@ from typing import Final
 
 import msgspec
 
-from dispatch.application import Kind
-from dispatch.assignment import Delta
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.credit import CreditBook
 from dispatch.cycle import Cycle
@@ -33,9 +31,10 @@ from dispatch.machines import MachinePool
 from planner.commit import Release
 from planner.plan import Plan
 from planner.start_delay import StartDelays
-from service.applications import read_document, status_of
+from service.applications import assignment_of, read_document, status_of
 from service.clock import Clock
 from service.replica import Replica
+from service.run_times import run_time_of
 from service.store import ApplicationRow, ApplicationRows, LeaseLostError, StatusRow
 
 logger = logging.getLogger("agenda.service")
@@ -184,7 +183,7 @@ class Dispatching:
         self._told: dict[str, bytes] = {}
         self._closers: set[str] = set()
         self._said: Cycle | None = None
-        backend = InMemoryBackend(self._pool.names, run_ms=_run_time(table))
+        backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         dispatcher = Dispatcher(DispatchOptions("lotes"))
         self._starts = StartDelays()
         self._credit = CreditBook()
@@ -252,7 +251,7 @@ class Dispatching:
         if not moved:
             return
         try:
-            self.rows.write(self._holder, statuses, _assignment_of(loop.table, cycle))
+            self.rows.write(self._holder, statuses, assignment_of(loop.table, cycle))
         except LeaseLostError:
             logger.warning("another process dispatches by now")
             self._until_ms, self._loop = -1, None
@@ -276,31 +275,3 @@ class Dispatching:
 
 def _is_forgettable(execution: Execution) -> bool:
     return execution.state in FINAL_EXECUTION_STATES and not execution.holds
-
-
-def _assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
-    rows = [row.to_json() for row in table.assignment().rows]
-    document = {
-        "at": cycle.at_ms / 1000,
-        "plan_version": cycle.plan_version,
-        "table_version": cycle.table_version,
-        "below": sorted(cycle.below),
-        "rows": rows,
-    }
-    return msgspec.json.encode(document)
-
-
-def _run_time(table: ExecutionTable) -> Callable[[Delta], int | None]:
-    """Return how long the in-memory backend lets a component run: cores of batch, their size."""
-
-    def run_ms(delta: Delta) -> int | None:
-        execution = table.get(delta.execution)
-        if execution is None or execution.application.kind is not Kind.BATCH:
-            return None
-        core = any(
-            part.component.core and part.component.name == delta.component
-            for part in execution.parts
-        )
-        return execution.application.size_ms if core else None
-
-    return run_ms

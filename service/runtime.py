@@ -17,26 +17,20 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, TypeAlias
 
-from planner.files import cluster_to_json
 from planner.plan import Plan
-from planner.request import Request
 from rdl.compiler import compile_expression
-from rdl.expressions import Absolute, AfterSubmission, Atom, Expression, Instant, Offset
-from rdl.resources import CPU, Resources
+from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
 from service.adapting import PlanAdapter
 from service.applications import close_reservation, release_rows
 from service.clock import Clock, SystemClock, unix_ms
 from service.commands import (
     Adapting,
-    Admission,
     Answer,
     Applying,
-    Ask,
     Command,
     Job,
     Key,
-    Reconfiguration,
     Rendered,
 )
 from service.committer import Committer
@@ -48,6 +42,7 @@ from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
 from service.replica import Replica, open_replica
+from service.starting import adopt_offered_cluster, warm_up
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
 
@@ -230,8 +225,8 @@ class Runtime:
         try:
             self._replica.replay()
             self._committer.move_to_now()
-            self._adopt_offered_cluster()
-            self._warm_up()
+            adopt_offered_cluster(self._replica, self._committer)
+            warm_up(self)
             if self._loaded is not None:
                 self._loaded()
         except Exception as failure:
@@ -283,29 +278,6 @@ class Runtime:
             self._committer.move_to_now()
         except Exception:
             logger.exception("the Plan could not advance")
-
-    def _warm_up(self) -> None:
-        """Plan one step of one thing, so that no client waits for kernels to be compiled."""
-        with self._replica.locked() as plan:
-            resource = next(iter(plan.cluster.resources), CPU)
-            step_ms, submitted_ms = plan.grid.step_ms, self.now_ms()
-            context = context_of(plan, submitted_ms)
-        atom = Atom(Resources.of({resource: 1}), 1, 1, step_ms, step_ms)
-        graph = compile_expression(atom, context)
-        request = Request(self.new_id(), "", "default", submitted_ms, 1.0, 0, graph)
-        self.rehearse(Admission((Ask(atom, None, request, self.config.agent, ""),)))
-
-    def _adopt_offered_cluster(self) -> None:
-        """Change to the cluster of the file given at this start, unless it was offered before."""
-        offered = self._replica.offered
-        if offered is None or not self._replica.is_new_offer():
-            return
-        with self._replica.newest() as plan:
-            same = cluster_to_json(plan.cluster) == cluster_to_json(offered)
-        if not same:
-            command = Reconfiguration(offered, None)
-            self._committer.run([Job(command, lambda _: Rendered(200, b""), time.perf_counter())])
-        self._replica.note_offer()
 
 
 def open_runtime(

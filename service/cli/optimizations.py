@@ -13,7 +13,7 @@ import click
 
 from service.cli.codes import DONE, ERROR
 from service.cli.http import Server
-from service.cli.optimized import print_optimized, progress_text, read_weights
+from service.cli.optimized import goal_options, print_optimized, progress_text, read_weights
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.reservations import client_options
 from service.cli.running import Run, running
@@ -38,17 +38,9 @@ def optimizations() -> None:
 @click.option("--time-limit", default="60s", show_default=True, help="At most 1h.")
 @click.option("--frozen-until", metavar="TIME",
               help="Rows before it do not move.  [default: the limit and 5m from now]")  # fmt: skip
-@click.option("--pin", "pins", multiple=True, metavar="ID",
-              help="This reservation stays wholly as it is; may be repeated.")  # fmt: skip
-@click.option("--admit-refused", is_flag=True, help="Let refused requests come in.")
-@click.option("--weights", metavar="NAME=N,...",
-              help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]")  # fmt: skip
-@click.option("--lexicographic", is_flag=True,
-              help="Reject cost first, then churn, preemption, cost.")  # fmt: skip
+@goal_options
 @click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
               help="Who bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
-@click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--apply", "wanted", is_flag=True, help="Apply what it finds.")
 @click.option("--detach", is_flag=True, help="Print its id and do not wait.")
 @client_options

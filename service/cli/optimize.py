@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.codes import DONE, ERROR, REFUSED
-from service.cli.optimized import print_optimized, progress_text, read_weights
+from service.cli.optimized import goal_options, print_optimized, progress_text, read_weights
 from service.cli.options import READABLE, WRITABLE, duration, offset
 from service.cli.output import JSON, format_option, print_json
 from service.cli.running import make_ready, running
@@ -30,18 +30,10 @@ if TYPE_CHECKING:
               help="Stop then, with the best so far.")  # fmt: skip
 @click.option("--frozen-until", type=offset, default="0", show_default=True,
               help="Rows before this time from the origin do not move.")  # fmt: skip
-@click.option("--pin", "pins", multiple=True, metavar="ID",
-              help="This reservation stays wholly as it is; may be repeated.")  # fmt: skip
-@click.option("--admit-refused", is_flag=True, help="Let refused requests come in.")
-@click.option("--weights", metavar="NAME=N,...",
-              help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]")  # fmt: skip
-@click.option("--lexicographic", is_flag=True,
-              help="Reject cost first, then churn, preemption, cost.")  # fmt: skip
+@goal_options
 @click.option("--solver", type=click.Choice(("exact", "hybrid", "milp")),
               help="An agent that bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
 @click.option("--no-solver", is_flag=True, help="Search alone.")
-@click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @format_option()
 @tells_trouble
 def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -13,6 +13,27 @@ from service.cli.trouble import Trouble
 
 _SHOWN: Final = 50
 _WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def goal_options(function: F) -> F:
+    """Add what may move, what is minimised, and how long it is sought if not by time."""
+    options = (
+        click.option("--pin", "pins", multiple=True, metavar="ID",
+                     help="This reservation stays wholly as it is; may be repeated."),
+        click.option("--admit-refused", is_flag=True, help="Let refused requests come in."),
+        click.option("--weights", metavar="NAME=N,...",
+                     help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]"),
+        click.option("--lexicographic", is_flag=True,
+                     help="Reject cost first, then churn, preemption, cost."),
+        click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
