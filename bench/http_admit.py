@@ -44,9 +44,9 @@ def run(small: bool) -> Mapping[str, object]:
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name:
         folder = Path(name)
         with serving("bare", folder, workers=WORKERS, threads=THREADS) as port:
-            figures["bare"] = _measured(port, seconds)
+            figures["bare"] = measured(_CLIENT, CLIENTS, port, seconds)
         with serving("service", folder, workers=WORKERS, threads=THREADS) as port:
-            figures["service"] = _measured(port, seconds)
+            figures["service"] = measured(_CLIENT, CLIENTS, port, seconds)
             figures["batch_per_s"] = _batch_rate(port, batch)
     ratio = figures["service"]["per_s"] / figures["bare"]["per_s"]
     figures["ratio"] = round(ratio, 3)
@@ -97,16 +97,23 @@ def post_for(port: int, number: int, seconds: float) -> list[float]:
     return taken
 
 
-def _measured(port: int, seconds: float) -> dict[str, float]:
-    """Return rate and percentiles of sixteen clients, each a process of its own."""
-    clients = [
+def measured(source: str, clients: int, port: int, seconds: float) -> dict[str, float]:
+    """Return rate and percentiles of clients, each a process of its own.
+
+    Parameters
+    ----------
+    source
+        Program of a client: its arguments are port, number and seconds, and it prints the seconds
+        that each of its requests took.
+    """
+    processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _CLIENT, str(port), str(number), str(seconds)],
+            [sys.executable, "-c", source, str(port), str(number), str(seconds)],
             stdout=subprocess.PIPE,
         )
-        for number in range(CLIENTS)
+        for number in range(clients)
     ]
-    taken = sorted(one for client in clients for one in json.loads(client.communicate()[0]))
+    taken = sorted(one for process in processes for one in json.loads(process.communicate()[0]))
     return {
         "per_s": round(len(taken) / seconds, 1),
         "p50_ms": round(1000 * taken[len(taken) // 2], 2),

@@ -10,15 +10,13 @@ from __future__ import annotations
 import json
 import random
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.http_admit import message, read_answer, request_of
+from bench.http_admit import measured, message, read_answer, request_of
 from bench.http_server import serving
 from service.cli.http import Server
 
@@ -55,8 +53,8 @@ def run(small: bool) -> Mapping[str, object]:
         given: dict[str, Any] = {"workers": WORKERS, "threads": THREADS, "cluster_toml": CLUSTER}
         with serving("service", Path(name), **given) as port:
             figures: dict[str, Any] = {"accepted": _fill(port, filling), "asked": filling}
-            _measured(port, 2.0)
-            figures["alone"] = _measured(port, seconds)
+            measured(_CLIENT, CLIENTS, port, 2.0)
+            figures["alone"] = measured(_CLIENT, CLIENTS, port, seconds)
             figures |= _beside(port, seconds)
     params = {
         "workers": WORKERS,
@@ -92,7 +90,7 @@ def _beside(port: int, seconds: float) -> dict[str, Any]:
     place = f"/v1/optimizations/{server.call('POST', '/v1/optimizations', asked).good()['id']}"
     while "value" not in server.call("GET", place).good()["progress"]:
         time.sleep(0.1)
-    beside = _measured(port, seconds)
+    beside = measured(_CLIENT, CLIENTS, port, seconds)
     state = server.call("GET", place).good()["state"]
     server.call("POST", f"{place}/stop").good()
     began = time.perf_counter()
@@ -137,20 +135,3 @@ def post_at_pace(port: int, number: int, seconds: float) -> list[float]:
             if status not in (201, 409):
                 raise RuntimeError(f"answered {status}")
     return taken
-
-
-def _measured(port: int, seconds: float) -> dict[str, float]:
-    clients = [
-        subprocess.Popen(
-            [sys.executable, "-c", _CLIENT, str(port), str(number), str(seconds)],
-            stdout=subprocess.PIPE,
-        )
-        for number in range(CLIENTS)
-    ]
-    taken = sorted(one for client in clients for one in json.loads(client.communicate()[0]))
-    return {
-        "posts": len(taken),
-        "p50_ms": round(1000 * taken[len(taken) // 2], 2),
-        "p99_ms": round(1000 * taken[int(0.99 * len(taken))], 2),
-        "max_ms": round(1000 * taken[-1], 2),
-    }

@@ -28,7 +28,8 @@ def goal_options(function: F) -> F:
                      help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]"),
         click.option("--lexicographic", is_flag=True,
                      help="Reject cost first, then churn, preemption, cost."),
-        click.option("--work", type=click.IntRange(min=0), help="So many trials instead of a time."),
+        click.option("--work", type=click.IntRange(min=0),
+                     help="So many trials instead of a time."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
     )  # fmt: skip
     for option in reversed(options):
