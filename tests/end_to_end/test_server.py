@@ -65,6 +65,30 @@ def test_workers_share_one_plan(server: ServerProcess) -> None:
     assert {status for status, _ in answers} == {200}
 
 
+def test_threads_stay_with_no_client_for_long(server: ServerProcess) -> None:
+    """Many more clients than threads, each asking again and again, are all served in turn."""
+    clients = [server.client() for _ in range(60)]
+
+    answers = [client.call("GET", "/healthz")[0] for _ in range(3) for client in clients]
+
+    assert set(answers) == {200}
+
+
+def test_two_requests_sent_at_once_are_answered_in_order(server: ServerProcess) -> None:
+    """What a client has sent before it read the first answer is not forgotten."""
+    one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(one + last)
+        answer = b""
+        while piece := connection.recv(65_536):
+            answer += piece
+
+    first, _, second = answer.partition(b"HTTP/1.1 404")
+    assert first.startswith(b"HTTP/1.1 200")
+    assert second
+
+
 def test_metrics_are_of_all_workers(server: ServerProcess) -> None:
     """Figures are summed over the workers, whoever is asked."""
     clients = [server.client() for _ in range(8)]
