@@ -7,6 +7,8 @@ random instant, 20 machines go for 10 to 120 minutes, and three rules answer on 
 - the adapter's greedy part alone, with started work pinned;
 - the adapter with its rounds of improvement.
 
+On the first of the plans also: twice the rounds, and `exact` as the last word after the rounds.
+
 Told of each: value kept as a share of the value that stood (value is weight x size), reservations
 dropped, and work moved as a share of the work that stood. YARN's rule moves nothing: what it drops
 is lost. Weights are drawn from 1, 2, 5.
@@ -45,6 +47,10 @@ RACK: Final = 20
 STEPS: Final = 240
 ROUNDS: Final = 60
 
+#: On so many of the plans: a solver as the last word, with its limit, and more rounds instead.
+_SOLVED: Final = 30
+_SOLVING: Final = Limits(work=ROUNDS, seed=1, time_s=2.0)
+
 
 def run(small: bool) -> dict[str, object]:
     """Lose the rack once a seed and compare; every answer is committed and validated."""
@@ -59,6 +65,14 @@ def run(small: bool) -> dict[str, object]:
     told = {name: [rule(plan) for plan in scenes] for name, rule in rules.items()}
     for name, rows in told.items():
         figures[name] = _summary(rows)
+    longer: dict[str, Callable[[Plan], _Told]] = {
+        "twice_the_rounds": lambda plan: _adapter(plan, Limits(work=2 * ROUNDS, seed=1)),
+        "solver_last": lambda plan: _adapter(plan, _SOLVING, "exact"),
+    }
+    figures["first"] = min(_SOLVED, len(scenes))
+    figures["adapter_on_first"] = _summary(told["adapter"][:_SOLVED])
+    for name, rule in longer.items():
+        figures[name] = _summary([rule(plan) for plan in scenes[:_SOLVED]])
     figures["less_kept_than_yarn"] = sum(
         ours.kept < theirs.kept - 1e-9
         for ours, theirs in zip(told["adapter"], told["yarn"], strict=True)
@@ -139,10 +153,10 @@ def _yarn(plan: Plan) -> _Told:
     return _Told(1 - lost / value if value else 1.0, len(dropped), 0.0, ms, len(repair.hit))
 
 
-def _adapter(plan: Plan, limits: Limits) -> _Told:
+def _adapter(plan: Plan, limits: Limits, solver: str | None = None) -> _Told:
     value, work = _stood(plan, Repair(plan, Layout.of(plan)))
     began = time.perf_counter()
-    found = adapt(plan, limits, Tools(agent_named("portfolio")))
+    found = adapt(plan, limits, Tools(agent_named("portfolio"), solver))
     ms = 1000 * (time.perf_counter() - began)
     _check(plan, found)
     kept = 1 - found.cost.dropped / value if value else 1.0
