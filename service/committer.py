@@ -50,7 +50,16 @@ _WORTH_ANOTHER_ROUND = frozenset(
 
 #: Agents that answer in well under a millisecond: other processes may wait for them.
 QUICK_AGENTS: Final = frozenset(
-    {"gree", "gree-paper", "gree-l", "aligned", "aligned-early", "earliest"}
+    {
+        "gree",
+        "gree-paper",
+        "gree-l",
+        "aligned",
+        "aligned-early",
+        "earliest",
+        "headroom",
+        "level",
+    }
 )
 
 #: Most requests that are placed while other processes wait.

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from planner.agent import Limits
-from planner.agents import agent_named
+from planner.agents import AGENT_NAMES, agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 from service.commands import Admission, Job, Key, Rendered
+from service.committer import QUICK_AGENTS
 from service.store import Store
 from service.waiting import WaitingRoom
 from tests.service.conftest import Open, Service
@@ -94,6 +95,11 @@ class TestProcesses:
 
         assert len(set(versions)) == 1
         assert len(versions) == 5
+
+    def test_wait_only_for_agents_that_there_are(self) -> None:
+        """Whoever is waited for is an agent, and no solver or portfolio is."""
+        assert set(AGENT_NAMES) >= QUICK_AGENTS
+        assert not QUICK_AGENTS & {"portfolio", "portfolio-count", "milp", "exact", "hybrid"}
 
     def test_merge_what_still_fits(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch
