@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -10,10 +11,13 @@ from dataclasses import replace
 from typing import Final
 
 import msgspec
+from sqlalchemy.exc import OperationalError
 
 from planner.optimizer import Progress
 from service.clock import SystemClock
 from service.store import OptimizationRow, Store
+
+logger = logging.getLogger("agenda.optimizing")
 
 #: Seconds between two looks at what is wanted, and between two words where nothing is new.
 _LOOK_S, _WORD_S = 0.3, 3.0
@@ -79,7 +83,9 @@ class Reporter:
         at_ms = self._clock.now_ms()
         row = replace(self._row, state=state, reason=reason, result=result, progress=self._told())
         with self._store.turn():
-            self._store.optimizations.end(replace(row, ended_ms=at_ms, alive_ms=at_ms))
+            kept = self._store.optimizations.end(replace(row, ended_ms=at_ms, alive_ms=at_ms))
+        if not kept:
+            logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
 
     def _told(self) -> bytes:
         with self._lock:
@@ -93,19 +99,25 @@ class Reporter:
             return msgspec.json.encode(body)
 
     def _talk(self) -> None:
-        rows, last = self._store.optimizations, 0.0
+        last = 0.0
         while not self._over.wait(_LOOK_S):
             quiet = time.monotonic() - last
-            if quiet >= _WORD_S or (self._news and quiet >= _NEWS_S):
+            due = quiet >= _WORD_S or (self._news and quiet >= _NEWS_S)
+            try:
+                wanted = self._say() if due else self._store.optimizations.wanted(self._row.id)
+            except OperationalError as error:  # the next word may come through
+                logger.warning("optimisation %s could not tell: %s", self._row.id, error)
+                continue
+            if due:
                 last = time.monotonic()
-                with self._store.turn():
-                    wanted = rows.beat(self._row.id, self._clock.now_ms(), self._told())
-            else:
-                wanted = rows.wanted(self._row.id)
             if not wanted:
                 self._ask("it was asked to stop")
             if self._stopped_at is not None:
                 self._lose_patience(time.monotonic() - self._stopped_at)
+
+    def _say(self) -> bool:
+        with self._store.turn():
+            return self._store.optimizations.beat(self._row.id, self._clock.now_ms(), self._told())
 
     def _listen(self) -> None:
         """Whoever started this process holds the other end of its input as long as it lives."""
