@@ -63,9 +63,10 @@ WHOLE_SIZE = 12
 NOW, WAIT_SUM, WAIT_MAX, AREA_RUNNING, AREA_WAITING, WAIT_SQUARES, MEASURED = range(7)
 REAL_SIZE = 7
 # Slots of `Slots.turn`: the bucket of ends that was last taken into the heap; how many jobs end
-# in later ones; the start with which the buckets' width is fitted again.
-BUCKET, LATER, FIT_AT = range(3)
-TURN_SIZE = 3
+# in later ones; the start with which the buckets' width is fitted again; the job of the bucket
+# after that which is at hand next.
+BUCKET, LATER, FIT_AT, AHEAD = range(4)
+TURN_SIZE = 4
 
 # What `advance` returns.
 CONSUMED, MORE_SLOTS, MORE_QUEUE = 0, 1, 2
@@ -186,11 +187,8 @@ def push_end(slots: Slots, whole: Longs, slot: int) -> None:
 
 
 @inner
-def next_bucket(fleet: Fleet, slots: Slots, whole: Longs) -> None:
-    """Take the next bucket that holds jobs into the heap, which is empty; some job ends later.
-
-    Its jobs end soon: their machines are asked for, so that they are at hand by then.
-    """
+def next_bucket(slots: Slots, whole: Longs) -> None:
+    """Take the next bucket that holds jobs into the heap, which is empty; some job ends later."""
     turn, size = slots.turn, slots.later.size
     passed = 0
     while whole[HEAP] == 0:
@@ -204,11 +202,29 @@ def next_bucket(fleet: Fleet, slots: Slots, whole: Longs) -> None:
         while slot != NONE:
             after = slots.whole[slot, NEXT]
             turn[LATER] -= 1
-            machine = slots.whole[slot, MACHINE]
-            prefetch(fleet.real, machine)
-            prefetch(fleet.room.leaf, machine)
             _file_end(slots, whole, slot)
             slot = after
+    turn[AHEAD] = slots.later[(turn[BUCKET] + 1) & (size - 1)]
+    prefetch(slots.real, max(turn[AHEAD], 0))
+
+
+@inline
+def _look_ahead(fleet: Fleet, slots: Slots) -> None:
+    """Ask for the memory of one job more of the bucket after this, and for its machine's.
+
+    A list is a chain of reads that wait for memory one after another. One step an event has them
+    done by the time that the bucket is taken. The list may change meanwhile: then some job is
+    asked for in vain, or not asked for.
+    """
+    slot = slots.turn[AHEAD]
+    if slot == NONE:
+        return
+    machine = slots.whole[slot, MACHINE]
+    prefetch(fleet.real, machine)
+    prefetch(fleet.room.leaf, machine)
+    after = slots.whole[slot, NEXT]
+    slots.turn[AHEAD] = after
+    prefetch(slots.real, max(after, 0))
 
 
 @inner
@@ -274,6 +290,7 @@ def _fit_buckets(slots: Slots, whole: Longs) -> None:
 def heap_all(slots: Slots, whole: Longs) -> None:
     """Take every end into the heap: before slots are enlarged, or looked at from outside."""
     slots.pace[0] = 0.0
+    slots.turn[AHEAD] = NONE
     slots.turn[BUCKET] = 0
     slots.turn[FIT_AT] = 0
     chain = _gather(slots)
@@ -539,7 +556,7 @@ def advance(
     total = jobs.arrival.size
     while True:
         if whole[HEAP] == 0 and slots.turn[LATER] > 0:
-            next_bucket(fleet, slots, whole)
+            next_bucket(slots, whole)
         ends = slots.heap_time[0] if whole[HEAP] > 0 else np.inf
         job = whole[CURSOR]
         arrives = jobs.arrival[job] if job < total else np.inf
@@ -564,4 +581,5 @@ def advance(
         else:
             _advance_clock(counters, rules, time)
             _end(fleet, targets, queues, waiting, slots, counters, rules)
+        _look_ahead(fleet, slots)
         whole[EVENTS] += 1

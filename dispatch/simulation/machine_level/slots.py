@@ -19,18 +19,17 @@ _LINE = 8
 
 def build_slots(resources: int, counters: Counters) -> Slots:
     """A thousand free slots; the counters are told."""
+    from dispatch.placement.kernels.arrays import NONE
     from dispatch.placement.kernels.queues import REQUEST
-    from dispatch.simulation.machine_level.kernels import FREE, TURN_SIZE
+    from dispatch.simulation.machine_level.kernels import AHEAD, FREE, TURN_SIZE
 
     width = -(-(REQUEST + resources) // _LINE) * _LINE
     free = np.arange(_FIRST_SIZE - 1, -1, -1, dtype=np.int32)
     counters.whole[FREE] = _FIRST_SIZE
-    return _slots(
-        aligned_rows(_FIRST_SIZE, width),
-        free,
-        (np.zeros(_FIRST_SIZE), np.zeros(_FIRST_SIZE, dtype=np.int32)),
-        np.zeros(TURN_SIZE, dtype=np.int64),
-    )
+    turn = np.zeros(TURN_SIZE, dtype=np.int64)
+    turn[AHEAD] = NONE
+    heap = np.zeros(_FIRST_SIZE), np.zeros(_FIRST_SIZE, dtype=np.int32)
+    return _slots(aligned_rows(_FIRST_SIZE, width), free, heap, turn)
 
 
 def enlarged_slots(old: Slots, counters: Counters) -> Slots:
