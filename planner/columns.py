@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
+from collections.abc import Iterable
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -10,6 +12,15 @@ from numpy.typing import NDArray
 
 #: Columns grow by an eighth, so that at most so much of them lies idle.
 _GROWTH: Final = 8
+
+#: Columns of so many bytes stand on pages of their own.
+_PAGED: Final = 1 << 18
+
+#: Of this process alone: pages shared with others could not grow.
+_PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+
+#: Dicts of an index; at a million ids each holds some 4,000 and grows in a tenth of a millisecond.
+_PARTS: Final = 256
 
 Word = TypeVar("Word")
 
@@ -35,10 +46,15 @@ class Words(Generic[Word]):
 
 
 class Column:
-    """A structured array that grows."""
+    """A structured array that grows without a pause.
+
+    Large ones stand on pages of their own, which the system moves instead of copying: a million
+    reservations grow in microseconds. Where it cannot, or somebody holds a view, they are copied.
+    """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._data = np.empty(64, dtype=dtype)
+        self._pages: mmap.mmap | None = None
         self.count = 0
 
     @property
@@ -50,10 +66,7 @@ class Column:
         """Append entries; return the index of the first."""
         first = self.count
         if first + count > len(self._data):
-            size = max(first + count, len(self._data) + len(self._data) // _GROWTH)
-            grown = np.empty(size, dtype=self._data.dtype)
-            grown[:first] = self._data[:first]
-            self._data = grown
+            self._grow(max(first + count, len(self._data) + len(self._data) // _GROWTH))
         if count == 1:
             self._data[first] = entries[0]  # several times faster than a slice of one
         else:
@@ -64,3 +77,57 @@ class Column:
     def nbytes(self) -> int:
         """Return the memory it takes, room to grow included."""
         return self._data.nbytes
+
+    def _grow(self, size: int) -> None:
+        """Make room for `size` entries."""
+        dtype = self._data.dtype
+        wanted = size * dtype.itemsize
+        if wanted < _PAGED:
+            grown = np.empty(size, dtype=dtype)
+            grown[: self.count] = self.data
+            self._data = grown
+            return
+        wanted += -wanted % mmap.PAGESIZE
+        if not self._stretch(wanted):
+            before, pages = self.data, mmap.mmap(-1, wanted, flags=_PRIVATE)
+            self._data, self._pages = np.frombuffer(pages, dtype, wanted // dtype.itemsize), pages
+            self._data[: self.count] = before
+
+    def _stretch(self, wanted: int) -> bool:
+        """Make the pages longer where they are or elsewhere; False if they have to be copied."""
+        pages, held = self._pages, self._data
+        if pages is None:
+            return False
+        dtype = held.dtype
+        self._data = np.empty(0, dtype=dtype)
+        del held  # the pages cannot move under an array
+        try:
+            pages.resize(wanted)
+            moved = True
+        except (BufferError, SystemError, OSError):  # views are held, or it is another system
+            moved = False
+        self._data = np.frombuffer(pages, dtype, len(pages) // dtype.itemsize)
+        return moved
+
+
+class IdIndex:
+    """Numbers by id, in many small dicts: the growth of one is no pause anybody notices."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._parts: list[dict[str, int]] = [{} for _ in range(_PARTS)]
+        for number, id_ in enumerate(ids):
+            self.put(id_, number)
+
+    def put(self, id_: str, number: int) -> None:
+        """Note the number of an id."""
+        self._parts[hash(id_) % _PARTS][id_] = number
+
+    def get(self, id_: str) -> int | None:
+        """Return the number of an id, or None."""
+        return self._parts[hash(id_) % _PARTS].get(id_)
+
+    def nbytes(self) -> int:
+        """Return the memory it takes, ids and numbers included."""
+        parts = sum(sys.getsizeof(part) for part in self._parts)
+        pairs = (pair for part in self._parts for pair in part.items())
+        return parts + sum(sys.getsizeof(id_) + sys.getsizeof(number) for id_, number in pairs)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.columns import Column
+from planner.columns import Column, IdIndex
 from planner.commit import Refused
 from planner.details import Kept, MemoryDetails, packed
 from planner.files.cluster_file import cluster_from_json
@@ -153,7 +153,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     for column, (descr, data) in zip(columns, document["columns"], strict=True):
         _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
     table._ids = document["ids"]
-    table._numbers = {id_: number for number, id_ in enumerate(table._ids)}
+    table._numbers = IdIndex(table._ids)
     for name in document["names"]:
         table._names.number(name)
     for path in document["paths"]:

@@ -1,6 +1,6 @@
 """Reservations as columns: a million of them are arrays, and objects only when they are read.
 
-What is counted against 300 bytes a reservation: every column below, the id index (a dict of str to
+What is counted against 300 bytes a reservation: every column below, the id index (dicts of str to
 int, and the id texts), rows, atoms and interned words. Expression texts, choices and notes stand in
 `DetailStore`: the default keeps them in memory as compact bytes, a service may read them from its
 log instead.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.columns import Column, Words
+from planner.columns import Column, IdIndex, Words
 from planner.commit import Admitted, Holding
 from planner.details import DetailStore, MemoryDetails
 from planner.reservation import AtomAllocation, Degradation, HistoryEntry, Reservation
@@ -73,7 +73,7 @@ class ReservationTable:
         self._meta = Column(_META)
         self._atoms = Column(_ATOM)
         self._rows = Column(_ROW)
-        self._numbers: dict[str, int] = {}
+        self._numbers = IdIndex()
         self._ids: list[str] = []
         self._names: Words[str] = Words()
         self._paths: Words[tuple[str, tuple[int, ...]]] = Words()
@@ -124,7 +124,7 @@ class ReservationTable:
                 )
             )
             atom += len(holding.atoms)
-            self._numbers[one.id] = number + offset
+            self._numbers.put(one.id, number + offset)
             self._ids.append(one.id)
             self.details.put(number + offset, one.details)
         self._meta.append(metas, len(metas))
@@ -280,10 +280,9 @@ class ReservationTable:
 
     def nbytes(self) -> int:
         """Return the bytes of everything but details: see the head of this file."""
-        ids = sum(sys.getsizeof(one) + sys.getsizeof(n) for one, n in self._numbers.items())
         columns = self._meta.nbytes() + self._atoms.nbytes() + self._rows.nbytes()
         words = self._names.nbytes() + self._paths.nbytes() + self._shifts.nbytes()
-        index = sys.getsizeof(self._numbers) + sys.getsizeof(self._ids) + ids
+        index = self._numbers.nbytes() + sys.getsizeof(self._ids)
         return columns + words + self._kinds.nbytes() + index
 
 

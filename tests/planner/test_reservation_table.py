@@ -6,6 +6,7 @@ import gc
 
 import numpy as np
 
+from planner.columns import Column, IdIndex
 from planner.commit import Admitted, Details, Holding
 from planner.details import MemoryDetails, packed, unpacked
 from planner.reservation import AtomAllocation
@@ -103,3 +104,25 @@ def test_details_in_memory_can_be_replaced() -> None:
     store.put(0, Details("c"))
     assert [store.get(number).text for number in (0, 1)] == ["c", "b"]
     assert store.nbytes() > 0
+
+
+def test_a_large_column_grows_and_keeps_what_it_held() -> None:
+    """Past the size of its own pages, grown in place, and with a view held: every entry stays."""
+    column = Column(np.dtype([("one", np.int64), ("other", np.int32)]))
+    views = []
+    for number in range(60_000):
+        column.append([(number, -number)])
+        if number % 20_000 == 19_999:
+            views.append(column.data)  # the pages cannot move under it
+    assert np.array_equal(column.data["one"], np.arange(60_000))
+    assert np.array_equal(column.data["other"], -np.arange(60_000))
+    for part, view in enumerate(views, 1):
+        assert np.array_equal(view["one"], np.arange(20_000 * part))
+
+
+def test_ids_are_found_by_their_numbers() -> None:
+    """Every id that was put is found, an id put twice under its last number, and no other."""
+    index = IdIndex(f"job-{number}" for number in range(2000))
+    index.put("job-7", 9000)
+    assert [index.get(f"job-{number}") for number in (0, 7, 1999)] == [0, 9000, 1999]
+    assert index.get("job-2000") is None
