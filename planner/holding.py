@@ -36,16 +36,24 @@ def details_of(request: Request, result: PlacementResult) -> Details:
 def holding_of(request: Request, result: PlacementResult) -> Holding:
     """Return what a placed request holds."""
     graph = request.graph
+    if len(graph.vertices) == 1 and len(result.rows) and not graph.endless:
+        return _holding_of_lone(graph, result.rows)
     atoms = tuple(_atoms_of(graph, result))
     if graph.endless or not atoms:
         begin = min((int(atom.rows[0, 0]) for atom in atoms), default=graph.submitted)
         return Holding(atoms, begin, NEVER, graph.endless)
-    if len(atoms) == 1 and atoms[0].shifts is _ONCE:
-        rows = atoms[0].rows
-        return Holding(atoms, int(rows[0, 0]), int(rows[-1, 1]))
     begin = min(int(atom.rows[0, 0]) for atom in atoms)
     finish = max(int(atom.rows[-1, 1]) + max(atom.shifts) for atom in atoms)
     return Holding(atoms, begin, finish)
+
+
+def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
+    """Return what a request of a single atom holds: most requests, thousands in a batch."""
+    bundle, name = graph.bundles[graph.vertices[0, BUNDLE]], None
+    if graph.labels and graph.vertices[0, LABEL] >= 0:
+        name = graph.labels[graph.vertices[0, LABEL]]
+    atom = AtomAllocation(graph.paths[0], bundle, name, rows, _ONCE)
+    return Holding((atom,), rows.item(0), rows.item(-2))
 
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from planner.reservation import AtomAllocation, Rows
 from planner.view import Demand
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
+
+#: Rows of more atoms than this hardly ever stand one after the other.
+_ONE_AFTER_THE_OTHER: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class Overlay:
 
     def _plainly_fits(self, pieces: Sequence[Piece]) -> bool:
         """Return whether the usual case holds: rows one after the other, all of them free."""
-        if self._waiting or self._use or self._slack:
+        if self._waiting or self._use or self._slack or len(pieces) > _ONE_AFTER_THE_OTHER:
             return False
         if any(piece.sign < 0 for piece in pieces):
             return False
