@@ -19,6 +19,7 @@ _HOMES: Final = {
     "earliest": "planner.agents.gree:EARLIEST",
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
     "portfolio-count": "planner.agents.portfolio:PORTFOLIO_COUNT",
+    "portfolio-free": "planner.agents.portfolio:PORTFOLIO_FREE",
     "milp": "planner.agents.milp:MILP",
     "exact": "planner.agents.exact:EXACT",
     "hybrid": "planner.agents.hybrid:HYBRID",

@@ -1,9 +1,10 @@
-"""`hybrid`: a solver for the hard few, GREE-L for the many (Rayon 6.3.1 left it open).
+"""`hybrid`: a solver for the hard few, greedy agents for the many (Rayon 6.3.1 left it open).
 
-Two ways to part the work, one after the other (docs/results.md says what each is worth). First the
-solver places the hardest requests on what is free and GREE-L the rest beside them. Then, until the
-time is over, a refused request and its neighbours in time are taken out, the solver places them
-anew in what the others leave, and what it finds is kept if it is worth no less.
+Greedy agents place all, in orders of their own choosing. Then, until the time is over, a refused
+request and its neighbours in time are taken out, the solver places them anew in what the others
+leave, and what it finds is kept if it is worth no less. A way that docs/results.md found worth less
+is there to be measured: before the rounds, the solver places the hardest requests on what is free
+and GREE-L the rest beside them.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ class HybridAgent:
     inner
         The agent that solves: ``exact`` or ``milp``.
     start
-        Greedy agent whose plan it starts from and never falls below. The portfolio's first run is
-        GREE-L, which always ends.
+        Greedy agent whose plan it starts from and never falls below. The first run of both
+        portfolios is GREE-L, which always ends.
     few
         Requests that go to the solver in one round; a set of so many goes to it whole.
     first
-        Requests that go to the solver before the others are placed; 0 leaves that part out.
+        Requests that go to the solver before the others are placed; 0 leaves that way out.
     start_share, share
         Parts of the time that the start, and of what is then left, that the first part may take.
     round_s
@@ -82,9 +83,9 @@ class HybridAgent:
 
     name: str = "hybrid"
     inner: str = "exact"
-    start: str = "portfolio"
+    start: str = "portfolio-free"
     few: int = 1000
-    first: int = 2000
+    first: int = 0
     start_share: float = 0.2
     share: float = 0.5
     round_s: float = 5.0

@@ -3,7 +3,7 @@
 In a fixed order count and hours pull against each other, so the judge is stated: `portfolio` keeps
 the run of most value, `portfolio-count` that of most requests and then most value; of equals that
 with less preemption, then the first. The order of requests is free only among those of one priority
-and one submission.
+and one submission; `portfolio-free` takes them in any order, as planners that maximise value do.
 """
 
 from __future__ import annotations
@@ -67,12 +67,16 @@ class Portfolio:
     ----------
     by_count
         Judge by the number of requests placed before their value.
+    free_order
+        Take requests in any order, whatever their priority and submission: nobody has a turn. Also
+        the greatest value first; `level`, which gains most by it, begins.
     clock
         Monotonic seconds, for `Limits.time_s`: between runs only, the first always ends.
     """
 
     name: str = "portfolio"
     by_count: bool = False
+    free_order: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def plan(
@@ -88,10 +92,13 @@ class Portfolio:
         free, slack = first.profile.free.copy(), first.averages.slack.copy()
         weights = np.array([request.weight for request in requests])
         values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
-        orders = _orders(requests, weights, values)
+        if self.free_order:
+            runs = _free_runs(requests, values)
+        else:
+            orders = _orders(requests, weights, values)
+            runs = [(member, order) for member in _MEMBERS for order in orders]
         best: tuple[float, ...] | None = None
         kept = first
-        runs = [(member, order) for member in _MEMBERS for order in orders]
         for done, (member, order) in enumerate(runs):
             if done and _over(limits, until, self.clock):
                 break
@@ -125,6 +132,17 @@ def _orders(
         if not any(np.array_equal(order, known) for known in found):
             found.append(order)
     return found
+
+
+def _free_runs(
+    requests: Sequence[Request], values: NDArray[np.float64]
+) -> list[tuple[GreedyAgent, I64]]:
+    """Return GREE-L in turn, then every agent on four orders, those that gain most by it first."""
+    turns = taking_order(requests)
+    chosen = (np.lexsort((values, _slack(requests))), np.argsort(-values, kind="stable"))
+    orders = [*chosen, np.argsort(values, kind="stable"), turns]
+    rest = [(member, order) for member in reversed(_MEMBERS) for order in orders]
+    return [(GREE_L, turns), *rest[:-1]]  # the last is the first
 
 
 def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
@@ -172,3 +190,6 @@ PORTFOLIO = Portfolio()
 
 #: Most requests.
 PORTFOLIO_COUNT = Portfolio("portfolio-count", by_count=True)
+
+#: Most value, in any order of requests.
+PORTFOLIO_FREE = Portfolio("portfolio-free", free_order=True)

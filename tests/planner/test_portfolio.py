@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
+from bench.generator import KINDS, Mix, cluster_of, requests_of
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.agents.portfolio import preemption_of
+from planner.agents.portfolio import PORTFOLIO, PORTFOLIO_FREE, preemption_of
 from planner.kernels import BLOCKS
+from planner.plan import Plan
 from planner.profile import Batch
 from planner.request import Request
-from planner.value import value_of
+from planner.value import score_of, value_of
+from tests.builders import a_cluster, a_request
 from tests.planner.graphs import ArrayView, any_of, atom, heights, request, within
 
 
@@ -88,3 +92,32 @@ def test_preemption_counts_every_fall() -> None:
         [[5, 7, 2]],
     ]
     assert preemption_of(batch) == 7
+
+
+def test_any_order_places_what_turns_forbid() -> None:
+    """A large request that comes last is worth more than the small one whose turn is first."""
+    cluster = a_cluster().horizon(20).machines("m", 4, cpu=1).build()
+    small = a_request("small", "window(atom(<1 cpu>, 2, 2, 10, 20), 0, 12)")
+    large = a_request("large", "window(atom(<1 cpu>, 4, 4, 10, 40), 0, 12)").submitted(1)
+    requests = [one.on(cluster) for one in (small, large)]
+    view = Plan(cluster, cluster.grid()).snapshot()
+    placed = {
+        agent.name: [one.placed for one in agent.plan(requests, view, Limits())]
+        for agent in (PORTFOLIO, PORTFOLIO_FREE)
+    }
+    assert placed == {"portfolio": [True, False], "portfolio-free": [False, True]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_order_is_worth_no_less_than_turns(kind: str) -> None:
+    """Its runs are those of the portfolio in turn, and more; stopped at once, it is GREE-L."""
+    mix = Mix(requests=60, steps=240, machines=30, kind=kind, seed=3)
+    cluster, requests = cluster_of(mix), requests_of(mix)
+    view = Plan(cluster, cluster.grid()).snapshot()
+    worth = {
+        name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)
+        for name in ("gree-l", "headroom", "level", "portfolio-free")
+    }
+    assert worth["portfolio-free"] == max(worth.values())
+    stopped = PORTFOLIO_FREE.plan(requests, view, Limits(stop=lambda: True))
+    assert score_of(requests, stopped, view.nominal) == worth["gree-l"]
