@@ -15,10 +15,16 @@ from multiprocessing import get_context
 def warm_exact() -> None:
     """Plan a few requests that do not all fit with the exact planner."""
     from bench.exact_runs import warm
+    from bench.exact_shapes import lumpy
     from bench.generator import Mix, cluster_of, requests_of
+    from planner.exact.laying import problem_of
+    from planner.exact.ready import load_sweep
+    from planner.plan import Plan
 
     mix = Mix(requests=12, steps=96, machines=40, kind="mixed", load=2.0)
     warm(cluster_of(mix), requests_of(mix))
+    cluster, gangs = lumpy(1, 1.2)
+    load_sweep(problem_of(gangs[:4], Plan(cluster, cluster.grid()).view()))
 
 
 def warm_dispatcher() -> None:

@@ -66,6 +66,11 @@ class Prices:
         return min(self.problem.total, self._bound)
 
     @property
+    def best(self) -> F64 | None:
+        """Prices of the least bound, once there are any."""
+        return self._best
+
+    @property
     def settled(self) -> bool:
         """Whether only small gains are left: column generation has had its turn."""
         return not self._buckets and self._generation is None

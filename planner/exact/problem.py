@@ -152,3 +152,19 @@ class Problem:
         """Most that all requests together can be worth."""
         roots = self.forest.first[1:] - 1
         return float((self.forest.value * self.forest.worth[roots]).sum())
+
+
+def fitting_starts(forest: Forest, row: I64) -> NDArray[np.bool_]:
+    """Return at which starts of its window an atom that is one block fits the idle profile.
+
+    Parameters
+    ----------
+    row
+        Its row of `forest.vertices`, `V_RUN` above 0.
+    """
+    width, length = int(row[V_END] - row[V_START]), int(row[V_RUN])
+    if row[V_BLOCKED] < 0:
+        return np.ones(max(0, width - length + 1), dtype=np.bool_)
+    caps = forest.caps[row[V_BLOCKED] : row[V_BLOCKED] + width]
+    bad = np.concatenate([[0], np.cumsum(caps < row[V_MOST])])
+    return np.asarray(bad[length:] == bad[: width - length + 1])

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from planner.exact.incumbent import Race
 from planner.exact.prices import Prices
-from planner.exact.problem import Problem
+from planner.exact.problem import F64, Problem
 from planner.exact.search import Hunt
+from planner.exact.sweep import Sweep, suits_sweep
 from planner.formulations.cp import CpAnswer, CpLimits, solve_rigid
 from planner.placement import Code, PlacementResult
 
@@ -82,15 +83,22 @@ class Effort:
         return self.until is not None and self.clock() >= self.until
 
 
-def hear(race: Race, positions: Sequence[int], answer: CpAnswer, *, plan: bool = True) -> None:
-    """Take CP-SAT's bound, and its plan where `plan`."""
-    race.lower(answer.bound, CP_SAT)
+def hear(
+    race: Race,
+    positions: Sequence[int],
+    answer: CpAnswer,
+    source: str = CP_SAT,
+    *,
+    plan: bool = True,
+) -> None:
+    """Take the bound of an answer, and its plan where `plan`."""
+    race.lower(answer.bound, source)
     if answer.results is None or not plan:
         return
     results = list(race.results)
     for position, result in zip(positions, answer.results, strict=True):
         results[position] = result or LEFT_OUT
-    race.offer(results, CP_SAT)
+    race.offer(results, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +223,18 @@ class _Chase:
     def lower_bound(self, ended: threading.Event) -> None:
         """Lower the bound until told to end or nothing more can be gained."""
         prices = Prices(self._problem, ended.is_set)
+        sweeps = self._field.prove and suits_sweep(self._problem)
         rounds = 1
         while not (ended.is_set() or prices.over):
-            if prices.settled and self._race.proof == CP_SAT:
-                return
+            if prices.settled and (sweeps or self._race.proof == CP_SAT):
+                break
             before = self._effort.clock()
             prices.advance(rounds, self._race.value)
             if not ended.is_set():
                 self._race.lower(prices.bound, prices.proof)
             rounds = min(_MOST_ROUNDS, _scaled(rounds, self._effort.clock() - before))
+        if sweeps and prices.best is not None:
+            self.sweep(prices.best, ended)
 
     def prove(self, ended: threading.Event) -> None:
         """Let CP-SAT prove what it can until told to end."""
@@ -244,6 +255,12 @@ class _Chase:
         hint = [self._race.results[position] for position in self._positions]
         limits = CpLimits(left_s, self._field.seed, stop=ended.is_set, tell=tell)
         hear(self._race, self._positions, solve_rigid(self._problem, hint, limits))
+
+    def sweep(self, prices: F64, ended: threading.Event) -> None:
+        """Sweep over time where that may prove the optimum."""
+        answer = Sweep(self._problem, prices).run(lambda: self._race.value, ended.is_set)
+        if answer is not None:
+            hear(self._race, self._positions, answer, "sweep")
 
     # ---- both in turn ----
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planner.exact import bound_kernels
 from planner.exact.bound import starts
 from planner.exact.columns import Generation
 from planner.exact.problem import Problem
 from planner.exact.search import Hunt
+from planner.exact.sweep import Sweep, suits_sweep
 
 _ready: list[bool] = []
 
@@ -26,4 +29,11 @@ def load_loops(problem: Problem) -> bool:
     flat.run(1, 0.0)
     bound_kernels.evaluate(problem.forest, problem.room, flat.space, flat.prices)
     Generation(problem, flat.prices, problem.room.free.shape[1]).price()
+    load_sweep(problem)
     return True
+
+
+def load_sweep(problem: Problem) -> None:
+    """Load the loops of the sweep where it may be called: they are a file of their own."""
+    if suits_sweep(problem):
+        Sweep(problem, np.zeros(problem.room.free.shape), most=8).run(lambda: 0.0, lambda: False)

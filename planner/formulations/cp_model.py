@@ -27,6 +27,7 @@ from planner.exact.problem import (
     V_SOUND,
     V_START,
     Problem,
+    fitting_starts,
 )
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM, EVERY
@@ -122,10 +123,7 @@ class RigidModel:
         low, last = int(row[V_START]), int(row[V_END] - row[V_RUN])
         if row[V_BLOCKED] < 0:
             return self._cp.Domain(low, last)
-        width, length = int(row[V_END] - row[V_START]), int(row[V_RUN])
-        caps = self.problem.forest.caps[row[V_BLOCKED] : row[V_BLOCKED] + width]
-        bad = np.concatenate([[0], np.cumsum(caps < row[V_MOST])])
-        good = np.flatnonzero(bad[length:] == bad[: width - length + 1])
+        good = np.flatnonzero(fitting_starts(self.problem.forest, row))
         if not len(good):
             self.model.add(present == 0)
             return self._cp.Domain(low, last)
