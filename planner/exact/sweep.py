@@ -97,17 +97,7 @@ class Sweep:
                 need[at, j] += bundles[j] * room.demand_amounts[k]
                 cost[j, 1:] += bundles[j] * room.shares[k] * self.prices[at]
         cost = np.cumsum(cost, axis=1)
-        widths = np.maximum(rows[:, V_END] - rows[:, V_START] - rows[:, V_RUN] + 1, 0)
-        fits = np.zeros((count, int(widths.max(initial=0)) + 1), dtype=np.int64)
-        gain = np.full(fits.shape, -1.0)
-        worth = forest.value[self._order]
-        for j, row in enumerate(rows):
-            good = fitting_starts(forest, row)
-            fits[j, : len(good)] = good
-            starts = np.arange(len(good)) + row[V_START]
-            spent = np.where(good, cost[j, starts + row[V_RUN]] - cost[j, starts], np.inf)
-            least = np.minimum.accumulate(spent[::-1])[::-1]
-            gain[j, : len(good)] = np.where(least < np.inf, np.maximum(0.0, worth[j] - least), -1.0)
+        fits, gain = self._gains(rows, cost)
         changes = (np.diff(room.free, axis=1) != 0).any(axis=0)
         changes |= (np.diff(room.fit, axis=1) != 0).any(axis=0)
         ahead = np.cumsum((self.prices * room.capacity).sum(axis=0)[::-1])[::-1]
@@ -117,7 +107,7 @@ class Sweep:
             length=rows[:, V_RUN].copy(),
             fits=fits,
             need=need,
-            worth=worth,
+            worth=forest.value[self._order],
             free=room.free,
             edges=(np.flatnonzero(changes) + 1).astype(np.int64),
             cost=cost,
@@ -125,6 +115,22 @@ class Sweep:
             rest=np.append(rest, 0.0),
             room=np.append(ahead, 0.0),
         )
+
+    def _gains(self, rows: I64, cost: F64) -> tuple[I64, F64]:
+        """Return where each block fits alone, and what it can gain from each start on (or -1)."""
+        forest = self.problem.forest
+        widths = np.maximum(rows[:, V_END] - rows[:, V_START] - rows[:, V_RUN] + 1, 0)
+        fits = np.zeros((len(rows), int(widths.max(initial=0)) + 1), dtype=np.int64)
+        gain = np.full(fits.shape, -1.0)
+        worth = forest.value[self._order]
+        for j, row in enumerate(rows):
+            good = fitting_starts(forest, row)
+            fits[j, : len(good)] = good
+            starts = np.arange(len(good)) + row[V_START]
+            spent = np.where(good, cost[j, starts + row[V_RUN]] - cost[j, starts], np.inf)
+            least = np.minimum.accumulate(spent[::-1])[::-1]
+            gain[j, : len(good)] = np.where(least < np.inf, np.maximum(0.0, worth[j] - least), -1.0)
+        return fits, gain
 
     def run(self, value: Callable[[], float], stop: Callable[[], bool]) -> CpAnswer | None:
         """Return the optimum, or None where labels were too many or somebody said stop.
