@@ -3,7 +3,7 @@
 Rayon (6.3.1) left open whether such a mix pays. Sets of the one generator, 1,000 and 10,000
 requests on T = 1,440 steps; every agent gets the same seconds (greedy agents take what they need).
 `first` is the hardest to the solver and GREE-L for the rest, without rounds; `rounds` are rounds
-from the plan of GREE-L; `hybrid` starts from the best of greedy agents in orders of their own.
+from the plan of GREE-L; `hybrid` lets exact go on from greedy agents in any order.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ KINDS: Final = ("mixed", "malleable")
 def agents(few: int) -> dict[str, Agent]:
     """Return who takes part; `few` is what hybrid gives to its solver at once."""
     hybrid = replace(HYBRID, few=few)
+    rounds = replace(hybrid, start="gree-l", together=0)
     return {
         "gree-l": agent_named("gree-l"),
         "portfolio": agent_named("portfolio"),
         "portfolio-free": agent_named("portfolio-free"),
         "exact": agent_named("exact"),
-        "first": replace(hybrid, start="gree-l", first=2 * few, round_s=0.0, share=0.9),
-        "rounds": replace(hybrid, start="gree-l"),
+        "first": replace(rounds, first=2 * few, round_s=0.0, share=0.9),
+        "rounds": rounds,
         "hybrid": hybrid,
     }
 

@@ -1,7 +1,8 @@
 """`hybrid`: a solver for the hard few, greedy agents for the many (Rayon 6.3.1 left it open).
 
-Greedy agents place all, in orders of their own choosing. Then, until the time is over, a refused
-request and its neighbours in time are taken out, the solver places them anew in what the others
+Greedy agents place all, in orders of their own choosing. Up to `together` requests `exact` goes on
+from their plan with all at once. Of more, until the time is over, a refused request and its
+neighbours in time are taken out, the solver places them anew in what the others
 leave, and what it finds is kept if it is worth no less. A way that docs/results.md found worth less
 is there to be measured: before the rounds, the solver places the hardest requests on what is free
 and GREE-L the rest beside them.
@@ -11,12 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from planner.agent import Limits
 from planner.agents import agent_named
+from planner.agents.exact import EXACT
 from planner.agents.filling import filled
 from planner.agents.hardness import Neighbourhoods, hardest
 from planner.exact.flatten import flattened
@@ -69,6 +71,9 @@ class HybridAgent:
         portfolios is GREE-L, which always ends.
     few
         Requests that go to the solver in one round; a set of so many goes to it whole.
+    together
+        Requests up to which ``exact`` searches all of them from the plan of `start`, and proves a
+        bound, in place of rounds; no other solver does.
     first
         Requests that go to the solver before the others are placed; 0 leaves that way out.
     start_share, share
@@ -85,6 +90,7 @@ class HybridAgent:
     inner: str = "exact"
     start: str = "portfolio-free"
     few: int = 1000
+    together: int = 12_000
     first: int = 0
     start_share: float = 0.2
     share: float = 0.5
@@ -104,6 +110,8 @@ class HybridAgent:
         """Return the plan and its report; a set that is small enough goes to the solver whole."""
         if len(requests) <= self.few:
             return self._whole(requests, view, limits)
+        if len(requests) <= self.together and self.inner == EXACT.name:
+            return replace(EXACT, start=self.start).solve(requests, view, limits)
         began = self.clock()
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
         until = None if limits.work is not None else began + allowed

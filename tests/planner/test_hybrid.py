@@ -18,6 +18,7 @@ from planner.files import WorkloadLine
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
 from planner.plan_file import plan_from_nothing
+from planner.solver_report import all_asked
 from planner.validator import validate
 from planner.value import score_of
 from planner.workload import compile_workload
@@ -70,6 +71,19 @@ def test_a_small_set_goes_to_the_solver_whole() -> None:
     agent = replace(HYBRID, inner="milp")
     report = agent.solve([request], view, Limits(time_s=5.0))[1]
     assert report == agent_named("milp").solve([request], view, Limits(time_s=5.0))[1]  # type: ignore[attr-defined]
+
+
+def test_more_than_a_few_are_searched_together() -> None:
+    """`exact` goes on from the plan of any order with all requests: no less, and with a bound."""
+    mix = Mix(requests=60, steps=120, machines=4, kind="mixed", seed=5, load=2.0)
+    cluster, requests = cluster_of(mix), requests_of(mix)
+    view = Plan(cluster, cluster.grid()).snapshot()
+    agent = replace(HYBRID, few=3)
+    results, report = agent.solve(requests, view, Limits(work=200, seed=1))
+    start = agent_named("portfolio-free").plan(requests, view, Limits())
+    value = score_of(requests, results, view.nominal)[0]
+    assert value >= score_of(requests, start, view.nominal)[0] - 1e-9
+    assert value <= report.bound < all_asked(requests, view.nominal)
 
 
 def test_gangs_and_tight_windows_are_hard() -> None:
