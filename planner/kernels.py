@@ -406,12 +406,11 @@ def _machines(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, 
             stop = min(t1, p.segments[seg + 1])
         fit = p.fit[demand, seg]
         most = max(most, fit)
-        if sign > 0:
-            for u in range(origin + t, origin + stop):
-                out[u] = min(out[u], fit)
-        else:
-            for q in range(t, stop):
-                out[origin - q] = min(out[origin - q], fit)
+        part = (
+            out[origin + t : origin + stop] if sign > 0 else out[origin - stop + 1 : origin - t + 1]
+        )
+        for i in range(part.shape[0]):
+            part[i] = min(part[i], fit)
         t = stop
         seg += 1
     return most
@@ -420,9 +419,10 @@ def _machines(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, 
 @njit(**OPTIONS)
 def _least_in(row: I64, t0: int, t1: int) -> Int:
     """Return the least value of `row[t0:t1]`, which is not empty."""
-    least = row[t0]
-    for t in range(t0, t1):
-        least = min(least, row[t])
+    part = row[t0:t1]  # counted from 0, a loop runs on whole vectors
+    least = part[0]
+    for i in range(part.shape[0]):
+        least = min(least, part[i])
     return least
 
 
@@ -479,8 +479,9 @@ def _subtract(p: Profile, demand: int, t0: int, t1: int, bundles: int) -> None:
     for d in range(p.demand_first[demand], p.demand_first[demand + 1]):
         amount = bundles * p.demand_amounts[d]
         row = p.free[p.demand_rows[d]]
-        for t in range(p.span[0] + t0, p.span[0] + t1):
-            row[t] -= amount
+        part = row[p.span[0] + t0 : p.span[0] + t1]
+        for i in range(part.shape[0]):
+            part[i] -= amount
         if p.low.shape[1] > 0 and t0 < t1:
             low = p.low[p.demand_rows[d]]
             _index_moved(row, low, p.span[0] + t0, p.span[0] + t1, -amount)
@@ -489,18 +490,27 @@ def _subtract(p: Profile, demand: int, t0: int, t1: int, bundles: int) -> None:
 @njit(**OPTIONS)
 def _lower(out: I64, free: I64, amount: int, t0: int, t1: int, origin: int, sign: int) -> None:
     """Lower `out` to how often `amount` fits into `free` in steps [t0, t1)."""
-    # A product and a correction are exact below 2^50 and several times faster than a division.
+    # A product and a correction are exact below 2^50 and several times faster than a division;
+    # without a branch, and counted from 0, the loops run on whole vectors.
     part = 1.0 / amount
-    for t in range(t0, t1):
-        u = origin + sign * t
-        value = free[t]
-        if value < amount * out[u]:
-            held = np.int64(max(value, np.int64(0)) * part)
-            if held * amount > value:
-                held -= 1
-            elif (held + 1) * amount <= value:
-                held += 1
-            out[u] = max(held, np.int64(0))
+    source, count = free[t0:t1], t1 - t0
+    if sign > 0:
+        target = out[origin + t0 : origin + t1]
+        for i in range(count):
+            value = max(np.int64(0), min(source[i], amount * target[i]))
+            held = np.int64(value * part)
+            held -= held * amount > value
+            held += (held + 1) * amount <= value
+            target[i] = held
+        return
+    target = out[origin - t1 + 1 : origin - t0 + 1]
+    for i in range(count):
+        j = count - 1 - i
+        value = max(np.int64(0), min(source[i], amount * target[j]))
+        held = np.int64(value * part)
+        held -= held * amount > value
+        held += (held + 1) * amount <= value
+        target[j] = held
 
 
 @njit(**OPTIONS)
@@ -510,8 +520,7 @@ def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: in
     For an atom that recurs, the minimum over its occurrences (greedy.md 1.3).
     """
     columns = p.span[1]
-    for u in range(a, b):
-        out[u] = cap
+    out[a:b] = cap
     for s in range(atom.shift_first, atom.shift_end):
         move = shifts[s]
         origin, sign, t0, t1 = -move, 1, a + move, b + move
@@ -533,13 +542,13 @@ def _fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: in
                 least = _least_of(free, p.low[row], t0 + place, t1 + place)
             if least < amount * top:
                 _lower(out, free, amount, t0 + place, t1 + place, origin - sign * place, sign)
-    k, least = atom.multiple, atom.least
+    k, least, part = atom.multiple, atom.least, out[a:b]
     if k > 1:
-        for u in range(a, b):
-            out[u] = out[u] // k
+        for i in range(part.shape[0]):
+            part[i] = part[i] // k
     if least > 1:
-        for u in range(a, b):
-            out[u] = out[u] if out[u] >= least else 0
+        for i in range(part.shape[0]):
+            part[i] = part[i] if part[i] >= least else 0
 
 
 @njit(**OPTIONS)
@@ -589,14 +598,12 @@ def _blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int
     left, offset, head, tail = work, np.int64(0), 0, 0
     limit, first, last = hi, hi, lo
     zeroed = max(lo, ready)
-    for u in range(zeroed, hi + 1):
-        at[u] = 0
+    at[zeroed : hi + 1] = 0
     i = hi - 1
     while i >= lo and left >= least * lease:
         if i < zeroed:
             zeroed = max(lo, zeroed - _CHUNK)
-            for u in range(zeroed, i + 1):
-                at[u] = 0
+            at[zeroed : i + 1] = 0
             _fill(p, shifts, atom, c, zeroed, i + 1, atom.most * atom.multiple)
         value = c[i]
         if value == 0:  # no block covers this column
@@ -1344,10 +1351,10 @@ def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -
 @njit(**OPTIONS)
 def _clamp(atom: Atom, buf: I64, level: int, cap: int) -> None:
     """Write into `_C` what is free above `level`, at most `cap`."""
-    a, c = buf[_A], buf[_C]
-    for u in range(atom.lo, atom.hi):
-        value = min(a[u] - level, cap)
-        c[u] = value if value >= atom.least else 0
+    a, c = buf[_A, atom.lo : atom.hi], buf[_C, atom.lo : atom.hi]
+    for i in range(c.shape[0]):
+        value = min(a[i] - level, cap)
+        c[i] = value if value >= atom.least else 0
 
 
 @njit(**OPTIONS)
