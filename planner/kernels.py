@@ -1551,7 +1551,7 @@ def _shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: 
             return True, first, end, runs
         if strategy == HEADROOM_ONLY:
             return False, atom.hi, atom.hi, 0
-        if strategy == LOWEST:
+        if strategy == LOWEST and atom.least < atom.most:  # a gang has one cap: that of GREE
             ok, first, last = _lowest_cap(atom, buf)
             if ok:
                 return True, first, last, 0

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from planner import kernels
 from planner.answers import Answers, Told
+from planner.block_index import block_minima
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
@@ -129,8 +130,8 @@ class Batch:
 
     def again(self, free: I64, slack: I64) -> Batch:
         """Return the same requests on copies of what was free, nothing answered yet."""
-        profile = self.profile._replace(free=free.copy())
-        averages = self.averages._replace(slack=slack.copy())
+        profile = self.profile._replace(free=free.copy(), low=block_minima(free))
+        averages = self.averages._replace(slack=slack.copy(), low=block_minima(slack))
         out = _output(self.table)
         return Batch(self.table, profile, averages, out, self.view)
 

@@ -16,6 +16,7 @@ from planner.agents import agent_named
 from planner.alone import answered_alone
 from planner.block_index import BLOCK, INDEXED_FROM, block_minima
 from planner.kernels import BLOCKS, HEADROOM, LOWEST
+from planner.profile import Batch
 from planner.view import Lent
 from tests.planner.graphs import ArrayView, atom, heights, request, within
 
@@ -127,3 +128,16 @@ def test_stacking_is_as_it_is_defined(c: list[int], numbers: tuple[int, int, int
     assert found is not None
     assert found.placed
     assert heights(found, 0, len(c)) == expected
+
+
+def test_a_batch_placed_again_knows_what_is_free() -> None:
+    """The second run of a batch on what was free places as the first: its index is its own."""
+    requests = [request(within(0, 3000, atom(1, 8, 400, 3200)), _STEPS, f"r{i}") for i in range(9)]
+    first = Batch.of(requests, ArrayView(np.full(_STEPS, 10)))
+    free, slack = first.profile.free.copy(), first.averages.slack.copy()
+    told = []
+    for _ in range(2):
+        batch = first.again(free, slack)
+        batch.place(np.arange(9), np.array([LOWEST]))
+        told.append([one.rows.tolist() for one in batch.results(requests)])
+    assert told[0] == told[1]
