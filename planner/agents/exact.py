@@ -1,8 +1,9 @@
 """`exact`: the most value that two cores can prove in a minute (docs/exact.md).
 
 A greedy portfolio first; then a search for plans beside a Lagrangian bound, until they are within
-the gap asked for. Sets of rigid requests with few starts go to CP-SAT first, tiny sets to the MILP:
-both prove what prices cannot. The answer is never worth less than the start's.
+the gap asked for. On rigid requests with few starts CP-SAT and a sweep over time work beside them,
+tiny sets go to the MILP: they prove what prices cannot. The answer is never worth less than the
+start's.
 """
 
 from __future__ import annotations
