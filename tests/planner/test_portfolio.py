@@ -62,6 +62,15 @@ def test_small_requests_first_among_equals() -> None:
     assert [result.placed for result in results] == [False] * 4 + [True]
 
 
+def test_judged_by_count_it_takes_the_many() -> None:
+    """Where one large request shuts out four small ones, the count's judge keeps those."""
+    large = request(atom(4, 4, 10, 40), 10, "large")
+    small = [request(atom(1, 1, 9, 9), 10, f"s{i}") for i in range(4)]
+    view = ArrayView(np.full(10, 4))
+    results = agent_named("portfolio-count").plan([large, *small], view, Limits())
+    assert [result.placed for result in results] == [False] + [True] * 4
+
+
 def test_priority_is_never_overtaken() -> None:
     """Value does not overrule priority: the important small request is placed first."""
     large = request(atom(4, 4, 10, 40), 10, "large")
