@@ -73,7 +73,7 @@ class HybridAgent:
         Requests that go to the solver in one round; a set of so many goes to it whole.
     together
         Requests up to which ``exact`` searches all of them from the plan of `start`, and proves a
-        bound, in place of rounds; no other solver does.
+        bound, in place of rounds; another solver only gets sets of `few` whole.
     first
         Requests that go to the solver before the others are placed; 0 leaves that way out.
     start_share, share
@@ -108,10 +108,10 @@ class HybridAgent:
         self, requests: Sequence[Request], view: PlanView, limits: Limits
     ) -> tuple[list[PlacementResult], SolverReport]:
         """Return the plan and its report; a set that is small enough goes to the solver whole."""
+        if len(requests) <= max(self.few, self.together) and self.inner == EXACT.name:
+            return replace(EXACT, start=self.start).solve(requests, view, limits)
         if len(requests) <= self.few:
             return self._whole(requests, view, limits)
-        if len(requests) <= self.together and self.inner == EXACT.name:
-            return replace(EXACT, start=self.start).solve(requests, view, limits)
         began = self.clock()
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
         until = None if limits.work is not None else began + allowed
