@@ -28,6 +28,7 @@ from service.drafts import (
     drafts_of,
     open_drafts,
     place,
+    recorded,
     screen_drafts,
 )
 from service.groups import Group, spoil
@@ -208,19 +209,21 @@ class Committer:
         record = prepared.record
         if record is None or (group.alone and prepared.conflicts and not last):
             return True
-        requests = {d.request.id: d.request for d in pending if d.ask is not None}
+        # Of several drafts of one id the record carries one: that one's request is the judge.
+        asked = [draft for draft, _ in recorded(prepared, pending) if draft.ask is not None]
+        requests = {draft.request.id: draft.request for draft in asked}
         broken = first_violation(record, requests, grid, max_period_ms)
         if broken is not None:
             id_, violation = broken
             logger.error("the oracle rejects the placement of %s: %s", id_, violation)
-            self._reject(pending, id_)
+            self._reject(asked, id_)
             return False
         return self._commit(group, prepared, answers)
 
     @staticmethod
-    def _reject(pending: Sequence[Draft], id_: str) -> None:
-        for draft in pending:
-            if draft.ask is not None and draft.request.id == id_:
+    def _reject(asked: Sequence[Draft], id_: str) -> None:
+        for draft in asked:
+            if draft.request.id == id_:
                 draft.answer = ProblemDocument("internal", _BROKEN)
 
     def _commit(

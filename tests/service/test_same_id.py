@@ -1,0 +1,68 @@
+"""Requests that name one id and are carried out in one commit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from service.store import Store
+from tests.service.conftest import Open, Service
+
+NARROW = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
+WIDE = "window(atom(<1 cpu>, 3, 3, 120, 360), +1h, +2h)"
+
+
+def in_one_commit(service: Service, *calls: Callable[[], object]) -> None:
+    """Run calls in threads while another process appends, so that one commit takes them all."""
+    other = Store(service.runtime.config.database)
+    threads = [threading.Thread(target=call) for call in calls]
+    with other.turn():
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + 20
+        while len(service.runtime._waiting) < len(calls) - 1 and time.monotonic() < until:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    other.close()
+
+
+class TestOneId:
+    def test_is_taken_once_in_a_batch(self, service: Service) -> None:
+        """Of two requests of one id in a batch the first is promised what it asked, one is 409."""
+        batch = [{"id": "a", "rdl": NARROW}, {"id": "a", "rdl": WIDE}]
+
+        answer = service.client.post("/v1/reservations:batch", json=batch)
+
+        assert [one["status"] for one in answer.get_json()["results"]] == [201, 409]
+        kept = service.client.get("/v1/reservations/a").get_json()
+        assert kept["atoms"][0]["allocation"][0][2] == 1
+
+    def test_is_taken_once_by_clients(self, open_service: Open) -> None:
+        """Of clients that ask for different things under one id one has it, the others are 409."""
+        service = open_service()
+        told: list[int] = []
+
+        def ask(rdl: str) -> None:
+            told.append(service.ask("a", rdl, agent="gree-l").status_code)
+
+        in_one_commit(service, *(lambda rdl=rdl: ask(rdl) for rdl in (NARROW, WIDE) * 3))
+
+        assert Counter(told) == {201: 1, 409: 5}
+
+    def test_is_renegotiated_in_turn(self, open_service: Open) -> None:
+        """Changes of one reservation to different things all succeed, one after the other."""
+        service = open_service()
+        service.reserve("a", NARROW)
+        told: list[int] = []
+
+        def change(rdl: str) -> None:
+            client, body = service.app.test_client(), {"rdl": rdl, "agent": "gree-l"}
+            answer = client.put("/v1/reservations/a", json=body, headers={"If-Match": "*"})
+            told.append(answer.status_code)
+
+        in_one_commit(service, *(lambda rdl=rdl: change(rdl) for rdl in (NARROW, WIDE) * 3))
+
+        assert told == [200] * 6
