@@ -8,7 +8,6 @@ Times are processor time of the thread: pauses of the garbage collector count, o
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.served import as_served
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
@@ -93,10 +93,8 @@ def _measure(
     median = 0.0
     for agent in ("gree", "gree-l"):
         asked = _asked(plan, week, agent, count)
-        gc.collect()
-        gc.freeze()  # what a service does with what it has loaded
-        whole, placing = _admissions(plan, agent, asked)
-        gc.unfreeze()
+        with as_served():
+            whole, placing = _admissions(plan, agent, asked)
         median = float(np.median(whole))
         for part, times in (("", whole), ("_agent", placing)):
             figures[f"{agent}{part}_us_{label}"] = _told(times)

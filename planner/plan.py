@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 
@@ -77,6 +79,7 @@ class Plan:
         self._refusals: dict[str, Refusal] = {}
         self._live: dict[tuple[str, str], int] = {}
         self._readers: weakref.WeakSet[PlanSnapshot] = weakref.WeakSet()
+        self._judged: tuple[CommitRecord, list[Piece]] | None = None
 
     @classmethod
     def replay(
@@ -172,11 +175,19 @@ class Plan:
         StaleVersionError
             If the Plan never had the version `based_on`.
         """
-        from planner.preparation import prepare
-
         if not 0 <= based_on <= self.version:
             raise StaleVersionError(f"the plan is at version {self.version}, never at {based_on}")
-        return prepare(self, changes, atomic=atomic, joint=joint, at_ms=at_ms)
+        prepared: Prepared = _preparation().prepare(
+            self, changes, atomic=atomic, joint=joint, at_ms=at_ms
+        )
+        return prepared
+
+    def remember_judged(self, record: CommitRecord, pieces: list[Piece]) -> None:
+        """Keep what a record of admissions alone takes: the same Plan applies it, as a rule, next.
+
+        The version that a record makes tells that nothing came between.
+        """
+        self._judged = (record, pieces)
 
     def apply(self, record: CommitRecord) -> None:
         """Make the changes of a record.
@@ -226,13 +237,16 @@ class Plan:
         if not changes:
             return
         first = self.table.append(changes, record.at_ms, record.version)
-        pieces: list[Piece] = []
+        judged, self._judged = self._judged, None
+        known = judged is not None and judged[0] is record
+        pieces: list[Piece] = judged[1] if judged is not None and known else []
         for number, change in enumerate(changes, first):
             if self._refusals:
                 self._refusals.pop(change.id, None)  # refused once, and placed since
             scope = (change.tenant, change.queue)
             self._live[scope] = self._live.get(scope, 0) + 1
-            pieces += pieces_of(change.holding, self.ledger, *scope)
+            if not known:
+                pieces += pieces_of(change.holding, self.ledger, *scope)
             if change.holding.begin <= self.now and self.now > 0:
                 self.table.meta[number]["state"] = _ACTIVE
         self.ledger.take((group.demand, group.rows, 1) for group in grouped(pieces))
@@ -340,3 +354,11 @@ class Plan:
         if number is None:
             raise KeyError(f"no reservation {id_!r}")
         return number
+
+
+@cache
+def _preparation() -> ModuleType:
+    """Return the module that judges changes, which itself reads the Plan."""
+    from planner import preparation
+
+    return preparation

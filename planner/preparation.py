@@ -60,9 +60,8 @@ def prepare(
     plan: Plan, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
 ) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
-    alone = [change for change in changes if isinstance(change, (Advance, Reconfigure))]
-    if alone and len(changes) > 1:
-        raise ValueError(f"{type(alone[0]).__name__} takes a commit of its own")
+    if len(changes) > 1:
+        _refuse_company(changes)
     batch = _Batch(plan)
     if joint:
         short = joint_shortage(plan, changes)
@@ -83,7 +82,17 @@ def prepare(
     failed = (atomic or joint) and len(records) < len(changes)
     if failed or not records:
         return Prepared(None, tuple(outcomes))
-    return Prepared(CommitRecord(plan.version + 1, at_ms, tuple(records)), tuple(outcomes))
+    record = CommitRecord(plan.version + 1, at_ms, tuple(records))
+    if len(batch.admitted) == len(records):
+        plan.remember_judged(record, [piece for pieces in batch.admitted for piece in pieces])
+    return Prepared(record, tuple(outcomes))
+
+
+def _refuse_company(changes: Sequence[Change]) -> None:
+    """Raise if one of several changes is of those that take a commit of their own."""
+    for change in changes:
+        if isinstance(change, (Advance, Reconfigure)):
+            raise ValueError(f"{type(change).__name__} takes a commit of its own")
 
 
 class _Batch:
@@ -97,6 +106,8 @@ class _Batch:
         self.added: dict[tuple[str, str], int] = {}
         self._foreseen: dict[int, tuple[Holding, list[Piece]]] = {}
         self._assured = False
+        #: What each admission so far takes.
+        self.admitted: list[list[Piece]] = []
 
     def assume_room(self) -> None:
         """Judge no change for room: the whole batch has been."""
@@ -141,6 +152,7 @@ class _Batch:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
         if not self._assured:
             self.overlay.add(pieces)
+        self.admitted.append(pieces)
         self.new_ids.add(request.id)
         self.added[scope] = self.added.get(scope, 0) + 1
         return Admitted(

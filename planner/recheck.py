@@ -290,6 +290,8 @@ class Group:
 
 def grouped(pieces: Sequence[Piece]) -> list[Group]:
     """Return pieces joined by what they take, so that many cost little more than one."""
+    if len(pieces) == 1 and len(pieces[0].rows):
+        return [Group(pieces[0].demand, pieces[0].rows, pieces[0].sign)]
     found: dict[tuple[int, int], list[Piece]] = {}
     for piece in pieces:
         if len(piece.rows):

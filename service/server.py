@@ -65,12 +65,12 @@ def _application(config: ServiceConfig) -> Any:
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
-            return create_app(config, open_runtime(config, loaded=_settle_memory))
+            return create_app(config, open_runtime(config, loaded=settle_memory))
 
     return Application()
 
 
-def _settle_memory() -> None:
+def settle_memory() -> None:
     """Take what is loaded out of the garbage collector's sight, and let it run less often.
 
     A collection looks at every object there is: a Plan of 100,000 reservations and a batch of
