@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,7 @@ class Shortage:
     binding: Binding
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """All rows of one atom, with what its bundle takes; `sign` -1 gives back."""
 
     path: str
@@ -279,8 +278,7 @@ def _scaled(pieces: Sequence[Piece], number: int) -> Rows:
     return np.concatenate(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Rows of all pieces with one demand and sign."""
 
     demand: Demand
