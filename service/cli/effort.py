@@ -20,6 +20,28 @@ if TYPE_CHECKING:
     from service.cli.experiment_forms import Outcome
 
 TRACES: Final = "AGENDA_TRACES"
+#: Who can be compared on drawn workloads.
+POLICIES: Final = ("lotes", "tetris", "tetris-without-times")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSizes:
+    """Sizes that an experiment on drawn workloads is asked for; None for its own.
+
+    Attributes
+    ----------
+    policies
+        Names of `POLICIES`.
+    """
+
+    machines: int | None = None
+    hours: float | None = None
+    policies: tuple[str, ...] | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether something was asked for."""
+        return (self.machines, self.hours, self.policies) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +58,15 @@ class Effort:
         Told how far the work is; says when to stop.
     jobs
         Where every job of every run is written, or None.
+    sizes
+        What `--machines-per-configuration`, `--hours` and `--policies` say.
     """
 
     seeds: int | None
     small: bool
     run: Run
     jobs: JobsFile | None = None
+    sizes: DrawnSizes = DrawnSizes()
 
     def seeds_or(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """Return the seeds to run."""
@@ -78,12 +103,21 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment: its name, what it is, how to run it, and whether its jobs can be written."""
+    """One experiment: its name, what it is, how to run it, and what may be asked of it.
+
+    Attributes
+    ----------
+    has_jobs
+        Its jobs can be written.
+    has_sizes
+        It obeys `Effort.sizes`.
+    """
 
     name: str
     help: str
     run: Callable[[Effort], Outcome]
     has_jobs: bool = False
+    has_sizes: bool = False
 
 
 def google_folder(name: str) -> Path:

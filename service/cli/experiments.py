@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from service.cli.effort import TRACES, Effort, Experiment, google_folder, reading
+from service.cli.effort import POLICIES, TRACES, Effort, Experiment, google_folder, reading
 
 if TYPE_CHECKING:
     from dispatch.simulation.experiments.zoe_runs import Plan, ZoeOptions
@@ -68,9 +68,16 @@ def _lotes_rates(effort: Effort) -> Outcome:
 def _drawn(effort: Effort, seed: int) -> Any:
     from dispatch.simulation.experiments.lotes_rates import DrawnOptions
 
+    own, asked = DrawnOptions(seeds=(seed,)), effort.sizes
     if effort.small:
-        return DrawnOptions(machines=20, hours=10.0, seeds=(seed,))
-    return DrawnOptions(seeds=(seed,))
+        own = DrawnOptions(machines=20, hours=10.0, seeds=(seed,))
+    policies = asked.policies or POLICIES
+    return DrawnOptions(
+        machines=asked.machines or own.machines,
+        hours=asked.hours or own.hours,
+        seeds=own.seeds,
+        variants=tuple(one for one in own.variants if one.name.replace(" ", "-") in policies),
+    )
 
 
 def _lotes_drift(effort: Effort) -> Outcome:
@@ -222,8 +229,15 @@ EXPERIMENTS: Final = {
     for one in (
         Experiment("omega", "1 to 32 planners on one Plan (Omega 4.3, 5.2)", _omega),
         Experiment("lotes-trace", "Google's trace by LoTES, Tetris, Greedy (5.3)", _lotes_trace),
-        Experiment("lotes-resources", "classes of differing requests (5.4.2)", _lotes_resources),
-        Experiment("lotes-rates", "rates that differ by machine (5.4.3)", _lotes_rates),
+        Experiment(
+            "lotes-resources",
+            "classes of differing requests (5.4.2)",
+            _lotes_resources,
+            has_sizes=True,
+        ),
+        Experiment(
+            "lotes-rates", "rates that differ by machine (5.4.3)", _lotes_rates, has_sizes=True
+        ),
         Experiment("lotes-drift", "classes renewed, or of the first hours", _lotes_drift),
         Experiment("zoe-example", "Zoe's worked example, exact (figure 1)", _zoe_example),
         _zoe_experiment("zoe-baseline", "flexible against rigid (4.2)"),

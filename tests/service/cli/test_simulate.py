@@ -181,6 +181,34 @@ def test_seeds_are_counted_from_one_and_small_takes_the_first() -> None:
     assert Effort(None, False, Run()).seeds_or((7, 8)) == (7, 8)
 
 
+@pytest.mark.parametrize(("name", "settings"), [("lotes-resources", 2), ("lotes-rates", 4)])
+def test_drawn_experiments_run_in_the_size_that_is_asked_for(name: str, settings: int) -> None:
+    """Machines, hours and policies are obeyed, with --small's few settings; the rest is left."""
+    size = ("--machines-per-configuration", 3, "--hours", 0.5, "--policies", "lotes,tetris")
+    done = simulate(name, "--small", *size, "-o", "json")
+    assert done.exit_code == DONE, done.output
+    document = json.loads(done.stdout)
+    assert document["notes"] == {"machines_per_configuration": 3, "hours": 0.5}
+    ran = [row["policy"] for row in document["rows"]]
+    assert ran == ["lotes", "tetris"] * settings
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("omega", "--hours", 1), "are for lotes-resources and lotes-rates only"),
+        (("lotes-rates", "--policies", "greed"), "write some of lotes, tetris, tetris-without"),
+        (("lotes-rates", "--machines-per-configuration", 0), "1<=x<=10000"),
+        (("lotes-rates", "--hours", 0), "0<x<=1000"),
+    ],
+)
+def test_sizes_that_cannot_be_are_told(asked: tuple[object, ...], said: str) -> None:
+    """Usage, exit code 2, before anything runs."""
+    done = simulate(*asked)
+    assert (done.exit_code, done.stdout) == (USAGE, "")
+    assert said in done.stderr
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> None:
