@@ -21,6 +21,7 @@ from planner.policy import RequestLimits
 from planner.request import Request
 from planner.variants import (
     deadline_ms,
+    part_left,
     resized,
     single_options,
     start_ms,
@@ -295,7 +296,7 @@ def _smaller(seeker: Seeker) -> Iterator[Offer]:
         else:
             fails = middle
     if kept is not None and kept != seeker.expression:
-        part = fits / SIZE_PARTS
+        part = part_left(kept, seeker.expression, seeker.view.nominal)
         yield seeker.offer(kept, "size", 1.0, part, 1.0 - part)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rdl.compile_context import CompileContext
@@ -20,6 +21,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
+from rdl.resources import Resources
 
 
 def _ms(instant: Instant, context: CompileContext) -> int:
@@ -106,6 +108,35 @@ def _resized_atom(atom: Atom, part: int, parts: int) -> Atom | None:
         # Whole leases stay whole: the grid rounds lease and work together only then.
         work = work // atom.lease_ms * atom.lease_ms
     return None if work == 0 else replace(atom, work_ms=work)
+
+
+def part_left(smaller: Expression, asked: Expression, nominal: Resources) -> float:
+    """Return how much of the work of `asked` is left in `smaller`, which `resized` made of it.
+
+    Work counts by its dominant share of `nominal`, each atom once. Gangs lose whole bundles and
+    leases stay whole, so it is mostly less than the part that was tried.
+    """
+    kept = whole = 0.0
+    for less, atom in zip(_atoms(smaller), _atoms(asked), strict=True):
+        if all(name in nominal for name, _ in atom.bundle.items()):
+            share = atom.bundle.dominant_share(nominal)
+            kept += less.work_ms * share
+            whole += atom.work_ms * share
+    return kept / whole if whole else 0.0
+
+
+def _atoms(expression: Expression) -> Iterator[Atom]:
+    match expression:
+        case Atom():
+            yield expression
+        case Window() | Every():
+            yield from _atoms(expression.of)
+        case AnyOf():
+            for option in expression.options:
+                yield from _atoms(option)
+        case AllOf() | Order() | Graph():
+            for child in expression.children:
+                yield from _atoms(child)
 
 
 def single_options(expression: Expression) -> list[tuple[int, float, Expression]]:

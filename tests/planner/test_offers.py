@@ -69,6 +69,24 @@ def test_the_largest_part_is_offered() -> None:
     assert offers[0].expression == "window(atom(<1 cpu>, 4, 4, 600, 2400), 0, 600)"
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("atom(<1 cpu>, 17, 17, 10m, 170m)", 16 / 17),
+        ("all(atom(<1 cpu>, 8, 8, 1h, 8h), atom(<2 cpu>, 5, 5, 1h, 5h))", 15 / 18),
+        ("window(atom(<1 cpu>, 1, 16, 10m, 240m), 0, 10m)", 2 / 3),
+    ],
+)
+def test_a_size_says_how_much_work_is_left(text: str, part: float) -> None:
+    """Bundles of a gang and leases are whole: more is left out than was tried."""
+    (offer,) = [
+        one for one in offers_for(Plan(CLUSTER, CLUSTER.grid()), text) if one.kind == "size"
+    ]
+
+    assert (offer.asked, offer.offered) == (1.0, pytest.approx(part))
+    assert offer.share == pytest.approx(1 - part)
+
+
 def test_an_earlier_start_is_offered() -> None:
     """Free only before minute 30: a window of minutes 30 to 40 could start earlier."""
     standing = a_request("standing", "window(atom(<1 cpu>, 16, 16, 30m, 8h), 30m, 1h)").on(CLUSTER)
