@@ -116,8 +116,9 @@ class MilpAgent:
         results = filled(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
         _judge(best, value, all_asked(requests, view.nominal))
+        # A bound of -0.0 is told as the value's 0.0: max keeps the first of equals.
         return results, SolverReport(
-            best.outcome.value, value, max(best.bound, value), best.source, best.detail
+            best.outcome.value, value, max(value, best.bound), best.source, best.detail
         )
 
     def _until(self, limits: Limits) -> float | None:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from math import isfinite
 from typing import Any
 
 from planner.files.errors import FileProblem
@@ -119,6 +120,8 @@ def _check_scalar(value: object, schema: Json, at: str, found: list[FileProblem]
         pattern = schema.get("pattern")
         if pattern is not None and not re.search(pattern, value):
             found.append(FileProblem(f"{value!r} has another form", at, fix=_described(schema)))
+    elif isinstance(value, float) and not isfinite(value):
+        found.append(FileProblem(f"expected a finite number, not {value}", at))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
         high = schema.get("maximum")

@@ -31,6 +31,8 @@ from service.importers.stages import (
 
 _COLUMNS = ("instance", "id", "parents", "runtime_s", "cores", "avg_cpu_pct", "memory_bytes")
 _MIB = 2**20
+#: Longest run time that is believed, some thirty years.
+_LONGEST_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,9 @@ def import_workflows(
             if not tasks:
                 skipped.append(Skipped(len(jobs) + 1, f"{name} has no task"))
                 continue
+            if max(task.seconds for task in tasks.values()) > _LONGEST_S:
+                skipped.append(Skipped(len(jobs) + 1, f"a task of {name} runs for over 30 years"))
+                continue
             jobs.append(_job(name, tasks, described, len(jobs), skipped))
     return import_jobs(jobs, model, generator, limit, skipped)
 
@@ -129,7 +134,10 @@ def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
             number(row, "memory_bytes", line),
             tuple(row["parents"].split()),
         )
-        found.setdefault(row["instance"], {})[row["id"]] = task
+        flow = found.setdefault(row["instance"], {})
+        if row["id"] in flow:
+            raise TraceError(f"line {line}: task {row['id']!r} is there twice")
+        flow[row["id"]] = task
     return found
 
 
@@ -149,6 +157,8 @@ def _read_json(text: str) -> dict[str, _Task]:
     found: dict[str, _Task] = {}
     for one in specified:
         key = _key(one)
+        if key in found:
+            raise TraceError(f"task {key!r} is there twice")
         ran = {**one, **executed.get(key, {})}
         parents = one.get("parents", [])
         if not isinstance(parents, list):
@@ -223,13 +233,17 @@ def _job(
         key: tuple(dict.fromkeys(p for p in task.parents if p in tasks and p != key))
         for key, task in tasks.items()
     }
+    line = position + 1
+    unknown = sorted({p for task in tasks.values() for p in task.parents} - tasks.keys())
+    if unknown:
+        why = f"{len(unknown)} from tasks that are not there, such as {unknown[0]!r}"
+        skipped.append(Skipped(line, f"edges of {name}: {why}"))
     groups = _merged(tasks, before) if described.merged else [[key] for key in tasks]
     place = {key: index for index, group in enumerate(groups) for key in group}
     after = {
         index: sorted({place[parent] for parent in before[group[0]]})
         for index, group in enumerate(groups)
     }
-    line = position + 1
     order = in_order(after, lambda why: skipped.append(Skipped(line, f"edges of {name}: {why}")))
     rank = {index: at for at, index in enumerate(order)}
     stages = []

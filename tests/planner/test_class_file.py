@@ -46,6 +46,8 @@ def test_classes_are_read_and_shares_add_up_to_one(tmp_path: Path) -> None:
     [
         ({"mean_tme": 3}, "/classes/0/mean_tme", "did you mean 'mean_time'?"),
         ({"share": 0}, "/classes/0/share", "not more than 0"),
+        ({"share": float("inf")}, "/classes/0/share", "finite"),
+        ({"share": float("nan")}, "/classes/0/share", "finite"),
         ({"request": {"cpu": "x"}}, "/classes/0/request", "cpu"),
         ({"mean_time": "soon"}, "/classes/0/mean_time", "not a duration"),
         ({"mean_time": {"standard": 0}}, "/classes/0/mean_time/standard", "more than nothing"),

@@ -101,7 +101,7 @@ def test_a_table_holds_many_workflows() -> None:
 
 
 def test_what_cannot_be_read_says_where() -> None:
-    """The file, and what would be right; cycles are told and cut, parents unknown left out."""
+    """The file, and what would be right; cycles and unknown parents are told and cut."""
     for text, says in [
         ("job,task\n", "WfFormat"),
         ("{}", "no object 'workflow'"),
@@ -110,13 +110,23 @@ def test_what_cannot_be_read_says_where() -> None:
         ('{"workflow": {"tasks": [{"id": "a", "runtime": "x"}]}}', "runtime is a number"),
         ('{"workflow": {"tasks": [{"id": "a", "parents": "b"}]}}', "list of ids"),
         ("{", "not JSON"),
+        ('{"workflow": {"tasks": [{"id": "a"}, {"id": "a"}]}}', "task 'a' is there twice"),
+        (f"{TABLE}\nx,a,a,,1,1,,,,\nx,a,a,,1,1,,,,\n", "line 3: task 'a' is there twice"),
     ]:
         with pytest.raises(TraceError, match=says) as caught:
             imported(text)
         assert "flow.json" in str(caught.value)
     cut = imported(flow({"a": ["b"], "b": ["a", "nobody"]}))
     assert len(cut.lines) == 1
-    assert "wait for one another" in cut.skipped[0].why
+    assert "1 from tasks that are not there, such as 'nobody'" in cut.skipped[0].why
+    assert "wait for one another" in cut.skipped[1].why
+
+
+def test_a_task_of_ages_leaves_its_workflow_out() -> None:
+    """A run time that no plan could hold (1e300 s) is told, and writes no line."""
+    left = imported(flow({"a": []}, a={"runtimeInSeconds": 1e300}))
+    assert (left.lines, len(left.skipped)) == ((), 1)
+    assert "runs for over 30 years" in left.skipped[0].why
 
 
 @st.composite
