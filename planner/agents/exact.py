@@ -22,7 +22,7 @@ from planner.exact.laying import problem_of
 from planner.exact.pursuit import Effort, Field, pursue
 from planner.exact.ready import load_loops
 from planner.exact.router import route, suits_cp_sat
-from planner.exact.size import predicted_bytes
+from planner.exact.size import predicted_bytes, predicted_evaluation_s
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
@@ -42,6 +42,11 @@ _LOADING_S = 2.0
 
 #: The last check, the fillings and the report cost so many looks at a whole plan.
 _LOOKS = 10
+
+_INSTEAD = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
+
+#: Part of the time that the bound at one set of prices may take: no call is shorter.
+_EVALUATION = 0.05
 
 #: Part of the time that is kept for lowering preemption once value is found, and most seconds.
 _FLATTENING = 0.05
@@ -117,9 +122,9 @@ class ExactAgent:
         asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
         outcome, detail = None, ""
         if asked and not effort.over(race):
-            needed = predicted_bytes([requests[i] for i in asked], view)
-            if needed > self.most_memory:
-                outcome, detail = SolverOutcome.TOO_LARGE, _too_large(needed, self.most_memory)
+            detail = self._too_large([requests[i] for i in asked], view, limits)
+            if detail:
+                outcome = SolverOutcome.TOO_LARGE
             else:
                 self._pursue(race, asked, effort, limits)
         flat = race.results
@@ -127,6 +132,21 @@ class ExactAgent:
             flat = flattened(requests, flat, view, lambda: _late(effort, limits))
         results = filled(requests, flat, view)
         return results, self._report(race, results, outcome, detail, limits)
+
+    def _too_large(self, asked: list[Request], view: PlanView, limits: Limits) -> str:
+        """Return why prices and plans of these requests would take too much, or nothing."""
+        needed, gib = predicted_bytes(asked, view), 2.0**30
+        if needed > self.most_memory:
+            takes = f"{needed / gib:.1f} GiB, more than the {self.most_memory / gib:.1f} GiB"
+            return f"prices and plans would take about {takes} they may: {_INSTEAD}"
+        if limits.work is not None:
+            return ""
+        allowed = self.default_time_s if limits.time_s is None else limits.time_s
+        once = predicted_evaluation_s(asked)
+        if once > _EVALUATION * allowed:
+            takes = f"{once:.1f} s, more than {_EVALUATION:.0%} of the limit of {allowed:g} s"
+            return f"the bound at one set of prices would take about {takes}: {_INSTEAD}"
+        return ""
 
     def _of_the_start(self, limits: Limits) -> Limits:
         """Return the limits of the greedy start; its first run always ends."""
@@ -203,15 +223,6 @@ def _teller(
         news(News(clock() - began, race.value, race.bound, race.source, race.proof))
 
     return tell
-
-
-def _too_large(needed: int, most: int) -> str:
-    gib = 2.0**30
-    return (
-        f"prices and plans would take about {needed / gib:.1f} GiB, more than the "
-        f"{most / gib:.1f} GiB they may: the greedy plan stands; plan fewer requests, shorter "
-        "windows or longer steps"
-    )
 
 
 _NOT_WHOLE = "no plan with all that must be kept was found; the bound is one of those plans"

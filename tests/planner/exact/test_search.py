@@ -193,6 +193,17 @@ def test_a_set_too_large_for_memory_is_left_to_the_greedy_plan() -> None:
     assert "GiB" in report.detail
 
 
+def test_windows_too_long_for_the_limit_leave_the_greedy_plan() -> None:
+    """Where one evaluation would take much of the limit nothing is laid out, and it is said."""
+    cluster = a_cluster().step("60s").horizon("100d").machines("m", 4, cpu=8).build()
+    view = Plan(cluster, cluster.grid()).view()
+    text = "window(atom(<1 cpu>, 1, 50, 40h, 4000h), 0, 100d)"
+    requests = [a_request(f"w{index}", text).on(cluster) for index in range(30)]
+    _, report = EXACT.solve(requests, view, Limits(time_s=2.0))
+    assert report.status == "too_large"
+    assert "limit of 2 s" in report.detail
+
+
 def test_no_requests_give_no_results() -> None:
     """An empty set is proven optimal at once."""
     _, view = small("gangs")
