@@ -3,7 +3,8 @@
 Every admission is a batch of one from its WorkGraph: the agent reads the live view, `prepare`
 re-checks capacity and policies, `apply` takes the rows; then it is cancelled, untimed. The
 reference is the same on the Plan of 10,000 reservations: the cost must not grow with their number.
-Times are processor time of the thread: pauses of the garbage collector count, others do not.
+Times are processor time of the thread: pauses of the garbage collector count, others do not. Every
+request is admitted three times: what is slow once only is the machine's doing.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.served import as_served
 from planner.agent import Limits
@@ -39,6 +41,9 @@ _BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
 _MACHINES = MachineGroup("standard", 4000, Resources.of({"cpu": 32_000, "memory": 65_536}))
 _CAPACITY = 4000 * 32
 _TENANTS = 20
+
+#: Times that every request is admitted.
+_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +99,22 @@ def _measure(
     for agent in ("gree", "gree-l"):
         asked = _asked(plan, week, agent, count)
         with as_served():
-            whole, placing = _admissions(plan, agent, asked)
+            rounds = [_admissions(plan, agent, asked, number) for number in range(_ROUNDS)]
+        whole, placing = (np.array([one[part] for one in rounds]) for part in (0, 1))
         median = float(np.median(whole))
         for part, times in (("", whole), ("_agent", placing)):
             figures[f"{agent}{part}_us_{label}"] = _told(times)
     return median
 
 
-def _told(times: Sequence[float]) -> dict[str, float]:
-    parts = np.percentile(times, (50, 99, 100))
-    return dict(zip(("p50", "p99", "max"), (round(float(part), 1) for part in parts), strict=True))
+def _told(times: NDArray[np.float64]) -> dict[str, float]:
+    """Return percentiles of float64[round, request], and the 99th of each request's least time.
+
+    What a request costs by itself comes again in every round; what the machine adds does not.
+    """
+    told = dict(zip(("p50", "p99", "max"), np.percentile(times, (50, 99, 100)), strict=True))
+    told["p99_of_least"] = np.percentile(times.min(axis=0), 99)
+    return {name: round(float(value), 1) for name, value in told.items()}
 
 
 def _resident() -> int:
@@ -188,12 +199,14 @@ def _asked(plan: Plan, week: Week, name: str, count: int) -> list[Request]:
     return found
 
 
-def _admissions(plan: Plan, name: str, asked: Sequence[Request]) -> tuple[list[float], list[float]]:
-    """Return microseconds of each admission, and of the agent's part of it."""
+def _admissions(
+    plan: Plan, name: str, asked: Sequence[Request], number: int
+) -> tuple[list[float], list[float]]:
+    """Return microseconds of each admission, and of the agent's part of it, in one round."""
     agent = agent_named(name)
     limits = Limits()
     whole, placing = [], []
-    for request in asked:
+    for request in (replace(one, id=f"{one.id}-{number}") for one in asked):
         begin = time.thread_time()
         result = agent.plan([request], plan.view(), limits)[0]
         placed = time.thread_time()
