@@ -233,6 +233,7 @@ def is_holdable(fleet: Fleet, rules: Rules, k: int, request: Floats) -> bool:
 
 @inline
 def queue_for(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
+    """Queue in which a job of class k waits: its own with LoTES (strays share one), else one."""
     if rules.policy != LOTES:
         return 0
     if is_stray(fleet, targets, k, request):
@@ -242,7 +243,7 @@ def queue_for(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Flo
 
 @entry
 def queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
-    """Queue in which a job of class k waits."""
+    """`queue_for`, for callers outside the event loop."""
     return queue_for(fleet, targets, rules, k, request)
 
 

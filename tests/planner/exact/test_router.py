@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -55,10 +56,8 @@ def rigid(seed: int) -> list[Request]:
     while len(found) < 3:
         text = forms[int(rng.integers(len(forms)))]()
         drawn = a_request(f"r{len(found)}", text).weight(float(rng.integers(1, 4)))
-        try:
+        with suppress(ValueError):  # what no plan can satisfy is drawn again
             found.append(drawn.on(CLUSTER))
-        except ValueError:
-            continue
     return found
 
 
