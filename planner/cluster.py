@@ -199,7 +199,8 @@ class Cluster:
         """Return float64[horizon]: the cost factor of every step; later prices win."""
         factors = np.ones(grid.horizon)
         for price in self.prices:
-            factors[grid.floor(price.start_ms) : grid.ceil(price.end_ms)] = price.factor
+            start, end = grid.floor(price.start_ms), grid.ceil(price.end_ms)
+            factors[max(0, start) : max(0, end)] = price.factor
         return factors
 
 

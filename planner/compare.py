@@ -13,7 +13,7 @@ from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster import Cluster
 from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics
-from planner.plan_diff import PlanDiff, plan_diff
+from planner.plan_diff import COMPARED, PlanDiff, plan_diff
 from planner.plan_file import Planned, plan_from_nothing
 from planner.solver_report import SolverOutcome
 from planner.workload import CompiledWorkload
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 NOT_RUN = "not_run"
 
 #: Metrics shown relative to the baseline.
-RELATIVE = ("acceptance", "accepted", "value", "preemption", "preemption_inner", "uniformity")
+RELATIVE = COMPARED
 
 #: What others are compared with when it takes part, else the first.
 BASELINE = AGENT_NAMES[0]

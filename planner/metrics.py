@@ -15,11 +15,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.placement import PlacementResult, shifts_of
+from planner.placement import PlacementResult, atoms_held
+from planner.prices import PriceList
 from planner.request import Request
 from planner.value import size_of, worth_of
 from rdl.resources import Resources
-from rdl.work_graph import BUNDLE
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
 Rows: TypeAlias = NDArray[np.int64]
@@ -78,6 +78,9 @@ class Metrics:
         (bound - value) / bound, 0 when all are accepted, None without a bound.
     status
         What the agent says of its answer.
+    cost
+        Sum over steps of work x price factor, in steps of the whole cluster; None where the cluster
+        gives no prices.
     """
 
     runtime_ms: float
@@ -91,9 +94,14 @@ class Metrics:
     bound: float | None = None
     gap: float | None = None
     status: str = "placed"
+    cost: float | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return the ``metrics`` of a plan file; rounded so that the text is stable and short."""
+        """Return the ``metrics`` of a plan file; rounded so that the text is stable and short.
+
+        ``cost`` is there only where there are prices.
+        """
+        priced = {} if self.cost is None else {"cost": _short(self.cost)}
         return {
             "runtime_ms": round(self.runtime_ms, 1),
             "acceptance": _short(self.acceptance),
@@ -106,6 +114,7 @@ class Metrics:
             "bound": _short(self.bound),
             "gap": _short(self.gap),
             "status": self.status,
+            **priced,
         }
 
 
@@ -117,6 +126,7 @@ def measure(
     runtime_ms: float = 0.0,
     bound: float | None = None,
     status: str = "placed",
+    prices: PriceList | None = None,
 ) -> Metrics:
     """Return the metrics of a plan.
 
@@ -130,6 +140,8 @@ def measure(
         Steps over which uniformity is taken.
     runtime_ms, bound, status
         What the agent reports of its run.
+    prices
+        Of each step, where the cluster gives any.
     """
     every = list(outcomes)
     taken = [outcome for outcome in every if outcome.accepted]
@@ -149,6 +161,7 @@ def measure(
         bound=bound,
         gap=_gap(value, bound, everything=len(taken) == len(every)),
         status=status,
+        cost=None if prices is None else prices.cost(held, nominal),
     )
 
 
@@ -196,13 +209,9 @@ def outcome_of(request: Request, result: PlacementResult, nominal: Resources) ->
     size = size_of(graph, nominal)
     if not result.placed:
         return Outcome(request.weight, size, accepted=False)
-    held: list[tuple[Resources, Rows]] = []
-    for vertex, rows in result.atoms():
-        bundle = graph.bundles[int(graph.vertices[vertex, BUNDLE])]
-        for shift in shifts_of(graph, vertex).tolist():
-            held.append((bundle, rows + np.array([shift, shift, 0])))
+    held = tuple(atoms_held(graph, result))
     worth = worth_of(graph, result.choices)
-    return Outcome(request.weight, size, accepted=True, worth=worth, held=tuple(held))
+    return Outcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 
 def _gap(value: float, bound: float | None, *, everything: bool) -> float | None:

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
 
@@ -125,3 +126,15 @@ def shifts_of(graph: WorkGraph, vertex: int) -> NDArray[np.int64]:
 
     first = int(graph.vertices[vertex, SHIFT_FIRST])
     return graph.shifts[first : first + int(graph.vertices[vertex, SHIFT_COUNT])]
+
+
+def atoms_held(
+    graph: WorkGraph, result: PlacementResult
+) -> Iterator[tuple[Resources, NDArray[np.int64]]]:
+    """Yield (bundle, rows[k, 3]) of every atom that holds an allocation, once an occurrence."""
+    from rdl.work_graph import BUNDLE
+
+    for vertex, rows in result.atoms():
+        bundle = graph.bundles[int(graph.vertices[vertex, BUNDLE])]
+        for shift in shifts_of(graph, vertex).tolist():
+            yield bundle, rows + np.array([shift, shift, 0])

@@ -10,7 +10,9 @@ from typing import Any
 from planner.files.plan_document import PlanDocument
 
 #: Metrics that a comparison shows, in order.
-COMPARED = ("acceptance", "accepted", "value", "preemption", "preemption_inner", "uniformity")
+COMPARED = (
+    "acceptance", "accepted", "value", "preemption", "preemption_inner", "cost", "uniformity",
+)  # fmt: skip
 
 
 class Fate(StrEnum):
@@ -101,6 +103,8 @@ def plan_diff(before: PlanDocument, after: PlanDocument) -> PlanDiff:
         if difference is not None:
             found.append(difference)
     metrics = {name: (before.metrics.get(name), after.metrics.get(name)) for name in COMPARED}
+    if metrics["cost"] == (None, None):  # neither has prices
+        del metrics["cost"]
     same = len(old.keys() | new.keys()) - len(found)
     return PlanDiff(tuple(found), same, metrics)
 

@@ -15,6 +15,7 @@ from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics, Outcome, measure, outcome_of
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
+from planner.prices import prices_of
 from planner.readiness import load_kernels
 from planner.request import Request
 from planner.solver_report import SolverOutcome, SolverReport
@@ -99,6 +100,7 @@ def plan_from_nothing(
         runtime_ms=runtime_ms,
         bound=None if report is None else report.bound,
         status=_status(results) if report is None else report.status,
+        prices=prices_of(cluster, plan.grid),
     )
     document = document_of(plan, agent.name, getattr(agent, "order", SUBMITTED_ORDER), metrics)
     detail = "" if report is None else report.detail

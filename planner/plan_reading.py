@@ -16,6 +16,7 @@ from planner.holding import holding_of
 from planner.metrics import Metrics, Outcome, measure
 from planner.placement import Code
 from planner.plan import Plan
+from planner.prices import prices_of
 from planner.renegotiation import result_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Degradation, Refusal, Rows
@@ -164,7 +165,8 @@ def metrics_of(plan: Plan, *, bound: float | None = None, status: str = "placed"
         size = 0.0 if graph is None else size_of(graph, plan.cluster.nominal)
         outcomes.append(Outcome(refusal.weight, size, accepted=False))
     nominal, horizon = plan.cluster.nominal, plan.grid.horizon
-    return measure(outcomes, nominal, horizon, bound=bound, status=status)
+    prices = prices_of(plan.cluster, plan.grid)
+    return measure(outcomes, nominal, horizon, bound=bound, status=status, prices=prices)
 
 
 def _outcome(plan: Plan, number: int) -> Outcome:

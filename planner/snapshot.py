@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from planner.ledger import Ledger
 from planner.placement import PlacementResult
 from planner.policy_view import AverageLimits
+from planner.prices import PriceList, prices_of
 from planner.request import Request
 from planner.view import Demand, Lent
 from rdl.resources import Resources
@@ -88,6 +89,11 @@ class PlanSnapshot:
     def averages(self) -> AverageLimits:
         """What window averages leave."""
         return self._ledger.averages
+
+    @property
+    def prices(self) -> PriceList | None:
+        """What a step costs; None where the cluster gives no prices."""
+        return prices_of(self._ledger.book.cluster, self._ledger.grid)
 
     def lent(self) -> Lent:
         """Return the arrays themselves, for readers that need no copy; ask for demands first."""

@@ -7,6 +7,7 @@ step, and the metrics that can be recomputed. It lists all violations, each with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -216,11 +217,28 @@ def _metrics(
         "preemption_inner": falls - last,
         "uniformity": _uniformity(held, cluster, grid),
     }
+    if "cost" in said:
+        recounted["cost"] = _cost(held, cluster, grid)
     return [
         PlanViolation(f"/metrics/{name}", "metrics", f"is {amount}, not {said.get(name)!r}")
         for name, amount in recounted.items()
         if not _close(said.get(name), amount)
     ]
+
+
+def _cost(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | None:
+    """Return the sum over steps of work x price factor; None where there are no prices."""
+    if not cluster.prices:
+        return None
+    factors = cluster.price_factors(grid)
+    return math.fsum(
+        float(factors[max(0, start) : max(0, end)].sum())
+        * bundles
+        * atom.bundle.dominant_share(cluster.nominal)
+        for entry in held
+        for atom in entry.atoms
+        for start, end, bundles in atom.rows.tolist()
+    )
 
 
 def _heights(rows: list[list[int]]) -> list[int]:
@@ -249,6 +267,6 @@ def _uniformity(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float
 def _close(said: object, amount: float | None) -> bool:
     if amount is None or said is None:
         return said is amount
-    # Files round uniformity to three decimals; everything else compared is whole.
+    # Files round uniformity to three decimals, cost to twelve digits; the others are whole.
     known = isinstance(said, int | float) and not isinstance(said, bool)
-    return known and abs(float(str(said)) - amount) <= 0.001
+    return known and abs(float(str(said)) - amount) <= max(0.001, 1e-9 * abs(amount))

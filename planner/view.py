@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from planner.placement import PlacementResult
 from planner.policy_view import AverageLimits
+from planner.prices import PriceList
 from planner.request import Request
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -106,6 +107,11 @@ class PlanView(Protocol):
     @property
     def averages(self) -> AverageLimits:
         """What window-average policies leave, one row a scope, policy and resource."""
+        ...
+
+    @property
+    def prices(self) -> PriceList | None:
+        """What a step costs; None where the cluster gives no prices."""
         ...
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:

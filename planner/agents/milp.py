@@ -1,6 +1,7 @@
 """`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
 
-Two solves: first for accepted value, then, with that value kept, for the least preemption. Both
+Three solves: for accepted value; with that value kept, for the least preemption; and where the
+cluster gives prices, with both kept, for the least cost. All
 start from the best plan in hand; what the solver has when its time ends is the answer. Large
 models are solved in a process of their own, so that a solver that overruns its limit or crashes
 takes nothing along.
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from lp.limits import Monitor, Progress, SolveLimits, WarmStart
 from lp.result import Solution, SolveStatus, StopReason
@@ -22,6 +24,7 @@ from planner.agents.filling import filled
 from planner.formulations import rayon
 from planner.formulations.columns import lay_out
 from planner.formulations.rayon_codec import decode, encode
+from planner.formulations.rayon_stages import Kept
 from planner.formulations.size import ModelSize, predicted_size
 from planner.placement import Code, PlacementResult
 from planner.request import Request
@@ -32,13 +35,28 @@ from planner.view import PlanView
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """One solve: whether value is kept (and preemption lowered), and its share of the time."""
+    """One solve: what of the plan in hand it keeps, and its share of the time that is left."""
 
     keeps_value: bool
     share: float
+    keeps_falls: bool = False
+
+    def kept(self, best: _Best) -> Kept | None:
+        """Return what may not be lost of the plan in hand."""
+        falls = -best.score[1] if self.keeps_falls else None
+        return Kept(best.score[0], falls) if self.keeps_value else None
 
 
-_STAGES = (_Stage(keeps_value=False, share=0.7), _Stage(keeps_value=True, share=1.0))
+_VALUE = _Stage(keeps_value=False, share=0.7)
+_STAGES = (_VALUE, _Stage(keeps_value=True, share=1.0))
+_PRICED_STAGES = (
+    _VALUE,
+    _Stage(keeps_value=True, share=0.6),
+    _Stage(keeps_value=True, share=1.0, keeps_falls=True),
+)
+
+#: (value, minus preemption, minus cost): the greater is the better plan.
+_Score: TypeAlias = tuple[float, int, float]
 
 #: Bytes that a model may take; above it memory, not time, is what ends a run.
 MOST_MEMORY = 4 << 30
@@ -50,10 +68,10 @@ WATCHED_FROM = 10_000
 
 @dataclass(slots=True)
 class _Best:
-    """The best plan so far: (value, minus preemption), where it came from, and what is proven."""
+    """The best plan so far, its score, where it came from, and what is proven."""
 
     results: list[PlacementResult]
-    score: tuple[float, int]
+    score: _Score
     source: str
     bound: float
     outcome: SolverOutcome = SolverOutcome.NO_ANSWER
@@ -111,7 +129,8 @@ class MilpAgent:
         if size.memory > self.most_memory:
             best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._too_large(size)
         else:
-            for stage in _STAGES if asked else ():
+            stages = _STAGES if view.prices is None else _PRICED_STAGES
+            for stage in stages if asked else ():
                 self._stage(stage, requests, view, limits, _Run(asked, size, until, best))
         results = filled(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
@@ -129,10 +148,10 @@ class MilpAgent:
     def _greedy(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> _Best:
         bound = all_asked(requests, view.nominal)
         if not self.start:
-            return _Best([_left_out() for _ in requests], (0.0, 0), "nothing", bound)
+            return _Best([_left_out() for _ in requests], (0.0, 0, 0.0), "nothing", bound)
         agents = [agent_named(name) for name in self.start]
         plans = [agent.plan(requests, view, Limits(seed=limits.seed)) for agent in agents]
-        scores = [score_of(requests, plan, view.nominal) for plan in plans]
+        scores = [_score(requests, plan, view) for plan in plans]
         best = scores.index(max(scores))
         return _Best(list(plans[best]), scores[best], self.start[best], bound)
 
@@ -157,8 +176,8 @@ class MilpAgent:
                 best.detail = "this came" if stopped else "the limit came"
                 best.detail += " before the solver began: the greedy plan stands"
             return
-        kept = best.score[0] if stage.keeps_value else None
-        built = rayon.build([requests[index] for index in run.asked], view, value_kept=kept)
+        asked = [requests[index] for index in run.asked]
+        built = rayon.build(asked, view, kept=stage.kept(best))
         if self.write_to is not None and not stage.keeps_value:
             export_model(built.model, self.write_to)
         start = WarmStart(values=encode([best.results[index] for index in run.asked], built))
@@ -203,7 +222,7 @@ class MilpAgent:
         found = list(run.best.results)
         for index, result in zip(run.asked, decode(answer.values, built), strict=True):
             found[index] = result
-        score = score_of(requests, found, view.nominal)
+        score = _score(requests, found, view)
         if score > run.best.score:
             run.best.results, run.best.score, run.best.source = found, score, self.solver
 
@@ -246,6 +265,17 @@ def _judge(best: _Best, value: float, asked: float) -> None:
     if value > best.bound and not is_proven(best.bound, value, asked):
         best.outcome, best.bound = SolverOutcome.FAILED, asked
         best.detail = "the solver's bound lies below the value of a plan in hand: it proves nothing"
+
+
+def _score(
+    requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
+) -> _Score:
+    prices, cost = view.prices, 0.0
+    if prices is not None:
+        pairs = zip(requests, results, strict=True)
+        cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
+    # Rounded, so that the order in which a cost is summed makes no plan better.
+    return *score_of(requests, results, view.nominal), -round(cost, 9)
 
 
 def _left_out() -> PlacementResult:

@@ -239,6 +239,8 @@ class _Reader:
     def _price(self, at: str, entry: Mapping[str, Any]) -> Price:
         start = self._instant(f"{at}/start", entry["start"])
         end = self._instant(f"{at}/end", entry["end"])
+        if end <= start and not self.problems:
+            self._problem(f"{at}/end", "the price ends before it starts")
         return Price(start, end, float(entry["factor"]))
 
     def _policy(self, at: str, entry: Mapping[str, Any], step: int) -> Policy | None:

@@ -4,7 +4,8 @@ One function a constraint family; docs/model.md carries the same numbers. Height
 of an atom's `multiple`, so x_jt is an integer and (6) needs a binary only where the minimum is
 above one multiple. The printed model is repaired in four places: x is integer; (11) is the
 equality of (10) with the overflow inside, so nothing is placed in part; (7) counts the borders of
-the window; rejection outweighs everything else by solving for value first.
+the window; rejection outweighs everything else by solving for value first, then for preemption,
+then for cost (`rayon_stages.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lp.model import Entries, LinearModel, Sense
 from planner.formulations.averages import RunningTotal, averages_19, running_totals, totals_18
 from planner.formulations.columns import AtomColumns, Columns, VertexColumns, lay_out
 from planner.formulations.rayon_order import order_12_15, order_16
+from planner.formulations.rayon_stages import Kept, change_costs, falls_20, step_costs
 from planner.formulations.rayon_worth import worth
 from planner.formulations.rows import Floats, Rows
 from planner.request import Request
@@ -44,10 +46,8 @@ class RayonModel:
 TOTAL_VALUE = 1000.0
 
 
-def build(
-    requests: list[Request], view: PlanView, *, value_kept: float | None = None
-) -> RayonModel:
-    """Build the model that maximises accepted value, or keeps one and lowers preemption.
+def build(requests: list[Request], view: PlanView, *, kept: Kept | None = None) -> RayonModel:
+    """Build the model that maximises accepted value, or keeps it and lowers preemption or cost.
 
     Parameters
     ----------
@@ -55,19 +55,20 @@ def build(
         Compiled on the view's grid.
     view
         Free capacity; what is over-committed already counts as none.
-    value_kept
-        None to maximise value. Else the value that must stay accepted while y_jt, now there for
-        every atom, is minimised: falls are half of all changes.
+    kept
+        None to maximise value. Else what may not be lost while y_jt, now there for every atom, is
+        minimised (falls are half of all changes), or where those are kept too, cost: x_jt weighed
+        by c_jt, the price factor of its step.
 
     Returns
     -------
     RayonModel
         With blocks ``x busy change rise overflow started unfinished total worth``; its objective is
-        `scale` times the accepted value, or minus the preemption.
+        `scale` times the accepted value, or minus the preemption or cost, scaled too.
     """
     model = LinearModel("rayon", Sense.MAXIMISE)
     columns = lay_out(requests, view)
-    _add_variables(model, columns, view, falls=value_kept is not None)
+    _add_variables(model, columns, view, kept)
     totals = running_totals(model, columns, view)
     capacity_1(model, columns, view)
     demand_3_10_11(model, columns)
@@ -81,26 +82,25 @@ def build(
     averages_19(model, totals, view)
     asked = all_asked(requests, view.nominal)
     scale = TOTAL_VALUE / asked if asked > 0 else 1.0
-    worth(model, columns, view, scale, value_kept)
-    return RayonModel(model, columns, view, totals, 1.0 if value_kept is not None else scale)
+    worth(model, columns, view, scale, kept)
+    if kept is not None and kept.falls is not None:
+        falls_20(model, columns, kept.falls)
+    return RayonModel(model, columns, view, totals, scale)
 
 
-def _add_variables(model: LinearModel, columns: Columns, view: PlanView, *, falls: bool) -> None:
+def _add_variables(model: LinearModel, columns: Columns, view: PlanView, kept: Kept | None) -> None:
     """Lay out the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
     upper = [np.minimum(atom.maximum, fit_heights(atom, view)) for atom in columns.atoms]
     heights = np.concatenate([np.zeros(0), *upper])
-    block = model.add_block("x", heights.size, upper=heights, integer=True)
+    paid = _paid(columns, view) if kept is not None and kept.falls is not None else 0.0
+    block = model.add_block("x", heights.size, cost=paid, upper=heights, integer=True)
     _number(columns.atoms, "x", block.start, lambda atom: atom.steps)
     gangs = [atom for atom in columns.atoms if atom.gang]
     count = sum(atom.steps for atom in gangs)
     block = model.add_block("busy", count, upper=1, integer=True)
     _number(gangs, "busy", block.start, lambda atom: atom.steps)
-    changing = [atom for atom in columns.atoms if falls or (atom.rigid and atom.lease > 1)]
-    price = [
-        np.full(atom.steps + 1, -0.5 * atom.multiple * len(atom.shifts) if falls else 0.0)
-        for atom in changing
-    ]
-    cost = np.concatenate([np.zeros(0), *price])
+    changing = [atom for atom in columns.atoms if kept or (atom.rigid and atom.lease > 1)]
+    cost = change_costs(changing, kept)
     block = model.add_block("change", cost.size, cost=cost)
     _number(changing, "change", block.start, lambda atom: atom.steps + 1)
     leased = [atom for atom in columns.atoms if atom.lease > 1 and not atom.rigid]
@@ -118,6 +118,12 @@ def _add_variables(model: LinearModel, columns: Columns, view: PlanView, *, fall
         count = sum(vertex.end - vertex.start for vertex in ordered)
         block = model.add_block(name, count, upper=1, integer=True)
         _number(ordered, name, block.start, lambda vertex: vertex.end - vertex.start)
+
+
+def _paid(columns: Columns, view: PlanView) -> Floats:
+    """Return the objective of x_jt: minus its cost, the dearest step of all scaled to 1."""
+    costs = step_costs(columns, view)
+    return -costs / (float(costs.max(initial=0.0)) or 1.0)
 
 
 Owner = TypeVar("Owner", AtomColumns, VertexColumns)

@@ -6,6 +6,7 @@ import numpy as np
 
 from lp.model import LinearModel
 from planner.formulations.columns import Columns, VertexColumns
+from planner.formulations.rayon_stages import Kept
 from planner.formulations.rows import Ints, Rows
 from planner.request import Request
 from planner.value import options_of, value_asked
@@ -17,7 +18,7 @@ VALUE_LOST = 1e-7
 
 
 def worth(
-    model: LinearModel, columns: Columns, view: PlanView, scale: float, value_kept: float | None
+    model: LinearModel, columns: Columns, view: PlanView, scale: float, kept: Kept | None
 ) -> None:
     """Objective: accepted value, with the product of `prefer` of the options taken.
 
@@ -33,9 +34,9 @@ def worth(
         for _, children in chosen:
             cost += [0.0] * (2 + len(children))
         cost.append(scale * value_asked(request, view.nominal))
-    model.add_block("worth", len(cost), cost=0.0 if value_kept is not None else cost, upper=1.0)
-    if value_kept is not None:
-        row = rows.open(1, lower=scale * value_kept * (1.0 - VALUE_LOST))
+    model.add_block("worth", len(cost), cost=cost if kept is None else 0.0, upper=1.0)
+    if kept is not None:
+        row = rows.open(1, lower=scale * kept.value * (1.0 - VALUE_LOST))
         rows.put_each(row, first + np.arange(len(cost)), np.array(cost))
     for chosen, (own, request) in zip(links, _pairs(columns), strict=True):
         row = rows.open(1, upper=1.0)

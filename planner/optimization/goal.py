@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from planner.adaptation.layout import work_moved
 from planner.adaptation.promise import Promise
 from planner.metrics import preemption
+from planner.prices import PriceList
 from planner.records import Holding
 from planner.states import State
 from planner.value import value_asked
@@ -153,9 +151,9 @@ class Account:
         Capacity that shares are taken of.
     """
 
-    def __init__(self, nominal: Resources, factors: NDArray[np.float64], now: int) -> None:
+    def __init__(self, nominal: Resources, prices: PriceList, now: int) -> None:
         self.nominal = nominal
-        self._paid = np.concatenate([[0.0], np.cumsum(factors)])
+        self._prices = prices
         self._now = now
         self._asked: dict[int, float] = {}
 
@@ -182,15 +180,8 @@ class Account:
 
     def price(self, held: Holding) -> float:
         """Return work x price factor over all steps."""
-        total = 0.0
-        last = len(self._paid) - 1
-        for atom in held.atoms:
-            share = atom.bundle.dominant_share(self.nominal)
-            for _, rows in atom.occurrences():
-                ends = np.clip(rows[:, :2], 0, last)
-                steps = self._paid[ends[:, 1]] - self._paid[ends[:, 0]]
-                total += share * float((steps * rows[:, 2]).sum())
-        return total
+        rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
+        return self._prices.cost(rows, self.nominal)
 
     def units(self, promises: Iterable[Promise]) -> Units:
         """Return what the shares of a score are taken of."""

@@ -33,6 +33,7 @@ from planner.optimization.solving import Solving
 from planner.optimization.waiting import waiting_promises
 from planner.plan import Plan
 from planner.plan_state import capture, restore
+from planner.prices import PriceList
 from planner.records import Holding
 from planner.row_book import RowBook
 from planner.states import State
@@ -136,8 +137,8 @@ class _Run:
 
     def _search(self, layout: Layout) -> Search:
         plan = self.plan
-        factors = plan.cluster.price_factors(plan.grid)
-        account = Account(plan.cluster.nominal, factors, plan.now)
+        prices = PriceList(plan.cluster.price_factors(plan.grid))
+        account = Account(plan.cluster.nominal, prices, plan.now)
         movable = [*self.movable, *self.waiting]
         known = {one.number for one in movable}
         fixed = Parts()

@@ -10,6 +10,7 @@ import numpy as np
 from planner.cluster import Cluster
 from planner.files import WorkloadLine, cluster_from_json
 from planner.metrics import Outcome, measure
+from planner.prices import prices_of
 from planner.value import size_of
 from planner.workload import compile_line
 from rdl.expressions import AnyOf, Expression, children_of
@@ -44,7 +45,9 @@ def served_plan(server: Server) -> dict[str, Any]:
     refusals = [_without_state(entry) for entry in entries if entry["state"] == "refused"]
     grid = cluster.grid()
     outcomes = [_outcome(entry, cluster, grid) for entry in entries]
-    metrics = measure(outcomes, cluster.nominal, grid.horizon).to_json()
+    metrics = measure(
+        outcomes, cluster.nominal, grid.horizon, prices=prices_of(cluster, grid)
+    ).to_json()
     agents = sorted({str(entry["agent"]) for entry in reservations})
     return {
         "cluster": described.body,

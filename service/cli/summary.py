@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from planner.compare import Comparison
 
 METRIC_COLUMNS: Final = (
-    "agent", "accepted", "requests", "acceptance", "value", "preemption", "uniformity", "bound",
-    "gap", "status", "runtime_ms",
+    "agent", "accepted", "requests", "acceptance", "value", "preemption", "cost", "uniformity",
+    "bound", "gap", "status", "runtime_ms",
 )  # fmt: skip
 REQUEST_COLUMNS: Final = (
     "id", "tenant", "queue", "submitted", "weight", "priority", "state", "code", "start", "end",
@@ -22,7 +22,7 @@ _LONGEST_WHY = 100
 def metric_rows(documents: Sequence[Mapping[str, Any]]) -> list[list[object]]:
     """Return one row of `METRIC_COLUMNS` for each Plan."""
     return [
-        [document["agent"], *(document["metrics"][name] for name in METRIC_COLUMNS[1:])]
+        [document["agent"], *(document["metrics"].get(name) for name in METRIC_COLUMNS[1:])]
         for document in documents
     ]
 

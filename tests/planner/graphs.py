@@ -254,6 +254,11 @@ class ArrayView:
         """No averages."""
         return AverageLimits()
 
+    @property
+    def prices(self) -> None:
+        """No prices."""
+        return None
+
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         """Return what the bundle takes of each row."""
         if bundle not in self._known:

@@ -18,6 +18,7 @@ from planner.agents.milp import MILP
 from planner.cluster import Cluster
 from planner.formulations import rayon
 from planner.formulations.columns import lay_out
+from planner.formulations.rayon_stages import Kept
 from planner.formulations.size import predicted_size
 from planner.plan import Plan
 from planner.plan_file import plan_from_nothing
@@ -171,7 +172,7 @@ def test_the_size_is_known_before_building(kind: str) -> None:
     cluster, requests = crowded(kind)
     view = Plan(cluster, cluster.grid()).snapshot()
     size = predicted_size(lay_out(requests, view), view)  # type: ignore[arg-type]
-    model = rayon.build(requests, view, value_kept=0.0).model.assemble()  # type: ignore[arg-type]
+    model = rayon.build(requests, view, kept=Kept(0.0)).model.assemble()  # type: ignore[arg-type]
     assert size.columns == pytest.approx(model.columns, rel=0.05)
     assert size.rows == pytest.approx(model.rows, rel=0.05)
     assert size.entries == pytest.approx(model.values.size, rel=0.05)
