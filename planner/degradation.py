@@ -45,7 +45,7 @@ def joint_shortage(plan: Plan, changes: Sequence[Change]) -> Conflict | None:
 
     Ids and revisions are judged with each change, not here: an unknown one takes nothing.
     """
-    parts = [_pieces_of_change(plan, change) for change in changes]
+    parts = [pieces_of_change(plan, change) for change in changes]
     short = Overlay(plan.ledger).joint_shortage(parts)
     if short is None:
         return None
@@ -55,7 +55,8 @@ def joint_shortage(plan: Plan, changes: Sequence[Change]) -> Conflict | None:
     return Conflict(index, id_, short.code, short.detail, short.binding)
 
 
-def _pieces_of_change(plan: Plan, change: Change) -> list[Piece]:
+def pieces_of_change(plan: Plan, change: Change) -> list[Piece]:
+    """Return what a change gives back and takes; nothing for an id that is not known."""
     if isinstance(change, Admit):
         request = change.request
         holding = holding_of(request, change.result)

@@ -1,12 +1,14 @@
 """Offline optimisation in one import: `optimize` and what it is given and answers."""
 
 from planner.optimization.answer import Effort, Optimized, Progress, Scope
+from planner.optimization.fitting import Fitting, still_fitting
 from planner.optimization.goal import Goal, Parts, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.pins import PinConflict
 
 __all__ = [
     "Effort",
+    "Fitting",
     "Goal",
     "Optimized",
     "Parts",
@@ -15,4 +17,5 @@ __all__ = [
     "Scope",
     "Weights",
     "optimize",
+    "still_fitting",
 ]

@@ -88,6 +88,14 @@ def prepare(
     return Prepared(record, tuple(outcomes))
 
 
+def conflicts_but_for_room(plan: Plan, changes: Sequence[Change]) -> list[Conflict]:
+    """Return which changes mean nothing on a Plan, however much room there is."""
+    batch = _Batch(plan)
+    batch.assume_room()
+    answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    return [one for one in answers if isinstance(one, Conflict)]
+
+
 def _refuse_company(changes: Sequence[Change]) -> None:
     """Raise if one of several changes is of those that take a commit of their own."""
     for change in changes:

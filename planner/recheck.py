@@ -92,6 +92,14 @@ class Overlay:
             everything
         )
 
+    def fit_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        """Return which atom the machines cannot hold, whatever else is held, or None."""
+        return self._fit_shortage(pieces, grouped(pieces))
+
+    def added(self, pieces: Sequence[Piece]) -> tuple[dict[int, Added], dict[int, Added]]:
+        """Return what pieces add to each row of the profile, and to each window average."""
+        return self._changes(grouped(pieces)), self._average_changes(pieces)
+
     def add(self, pieces: Sequence[Piece]) -> None:
         """Count the pieces of a change that fits as taken."""
         # Only if another change comes to be judged is the sum needed.
@@ -224,14 +232,14 @@ class Overlay:
                 return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
         return None
 
-    def _changes(self, groups: Sequence[Group]) -> dict[int, _Change]:
+    def _changes(self, groups: Sequence[Group]) -> dict[int, Added]:
         """Return what the groups add to each row, over the steps they touch."""
         ledger = self.ledger
         span = _span(groups, ledger.first, ledger.grid.horizon)
         if span is None:
             return {}
         low, high = span
-        found: dict[int, _Change] = {}
+        found: dict[int, Added] = {}
         for group in groups:
             demand = group.demand
             if not demand.rows:
@@ -240,20 +248,20 @@ class Overlay:
             for row, amount in zip(demand.rows, demand.amounts, strict=True):
                 known = found.get(row)
                 if known is None:
-                    found[row] = _Change(low, high, use * amount)
+                    found[row] = Added(low, high, use * amount)
                 else:
                     known.values[:] += use * amount
         return found
 
-    def _average_changes(self, pieces: Sequence[Piece]) -> dict[int, _Change]:
+    def _average_changes(self, pieces: Sequence[Piece]) -> dict[int, Added]:
         """Return what the pieces add to each window, over the windows they touch."""
-        found: dict[int, _Change] = {}
+        found: dict[int, Added] = {}
         numbers = {number for piece in pieces for number in piece.demand.averages}
         for number in sorted(numbers):
             found[number] = self._average_change(number, pieces)
         return found
 
-    def _average_change(self, number: int, pieces: Sequence[Piece]) -> _Change:
+    def _average_change(self, number: int, pieces: Sequence[Piece]) -> Added:
         ledger = self.ledger
         window = ledger.book.averages[number].window
         before = ledger.first - ledger.book.longest_window
@@ -262,10 +270,10 @@ class Overlay:
         low = max(int(rows[:, 0].min(initial=0x7FFFFFFF)) - window + 1 - before, 0)
         high = min(int(rows[:, 1].max(initial=0)) - before, columns)
         if low >= high:
-            return _Change(0, 0, np.zeros(0, dtype=np.int64))
+            return Added(0, 0, np.zeros(0, dtype=np.int64))
         use = _dense(rows, low + before, high - low + window - 1)
         area = np.concatenate([[0], np.cumsum(use)])
-        return _Change(low, high, area[window:] - area[: high - low])
+        return Added(low, high, area[window:] - area[: high - low])
 
 
 def _scaled(pieces: Sequence[Piece], number: int) -> Rows:
@@ -305,7 +313,7 @@ def grouped(pieces: Sequence[Piece]) -> list[Group]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class Added:
     """Amounts over the columns [low, high)."""
 
     low: int

@@ -1,0 +1,245 @@
+"""What of an optimisation still fits a Plan that has moved on: the rest of it is left out.
+
+Changes were found together: one moves away so that another can come. Where somebody else has taken
+a place meanwhile, a change that needs it drops out, and then those that needed *its* place. What is
+left is jointly feasible, so whoever holds something still does; moves that no longer make room for
+anybody, and are no better by themselves, are not made at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.commit import Admit, Change, Conflict, Update
+from planner.degradation import pieces_of_change
+from planner.holding import holding_of
+from planner.metrics import preemption
+from planner.placement import Code
+from planner.plan import Plan
+from planner.preparation import conflicts_but_for_room
+from planner.prices import prices_of
+from planner.recheck import Added, Overlay, Piece
+from planner.records import Holding
+from planner.states import State
+from planner.value import value_of
+
+#: A row of the profile ("free") or a window average ("slack"), by its number.
+_Place: TypeAlias = tuple[str, int]
+
+#: Value or cost that counts as none.
+_SAME: Final = 1e-9
+
+_IDLE: Final = "it would have made room for somebody who does not fit any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """What can be made of changes on a Plan.
+
+    Attributes
+    ----------
+    kept
+        Jointly feasible, in the order they were given.
+    left_out
+        One entry a change that is not among them, numbered as the changes were.
+    """
+
+    kept: tuple[Change, ...] = ()
+    left_out: tuple[Conflict, ...] = ()
+
+
+def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
+    """Return the part of `changes` that a Plan takes; all of them where all still fit.
+
+    Two rules say who gives way where too much is asked: whoever brings least value, and whoever
+    comes in before whoever moves. The outcome that holds more value is taken.
+    """
+    unfit = {one.index: one for one in conflicts_but_for_room(plan, changes)}
+    parts = {
+        index: pieces_of_change(plan, change)
+        for index, change in enumerate(changes)
+        if index not in unfit
+    }
+    overlay = Overlay(plan.ledger)
+    adds = {i: _adds(overlay, one) for i, one in parts.items() if not overlay.fit_shortage(one)}
+    worths = [_worth(plan, change) for change in changes]
+    best: _Choice | None = None
+    for comers_first in (False, True):
+        choice = _Choice(plan, changes, worths, adds, comers_first=comers_first)
+        choice.settle()
+        if best is None or choice.worth > best.worth + _SAME:
+            best = choice
+    assert best is not None
+    for index in best.made:
+        overlay.add(parts[index])
+    left = [
+        unfit.get(index) or _conflict(overlay, index, change, parts[index])
+        for index, change in enumerate(changes)
+        if index not in best.made
+    ]
+    return Fitting(tuple(changes[index] for index in sorted(best.made)), tuple(left))
+
+
+def _adds(overlay: Overlay, pieces: Sequence[Piece]) -> dict[_Place, Added]:
+    rows, averages = overlay.added(pieces)
+    found = {("free", number): one for number, one in rows.items()}
+    return found | {("slack", number): one for number, one in averages.items()}
+
+
+def _conflict(overlay: Overlay, index: int, change: Change, pieces: Sequence[Piece]) -> Conflict:
+    """Return why a change is not made beside those that are."""
+    id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
+    short = overlay.shortage(pieces)
+    if short is None:
+        return Conflict(index, id_, Code.CONFLICT, _IDLE)
+    return Conflict(index, id_, short.code, short.detail, short.binding)
+
+
+def _worth(plan: Plan, change: Change) -> float:
+    """Return the value that a change brings: of whom it takes in, or restores."""
+    if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
+        return value_of(change.request, change.result.choices, plan.cluster.nominal)
+    return 0.0
+
+
+def _is_degraded(plan: Plan, change: Update) -> bool:
+    number = plan.table.number_of(change.id)
+    return number is not None and plan.table.state(number) is State.DEGRADED
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Changes that are to be made together, one less at a time.
+
+    Attributes
+    ----------
+    adds
+        What each change that can be made at all adds to each place.
+    comers_first
+        Whether who comes in gives way before who moves, whatever it is worth.
+    made
+        Indexes of those that are made.
+    """
+
+    plan: Plan
+    changes: Sequence[Change]
+    worths: Sequence[float]
+    adds: Mapping[int, Mapping[_Place, Added]]
+    comers_first: bool
+    made: set[int] = field(default_factory=set)
+    _sums: dict[_Place, NDArray[np.int64]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Sum up all that can be made at all."""
+        for index in self.adds:
+            self._make(index)
+
+    @property
+    def worth(self) -> float:
+        """Value that the changes bring which are made."""
+        return sum(self.worths[index] for index in self.made)
+
+    def settle(self) -> None:
+        """Leave out until the rest fits, take back in what then fits after all, drop idle moves."""
+        self._leave_out()
+        if len(self.made) < len(self.changes):
+            self._drop_idle()
+            while self._take_in():
+                self._drop_idle()
+
+    def _leave_out(self) -> None:
+        """Leave changes out until no place is short any more."""
+        open_ = list(self._sums)
+        while open_:
+            place = open_[-1]
+            over = self._over(place)
+            if not over.any():
+                open_.pop()
+                continue
+            index = self._gives_way(place, int(np.argmax(over)))
+            self._unmake(index)
+            open_ += self.adds[index]
+
+    def _over(self, place: _Place) -> NDArray[np.bool_]:
+        """Return where more is added than is free: what was short before is made no worse."""
+        ledger, (kind, number) = self.plan.ledger, place
+        free = ledger.free[number] if kind == "free" else ledger.averages.slack[number]
+        added = self._sums[place]
+        return np.asarray((added > free) & (added > 0))
+
+    def _gives_way(self, place: _Place, column: int) -> int:
+        """Return who of those that add something there is left out."""
+
+        def key(index: int) -> tuple[bool, float, int]:
+            moves = not isinstance(self.changes[index], Admit)
+            return (moves and self.comers_first, self.worths[index], -index)
+
+        return min((one for one in self.made if self._at(one, place, column) > 0), key=key)
+
+    def _at(self, index: int, place: _Place, column: int) -> int:
+        one = self.adds[index].get(place)
+        inside = one is not None and one.low <= column < one.high
+        return int(one.values[column - one.low]) if one is not None and inside else 0
+
+    def _take_in(self) -> bool:
+        """Take back in who fits beside all that is made, most valuable first."""
+        out = sorted(self.adds.keys() - self.made, key=lambda one: (-self.worths[one], one))
+        return sum(self._fits_in(one) for one in out if not self._idle(one)) > 0
+
+    def _fits_in(self, index: int) -> bool:
+        self._make(index)
+        if self._fit(index):
+            return True
+        self._unmake(index)
+        return False
+
+    def _drop_idle(self) -> None:
+        """Leave moves out that are no better by themselves and make room for nobody."""
+        for index in sorted(self.made):
+            if self._idle(index):
+                self._unmake(index)
+                if not self._fit(index):
+                    self._make(index)
+
+    def _fit(self, index: int) -> bool:
+        return not any(self._over(place).any() for place in self.adds[index])
+
+    def _idle(self, index: int) -> bool:
+        """Return whether a change is a move after which its owner falls and costs no less."""
+        change = self.changes[index]
+        if not isinstance(change, Update) or _is_degraded(self.plan, change):
+            return False
+        number = self.plan.table.number_of(change.id)
+        assert number is not None
+        before = _figures(self.plan, self.plan.table.holding(number))
+        after = _figures(self.plan, holding_of(change.request, change.result))
+        return after[0] >= before[0] and after[1] >= before[1] - _SAME
+
+    def _make(self, index: int) -> None:
+        self.made.add(index)
+        self._count(index, 1)
+
+    def _unmake(self, index: int) -> None:
+        self.made.remove(index)
+        self._count(index, -1)
+
+    def _count(self, index: int, sign: int) -> None:
+        ledger = self.plan.ledger
+        for place, one in self.adds[index].items():
+            if place not in self._sums:
+                cells = ledger.free if place[0] == "free" else ledger.averages.slack
+                self._sums[place] = np.zeros(cells.shape[1], dtype=np.int64)
+            self._sums[place][one.low : one.high] += sign * one.values
+
+
+def _figures(plan: Plan, held: Holding) -> tuple[int, float]:
+    """Return falls and cost of a holding."""
+    rows = [(one.bundle, rows) for one in held.atoms for _, rows in one.occurrences() if len(rows)]
+    prices = prices_of(plan.cluster, plan.grid)
+    cost = 0.0 if prices is None else prices.cost(rows, plan.cluster.nominal)
+    return preemption(one for _, one in rows)[0], cost
