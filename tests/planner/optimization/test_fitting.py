@@ -32,7 +32,8 @@ def _changes(plan: Plan) -> tuple[Change, ...]:
 
 def _post(plan: Plan, name: str, post: tuple[int, int, int]) -> bool:
     height, steps, start = post
-    text = f"window(atom(<1 cpu>, {height}, {height}, {steps}, {height * steps}), {start}, {plan.grid.horizon})"
+    end = plan.grid.horizon
+    text = f"window(atom(<1 cpu>, {height}, {height}, {steps}, {height * steps}), {start}, {end})"
     prepared = ask(plan, a_request(name, text).on(plan.cluster), agent_named("earliest"))
     return prepared.record is not None and plan.reservation(name) is not None
 
