@@ -448,6 +448,8 @@ def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
             admit_in_line(pool, rows, rules)
         else:
             admit_best(pool, rows, rules, now)
+    if rules.preemptive and rules.rule == SRPT:
+        sort_line(pool, rows, rules, SERVING, now)  # who came in counts as one that runs
     cascade(pool, rows, rules)
     return collect(pool, rows, rules, now)
 

@@ -100,6 +100,16 @@ def test_those_who_wait_with_preemption_are_ordered_by_what_counts_now() -> None
     assert scheduler.serving() == ("n4", "n1", "n2")
 
 
+def test_who_comes_in_is_ordered_as_one_that_runs() -> None:
+    """Under SRPT over components left n1 waits with 3 s x 3 = 9 and runs with 3 s x 2 = 6, which
+    goes before n0's 4 s x 2 = 8."""
+    scheduler = ElasticScheduler(dict(zip(KINDS, TOTAL, strict=True)), ordering_of("srpt-2d2!"))
+    one, free = (Part(1, (0, 1)),), Part(1, (0, 0))
+    scheduler.arrive(Claim("n0", one, (free,), 0.0, 4.0, 2, "x"), 0)
+    scheduler.arrive(Claim("n1", one, (free, free), 0.0, 3.0, 2, "x"), 0)
+    assert scheduler.serving() == ("n1", "n0")
+
+
 @settings(max_examples=150)
 @given(st.sampled_from(SCHEDULERS), st.sampled_from(_ALL), events())
 def test_laws_hold_after_every_event(
