@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.exact import bound_kernels as kernels
+from planner.exact.kernels import bound as kernels
+from planner.exact.kernels.pricing_space import LINES, Space
 from planner.exact.problem import F64, V_END, V_KIND, V_MULTIPLE, V_SHIFTS, V_START, V_WORK, Problem
 from rdl.work_graph import ATOM
 
@@ -21,7 +22,7 @@ _PATIENCE = 20
 _STEP = 1.0
 
 
-def space_of(problem: Problem) -> kernels.Space:
+def space_of(problem: Problem) -> Space:
     """Return scratch for one thread."""
     forest, room = problem.forest, problem.room
     widths = np.maximum(0, forest.vertices[:, V_END] - forest.vertices[:, V_START]) + 1
@@ -32,12 +33,12 @@ def space_of(problem: Problem) -> kernels.Space:
     most = int(sizes.max(initial=1))
     columns = room.free.shape[1]
     demands = len(room.demand_first) - 1
-    return kernels.Space(
+    return Space(
         cell=cell.astype(np.int64),
         cost=np.zeros(most),
         lease=np.zeros(most),
         asked=np.zeros(most),
-        line=np.zeros((kernels.LINES, columns + 2)),
+        line=np.zeros((LINES, columns + 2)),
         prefix=np.zeros((demands, columns + 1)),
         use=np.zeros((len(room.free), columns + 1)),
         gains=np.zeros(len(forest.value)),
@@ -63,7 +64,7 @@ class Ascent:
     prices: F64
     buckets: Sequence[int]
     patience: int = _PATIENCE
-    space: kernels.Space = field(init=False)
+    space: Space = field(init=False)
     best: F64 = field(init=False)
     slope: F64 = field(init=False)
     state: F64 = field(init=False)
@@ -94,10 +95,12 @@ class Ascent:
         if self.over:
             return
         self.evaluations += kernels.descend(
-            self.problem.forest, self.problem.room, self.space, self.prices, self.best,
-            self.slope, self.state, rounds, target, max(1, self.buckets[self.level]),
-            self.patience,
-        )  # fmt: skip
+            self.problem.forest,
+            self.problem.room,
+            self.space,
+            kernels.Descent(self.prices, self.best, self.slope, self.state),
+            kernels.Steps(rounds, target, max(1, self.buckets[self.level]), self.patience),
+        )
         if self.state[kernels.STEP] < 0.02 or self.bound <= target:
             self.level += 1
             self.state[kernels.STEP] = _STEP

@@ -18,8 +18,9 @@ from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.model import Entries, LinearModel, Sense
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
-from planner.exact import bound_kernels as kernels
 from planner.exact.bound import ROUNDING, space_of
+from planner.exact.kernels.bound import Optima, columns
+from planner.exact.kernels.pricing_space import Space
 from planner.exact.problem import F64, I64, Problem
 
 #: Part of the best prices in what is priced, lowered while the master learns nothing.
@@ -59,7 +60,7 @@ class Generation:
     value: float = 0.0
     over: bool = False
     _smoothing: float = SMOOTHING
-    _space: kernels.Space = field(init=False)
+    _space: Space = field(init=False)
     _owner: list[int] = field(default_factory=list)
     _worth: list[float] = field(default_factory=list)
     _cells: list[I64] = field(default_factory=list)
@@ -106,10 +107,9 @@ class Generation:
         prices = self.prices
         requests, rows = len(self.problem.requests), len(prices)
         buckets = -(-prices.shape[1] // self.bucket)
-        use, worth = np.zeros((requests, rows, buckets)), np.zeros(requests)
-        bound = kernels.columns(
-            self.problem.forest, self.problem.room, self._space, prices, self.bucket, use, worth
-        )
+        optima = Optima(self.bucket, np.zeros((requests, rows, buckets)), np.zeros(requests))
+        bound = columns(self.problem.forest, self.problem.room, self._space, prices, optima)
+        use, worth = optima.use, optima.worth
         added = 0
         for request in np.flatnonzero(worth > 0).tolist():
             added += self._keep(request, float(worth[request]), use[request].reshape(-1))

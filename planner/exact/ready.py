@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.exact import bound_kernels
 from planner.exact.bound import starts
 from planner.exact.columns import Generation
+from planner.exact.kernels.bound import evaluate
 from planner.exact.problem import Problem
 from planner.exact.search import Hunt
 from planner.exact.sweep import Sweep, suits_sweep
@@ -27,7 +27,7 @@ def load_loops(problem: Problem) -> bool:
     hunt.back_to_best()
     flat, _ = starts(problem)
     flat.run(1, 0.0)
-    bound_kernels.evaluate(problem.forest, problem.room, flat.space, flat.prices)
+    evaluate(problem.forest, problem.room, flat.space, flat.prices)
     Generation(problem, flat.prices, problem.room.free.shape[1]).price()
     load_sweep(problem)
     return True

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.exact import search_kernels as kernels
+from planner.exact.kernels import search as kernels
+from planner.exact.kernels import search_state as state
 from planner.exact.problem import (
     F64,
     I64,
@@ -46,7 +47,7 @@ class Hunt:
 
     problem: Problem
     seed: int
-    arrays: kernels.Search = field(init=False)
+    arrays: state.Search = field(init=False)
     moves: int = 0
 
     def __post_init__(self) -> None:
@@ -55,42 +56,42 @@ class Hunt:
         vertices = forest.vertices
         count, requests = len(vertices), len(forest.value)
         first = _slots(forest)
-        state = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
-        self.arrays = kernels.Search(
+        drawn = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
+        self.arrays = state.Search(
             free=room.free.copy(),
             first=first,
-            rows=np.zeros((kernels.PLANS, int(first[-1]) + 1, 3), dtype=np.int64),
-            pieces=np.zeros((kernels.PLANS, count), dtype=np.int64),
-            option=np.full((kernels.PLANS, count), -1, dtype=np.int64),
-            worth=np.zeros((kernels.PLANS, requests)),
-            held=np.zeros((kernels.PLANS, requests), dtype=np.int64),
+            rows=np.zeros((state.PLANS, int(first[-1]) + 1, 3), dtype=np.int64),
+            pieces=np.zeros((state.PLANS, count), dtype=np.int64),
+            option=np.full((state.PLANS, count), -1, dtype=np.int64),
+            worth=np.zeros((state.PLANS, requests)),
+            held=np.zeros((state.PLANS, requests), dtype=np.int64),
             span=np.zeros((requests, 2), dtype=np.int64),
             stale=np.zeros(requests, dtype=np.int64),
             density=_densities(self.problem),
-            vertex=np.zeros((kernels.VERTEX_ROWS, count), dtype=np.int64),
-            line=np.zeros((kernels.LINES, room.free.shape[1] + 2), dtype=np.int64),
-            list=np.zeros((kernels.LISTS, requests + 2), dtype=np.int64),
+            vertex=np.zeros((state.VERTEX_ROWS, count), dtype=np.int64),
+            line=np.zeros((state.LINES, room.free.shape[1] + 2), dtype=np.int64),
+            list=np.zeros((state.LISTS, requests + 2), dtype=np.int64),
             key=np.zeros(requests + 2),
-            random=np.array([state], dtype=np.uint64),
-            total=np.zeros(kernels.TOTALS),
+            random=np.array([drawn], dtype=np.uint64),
+            total=np.zeros(state.TOTALS),
         )
 
     def load(self, results: Sequence[PlacementResult]) -> None:
         """Start from a plan; what its rows do not fit the arrays is left out."""
         arrays, forest = self.arrays, self.problem.forest
-        kept = slice(kernels.KEPT, kernels.KEPT + 1)
-        for plan in (kernels.PLAN, kernels.BEFORE, kernels.KEPT):
+        kept = slice(state.KEPT, state.KEPT + 1)
+        for plan in (state.PLAN, state.BEFORE, state.KEPT):
             for array in (arrays.pieces, arrays.worth, arrays.held):
                 array[plan] = 0
         arrays.free[:] = self.problem.room.free
         for request, result in enumerate(results):
             if result.placed:
                 self._hold(request, result)
-        arrays.total[kernels.BEST] = float(arrays.worth[kept].sum())
+        arrays.total[state.BEST] = float(arrays.worth[kept].sum())
         kernels.restore(forest, self.problem.room, arrays)
 
     def _hold(self, request: int, result: PlacementResult) -> None:
-        arrays, forest, at = self.arrays, self.problem.forest, kernels.KEPT
+        arrays, forest, at = self.arrays, self.problem.forest, state.KEPT
         offset = int(forest.first[request])
         rows = list(result.atoms())
         if any(len(held) > self._room_of(offset + vertex) for vertex, held in rows):
@@ -114,10 +115,10 @@ class Hunt:
     @property
     def value(self) -> float:
         """Value of the best plan; below 0 while it lacks a request that may not be lost."""
-        return float(self.arrays.total[kernels.BEST] - self.problem.forest.keep.sum())
+        return float(self.arrays.total[state.BEST] - self.problem.forest.keep.sum())
 
     def run(self, moves: int, most: int, temperature: float) -> None:
-        """Make moves; see `search_kernels.improve`."""
+        """Make moves; see `planner.exact.kernels.search.improve`."""
         self.moves += moves
         kernels.improve(
             self.problem.forest, self.problem.room, self.arrays, moves, most, temperature
@@ -129,7 +130,7 @@ class Hunt:
 
     def plan(self) -> list[PlacementResult | None]:
         """Return the best plan, None where a request is refused."""
-        held = self.arrays.held[kernels.KEPT]
+        held = self.arrays.held[state.KEPT]
         return [self._result(r) if held[r] else None for r in range(len(held))]
 
     def _result(self, request: int) -> PlacementResult:
@@ -137,10 +138,10 @@ class Hunt:
         offset, end = int(forest.first[request]), int(forest.first[request + 1])
         vertices, first, rows = [], [0], []
         for vertex in range(offset, end):
-            count = int(arrays.pieces[kernels.KEPT, vertex])
+            count = int(arrays.pieces[state.KEPT, vertex])
             if count:
                 at = int(arrays.first[vertex])
-                held = arrays.rows[kernels.KEPT, at : at + count].copy()
+                held = arrays.rows[state.KEPT, at : at + count].copy()
                 held[:, :2] += self.problem.base
                 rows.append(held)
                 vertices.append(vertex - offset)
@@ -154,7 +155,7 @@ class Hunt:
 
     def _choices(self, offset: int, end: int) -> tuple[tuple[int, int], ...]:
         """Return the options taken of every `any` that was reached."""
-        vertices, option = self.problem.forest.vertices, self.arrays.option[kernels.KEPT]
+        vertices, option = self.problem.forest.vertices, self.arrays.option[state.KEPT]
         found = [
             (vertex - offset, int(option[vertex]))
             for vertex in range(offset, end)

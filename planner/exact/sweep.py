@@ -1,6 +1,6 @@
 """A sweep over time that keeps every undominated partial plan: exact on small sets of lumpy gangs.
 
-Labels that cannot come to more than a plan in hand, as prices say (`planner.exact.bound_kernels`),
+Labels that cannot come to more than a plan in hand, as prices say (`planner.exact.kernels.bound`),
 are left, and of labels with the same requests still open one that holds nowhere less and is worth
 no more. What is left at the end is the optimum. Where few blocks run at once labels stay few; where
 they do not, the sweep gives up.

@@ -11,16 +11,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-F64: TypeAlias = NDArray[np.float64]
-I32: TypeAlias = NDArray[np.int32]
-I64: TypeAlias = NDArray[np.int64]
-U64: TypeAlias = NDArray[np.uint64]
-Int: TypeAlias = Any
+from planner.exact.kernels.arrays import F64, I64, U64, Int
+from planner.exact.kernels.compiled import compiled
 
-OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "error_model": "numpy"}
+I32: TypeAlias = NDArray[np.int32]
 
 #: Blocks that may run at once; a label that would need more ends the sweep without a proof.
 RUNNING: Final = 12
@@ -95,12 +91,12 @@ class Labels(NamedTuple):
     begun: I32
 
 
-@njit(**OPTIONS)
+@compiled
 def _bit(j: int) -> Any:
     return np.uint64(1) << np.uint64(j)
 
 
-@njit(**OPTIONS)
+@compiled
 def _fits(b: Blocks, s: Labels, a: int, t: int, j: int) -> bool:
     """Return whether `j` fits from column `t` beside what runs in label `a`.
 
@@ -125,7 +121,7 @@ def _fits(b: Blocks, s: Labels, a: int, t: int, j: int) -> bool:
     return True
 
 
-@njit(**OPTIONS)
+@compiled
 def _put(s: Labels, a: int, target: Labels, c: int) -> None:
     """Copy label `a` to place `c` of `target`."""
     target.open[c] = s.open[a]
@@ -139,7 +135,7 @@ def _put(s: Labels, a: int, target: Labels, c: int) -> None:
         target.begun[c, j] = s.begun[a, j]
 
 
-@njit(**OPTIONS)
+@compiled
 def _wait(b: Blocks, s: Labels, a: int, t: int, until: int, known: int) -> Int:
     """Move label `a` to the next column at which anything can start; return it."""
     u = until
@@ -171,7 +167,7 @@ def _wait(b: Blocks, s: Labels, a: int, t: int, until: int, known: int) -> Int:
     return u
 
 
-@njit(**OPTIONS)
+@compiled
 def _follow(
     b: Blocks, air: Labels, at: I64, first: I64, until: int, known: int, beat: float,
     ahead: Labels, found: int,
@@ -217,7 +213,7 @@ def _follow(
     return found
 
 
-@njit(**OPTIONS)
+@compiled
 def advance(
     b: Blocks, labels: Labels, count: int, air: Labels, at: I64, first: I64, known: int,
     released: int, until: int, beat: float, ahead: Labels,
@@ -245,7 +241,7 @@ def advance(
     return found
 
 
-@njit(**OPTIONS)
+@compiled
 def _no_more(b: Blocks, s: Labels, x: int, y: int, t: int) -> bool:
     """Return whether label `x` holds nowhere more than label `y` from column `t` on."""
     for row in range(b.need.shape[0]):
@@ -263,7 +259,7 @@ def _no_more(b: Blocks, s: Labels, x: int, y: int, t: int) -> bool:
     return True
 
 
-@njit(**OPTIONS)
+@compiled
 def prune(b: Blocks, s: Labels, count: int, t: int, kept: Labels) -> Int:
     """Copy to `kept` the labels that no other of the same open requests is as good as."""
     order = np.argsort(-s.value[:count], kind="mergesort")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.exact import bound_kernels as kernels
 from planner.exact.bound import space_of, starts
 from planner.exact.columns import Generation
+from planner.exact.kernels import bound as kernels
 from planner.exact.laying import problem_of
 from planner.exact.problem import Problem
 from planner.placement import PlacementResult, shifts_of

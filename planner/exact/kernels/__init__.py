@@ -1,0 +1,1 @@
+"""Compiled loops of the exact planner: the Lagrangian bound and the search for plans."""
