@@ -8,6 +8,7 @@ start's.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +16,16 @@ from dataclasses import dataclass, field
 from planner.agent import Limits, News
 from planner.agents import agent_named
 from planner.agents.filling import filled
+from planner.exact.effort import Effort, Field
 from planner.exact.flatten import flattened
 from planner.exact.incumbent import Race
 from planner.exact.keeping import Keep, started
 from planner.exact.laying import problem_of
-from planner.exact.pursuit import Effort, Field, pursue
+from planner.exact.prices import evaluation_s
+from planner.exact.pursuit import pursue
 from planner.exact.ready import load_loops
 from planner.exact.router import route, suits_cp_sat
-from planner.exact.size import predicted_bytes, predicted_evaluation_s
+from planner.exact.size import predicted_bytes
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
@@ -45,8 +48,9 @@ _LOOKS = 10
 
 _INSTEAD = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
 
-#: Part of the time that the bound at one set of prices may take: no call is shorter.
-_EVALUATION = 0.05
+#: Part of the time that the bound at one set of prices may take, which nothing can cut short; where
+#: it takes more, only prices of buckets of steps are tried.
+_EVALUATION = 0.1
 
 #: Part of the time that is kept for lowering preemption once value is found, and most seconds.
 _FLATTENING = 0.05
@@ -73,7 +77,7 @@ class ExactAgent:
 
     name: str = "exact"
     gap: float = 0.01
-    start: str = "portfolio"
+    start: str = "portfolio-free"
     default_time_s: float = 60.0
     most_memory: int = MOST_MEMORY
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
@@ -122,7 +126,7 @@ class ExactAgent:
         asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
         outcome, detail = None, ""
         if asked and not effort.over(race):
-            detail = self._too_large([requests[i] for i in asked], view, limits)
+            detail = self._too_large([requests[i] for i in asked], view)
             if detail:
                 outcome = SolverOutcome.TOO_LARGE
             else:
@@ -133,27 +137,25 @@ class ExactAgent:
         results = filled(requests, flat, view)
         return results, self._report(race, results, outcome, detail, limits)
 
-    def _too_large(self, asked: list[Request], view: PlanView, limits: Limits) -> str:
+    def _too_large(self, asked: list[Request], view: PlanView) -> str:
         """Return why prices and plans of these requests would take too much, or nothing."""
         needed, gib = predicted_bytes(asked, view), 2.0**30
-        if needed > self.most_memory:
-            takes = f"{needed / gib:.1f} GiB, more than the {self.most_memory / gib:.1f} GiB"
-            return f"prices and plans would take about {takes} they may: {_INSTEAD}"
-        if limits.work is not None:
+        if needed <= self.most_memory:
             return ""
-        allowed = self.default_time_s if limits.time_s is None else limits.time_s
-        once = predicted_evaluation_s(asked)
-        if once > _EVALUATION * allowed:
-            takes = f"{once:.1f} s, more than {_EVALUATION:.0%} of the limit of {allowed:g} s"
-            return f"the bound at one set of prices would take about {takes}: {_INSTEAD}"
-        return ""
+        takes = f"{needed / gib:.1f} GiB, more than the {self.most_memory / gib:.1f} GiB"
+        return f"prices and plans would take about {takes} they may: {_INSTEAD}"
+
+    def _allowed_s(self, limits: Limits) -> float:
+        """Return the seconds of the whole solve; infinite where work is the limit."""
+        if limits.work is not None:
+            return math.inf
+        return self.default_time_s if limits.time_s is None else limits.time_s
 
     def _of_the_start(self, limits: Limits) -> Limits:
         """Return the limits of the greedy start; its first run always ends."""
         if limits.work is not None:
             return Limits(seed=limits.seed, stop=limits.stop)
-        allowed = self.default_time_s if limits.time_s is None else limits.time_s
-        longest = max(_STARTING_S, _STARTING * allowed)
+        longest = max(_STARTING_S, _STARTING * self._allowed_s(limits))
         return Limits(longest, seed=limits.seed, stop=limits.stop)
 
     def _effort(self, limits: Limits, began: float) -> Effort:
@@ -181,7 +183,9 @@ class ExactAgent:
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)
         if not effort.over(race):
-            pursue(race, Field(problem, asked, limits.seed, suits_cp_sat(problem)), effort)
+            fine = evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
+            prove = suits_cp_sat(problem)
+            pursue(race, Field(problem, asked, limits.seed, prove, fine), effort)
 
     def _report(
         self,

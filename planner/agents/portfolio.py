@@ -92,11 +92,10 @@ class Portfolio:
         free, slack = first.profile.free.copy(), first.averages.slack.copy()
         weights = np.array([request.weight for request in requests])
         values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
+        orders = _orders(requests, weights, values)
+        runs = [(member, order) for member in _MEMBERS for order in orders]
         if self.free_order:
-            runs = _free_runs(requests, values)
-        else:
-            orders = _orders(requests, weights, values)
-            runs = [(member, order) for member in _MEMBERS for order in orders]
+            runs = _free_runs(requests, values, orders)
         best: tuple[float, ...] | None = None
         kept = first
         for done, (member, order) in enumerate(runs):
@@ -135,14 +134,22 @@ def _orders(
 
 
 def _free_runs(
-    requests: Sequence[Request], values: NDArray[np.float64]
+    requests: Sequence[Request], values: NDArray[np.float64], fixed: Sequence[I64]
 ) -> list[tuple[GreedyAgent, I64]]:
-    """Return GREE-L in turn, then every agent on four orders, those that gain most by it first."""
-    turns = taking_order(requests)
+    """Return GREE-L in turn, then every agent on all orders, those that gain most by it first.
+
+    Parameters
+    ----------
+    fixed
+        Orders that keep turns, the taking order first: with them no plan of the portfolio in turn
+        is missed.
+    """
     chosen = (np.lexsort((values, _slack(requests))), np.argsort(-values, kind="stable"))
-    orders = [*chosen, np.argsort(values, kind="stable"), turns]
+    orders = [*chosen, np.argsort(values, kind="stable")]
+    orders += [one for one in fixed if not any(np.array_equal(one, known) for known in orders)]
+    first = (GREE_L, fixed[0])
     rest = [(member, order) for member in reversed(_MEMBERS) for order in orders]
-    return [(GREE_L, turns), *rest[:-1]]  # the last is the first
+    return [first, *(run for run in rest if run[0] is not GREE_L or run[1] is not fixed[0])]
 
 
 def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:

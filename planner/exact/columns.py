@@ -1,10 +1,11 @@
 """Column generation with smoothing: the bound where steps along a subgradient stall.
 
 The master programme mixes placements that the dynamic programme has found, at most one whole
-placement a request, within capacity summed over buckets of columns; its duals are prices. They
-jump about, so what is priced is a mixture of them and of the best prices so far (in-out, after
-Wentges). The bound is the Lagrangian's at the prices that were tried: valid whatever the master
-says, whose own value, once no placement improves it, is the limit that no prices can pass.
+placement a request (of many requests: one of what a group of them takes together), within capacity
+summed over buckets of columns; its duals are prices. They jump about, so what is priced is a
+mixture of them and of the best prices so far (in-out, after Wentges). The bound is the Lagrangian's
+at the prices that were tried: valid whatever the master says, whose own value, once no placement
+improves it, is the limit that no prices can pass.
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ from lp.solver import solve
 from planner.exact.bound import ROUNDING, space_of
 from planner.exact.kernels.bound import Optima, columns
 from planner.exact.kernels.pricing_space import Space
-from planner.exact.problem import F64, I64, Problem
+from planner.exact.problem import F64, I64, V_END, V_START, Problem
 
 #: Part of the best prices in what is priced, lowered while the master learns nothing.
 SMOOTHING = 0.4
 
-#: Columns of one request that the master keeps, those it uses and the newest.
+#: Columns of one owner that the master keeps, those it uses and the newest.
 KEPT = 60
+
+#: Requests above which the master mixes what groups of them take together, and how many groups:
+#: a row for each of ten thousand requests would take longer than all evaluations.
+MOST_REQUESTS = 400
+GROUPS = 40
 
 _LEAST_SHARE = 1e-9
 
@@ -60,6 +66,7 @@ class Generation:
     value: float = 0.0
     over: bool = False
     _smoothing: float = SMOOTHING
+    _groups: I64 = field(init=False)
     _space: Space = field(init=False)
     _owner: list[int] = field(default_factory=list)
     _worth: list[float] = field(default_factory=list)
@@ -71,6 +78,7 @@ class Generation:
     def __post_init__(self) -> None:
         """Take scratch."""
         self._space = space_of(self.problem)
+        self._groups = _groups_of(self.problem)
         self.prices = self._bucketed(self.prices)
         self.best = self.prices.copy()
 
@@ -109,28 +117,37 @@ class Generation:
         buckets = -(-prices.shape[1] // self.bucket)
         optima = Optima(self.bucket, np.zeros((requests, rows, buckets)), np.zeros(requests))
         bound = columns(self.problem.forest, self.problem.room, self._space, prices, optima)
-        use, worth = optima.use, optima.worth
+        use, worth = self._together(optima.use.reshape(requests, -1), optima.worth)
         added = 0
-        for request in np.flatnonzero(worth > 0).tolist():
-            added += self._keep(request, float(worth[request]), use[request].reshape(-1))
+        for owner in np.flatnonzero(worth > 0).tolist():
+            added += self._keep(owner, float(worth[owner]), use[owner])
         if bound < self.least:
             self.least = bound
             self.best = prices.copy()
             return True, added
         return False, added
 
-    def _keep(self, request: int, worth: float, use: F64) -> int:
+    def _together(self, use: F64, worth: F64) -> tuple[F64, F64]:
+        """Return use and worth of each owner: a request, or a group of them."""
+        owners = int(self._groups.max()) + 1
+        if owners == len(worth):
+            return use, worth
+        sums = np.zeros((owners, use.shape[1]))
+        np.add.at(sums, self._groups, use)
+        return sums, np.asarray(np.bincount(self._groups, worth, owners), dtype=np.float64)
+
+    def _keep(self, owner: int, worth: float, use: F64) -> int:
         cells = np.flatnonzero(use > _LEAST_SHARE)
         shares = use[cells]
         for index in range(len(self._owner) - 1, max(-1, len(self._owner) - 400), -1):
             if (
-                self._owner[index] == request
+                self._owner[index] == owner
                 and self._worth[index] == worth
                 and np.array_equal(self._cells[index], cells)
                 and np.allclose(self._shares[index], shares)
             ):
                 return 0
-        self._owner.append(request)
+        self._owner.append(owner)
         self._worth.append(worth)
         self._cells.append(cells)
         self._shares.append(shares)
@@ -139,7 +156,7 @@ class Generation:
 
     def _master(self) -> F64 | None:
         """Mix placements for the most value; return prices, or None where the solver fails."""
-        requests = len(self.problem.requests)
+        owners = int(self._groups.max()) + 1
         capacity = self.problem.room.capacity
         rows, steps = capacity.shape
         marks = np.arange(0, steps, self.bucket)
@@ -152,7 +169,7 @@ class Generation:
         block = model.add_block("share", count, cost=np.array(self._worth) * scale)
         model.add_rows(
             "once",
-            requests,
+            owners,
             Entries(np.array(self._owner), block.indices, np.ones(count)),
             upper=1.0,
         )
@@ -185,7 +202,7 @@ class Generation:
         """Drop placements that the master has long left alone."""
         for index, value in enumerate(values.tolist()):
             self._idle[index] = 0 if value > 0 else self._idle[index] + 1
-        if len(self._owner) <= KEPT * len(self.problem.requests):
+        if len(self._owner) <= KEPT * (int(self._groups.max()) + 1):
             return
         keep = [i for i, idle in enumerate(self._idle) if idle < 15]
         for name in ("_owner", "_worth", "_cells", "_shares", "_idle"):
@@ -193,3 +210,15 @@ class Generation:
             setattr(self, name, [mine[i] for i in keep])
         if self._basis is not None:
             self._basis = Basis(self._basis.columns[keep], self._basis.rows)
+
+
+def _groups_of(problem: Problem) -> I64:
+    """Return int64[request]: itself, or of many requests the group of those near it in time."""
+    requests = len(problem.requests)
+    if requests <= MOST_REQUESTS:
+        return np.arange(requests, dtype=np.int64)
+    roots = problem.forest.vertices[problem.forest.first[1:] - 1]
+    groups = np.empty(requests, dtype=np.int64)
+    order = np.argsort(roots[:, V_START] + roots[:, V_END], kind="stable")
+    groups[order] = np.arange(requests) * GROUPS // requests
+    return groups

@@ -8,9 +8,9 @@ to itself, several have it beside the search for plans (`planner.exact.pursuit`)
 from __future__ import annotations
 
 from planner.agent import Limits
+from planner.exact.effort import Effort, hear
 from planner.exact.incumbent import Race
 from planner.exact.problem import V_END, V_KIND, V_START, Problem
-from planner.exact.pursuit import Effort, hear
 from planner.formulations.cp import CpLimits, is_rigid, solve_rigid, starts_of
 from rdl.work_graph import ATOM
 

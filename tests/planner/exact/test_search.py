@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from planner.exact.check import satisfied, sound
 from planner.exact.flatten import flattened
 from planner.exact.incumbent import BoundError, Race
 from planner.exact.laying import problem_of
+from planner.exact.prices import evaluation_s
 from planner.exact.search import Hunt
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
@@ -181,7 +183,7 @@ def test_no_time_at_all_gives_the_portfolio() -> None:
     results, report = EXACT.solve(requests, view, Limits(time_s=0.0))
     greedy = agent_named("portfolio").plan(requests, view, Limits())
     assert score_of(requests, results, view.nominal) >= score_of(requests, greedy, view.nominal)
-    assert report.source == "portfolio"
+    assert report.source == "portfolio-free"
     assert report.bound == pytest.approx(all_asked(requests, view.nominal))
 
 
@@ -193,15 +195,18 @@ def test_a_set_too_large_for_memory_is_left_to_the_greedy_plan() -> None:
     assert "GiB" in report.detail
 
 
-def test_windows_too_long_for_the_limit_leave_the_greedy_plan() -> None:
-    """Where one evaluation would take much of the limit nothing is laid out, and it is said."""
+def test_windows_too_long_for_the_limit_are_priced_on_buckets() -> None:
+    """Where one evaluation would take much of the limit, buckets of steps bound it in time."""
     cluster = a_cluster().step("60s").horizon("100d").machines("m", 4, cpu=8).build()
     view = Plan(cluster, cluster.grid()).view()
     text = "window(atom(<1 cpu>, 1, 50, 40h, 4000h), 0, 100d)"
     requests = [a_request(f"w{index}", text).on(cluster) for index in range(30)]
-    _, report = EXACT.solve(requests, view, Limits(time_s=2.0))
-    assert report.status == "too_large"
-    assert "limit of 2 s" in report.detail
+    problem = problem_of(requests, view)
+    assert evaluation_s(problem) > 0.1 * 6.0
+    began = time.monotonic()
+    _, report = EXACT.solve(requests, view, Limits(time_s=6.0))
+    assert time.monotonic() - began < 6.0 * 1.05 + 1.0
+    assert report.value <= report.bound < 0.9 * problem.total
 
 
 def test_no_requests_give_no_results() -> None:

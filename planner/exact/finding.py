@@ -1,0 +1,127 @@
+"""One search for plans beside others: annealing in cycles, and what it finds handed to the race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planner.exact.effort import CHECKS, LEFT_OUT, Effort, Field, scaled
+from planner.exact.incumbent import Race
+from planner.exact.search import Hunt
+
+#: Temperatures of alternate cycles at their start, and of all at their end, in mean values of a
+#: request.
+HOT = (0.7, 0.25)
+COLD = 0.02
+
+#: Requests taken out in one move at most: for single atoms, and where requests are workflows.
+MOST_OUT = (10, 18)
+
+#: Between the seeds of searches that run beside each other.
+_APART = 7919
+
+#: Part of its value by which a plan of others must be better to go on from.
+_BETTER = 1e-9
+
+_CYCLE_S = (1.0, 24.0)
+_CYCLE_MOVES = 30  # of a cycle at least, a request
+_EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing left to find
+
+
+class Finder:
+    """A search that starts from the plan of the race and hands back what is better and checked.
+
+    Parameters
+    ----------
+    number
+        Which of several beside each other: they differ in their random numbers, and in which
+        temperature they begin with.
+    """
+
+    def __init__(self, race: Race, field: Field, effort: Effort, number: int = 0) -> None:
+        self._race, self._effort, self._number = race, effort, number
+        problem, self._positions = field.problem, field.positions
+        self._hunt = Hunt(problem, field.seed + number * _APART)
+        requests = len(self._positions)
+        self._mean = problem.total / requests
+        wide = len(problem.forest.vertices) > 2 * requests
+        self._most = min(requests, MOST_OUT[1] if wide else MOST_OUT[0])
+        self._patience = _EXHAUSTED * requests * requests
+        self._checked_at = self._check_s = 0.0
+        self._since = 0  # moves since the search found a better plan
+        self._loaded = 0.0
+        self._load()
+
+    def _load(self) -> None:
+        """Go on from the best plan of all."""
+        self._loaded = self._race.value
+        self._hunt.load([self._race.results[position] for position in self._positions])
+        self._offered = self._hunt.value
+
+    def find_plans(self, bound_done: Callable[[], bool], ended: Callable[[], bool]) -> None:
+        """Anneal in cycles, each twice as long as the one before, from the best plan of all.
+
+        Parameters
+        ----------
+        bound_done
+            Whether nobody lowers the bound any more: then a tiny set is left when it is exhausted.
+        ended
+            Whether to end at once.
+        """
+        effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, self._number
+        while not (effort.over(self._race) or ended()):
+            if self._race.value > max(self._loaded, self._hunt.value) * (1 + _BETTER):
+                self._load()
+            begin, made, progress = effort.clock(), 0, 0.0
+            last = effort.until is not None and effort.until - begin < 1.5 * length
+            while progress < 1.0 and not (effort.over(self._race) or ended()):
+                self.moves_at(moves, cycle, progress)
+                effort.tell()
+                made += moves
+                now = effort.clock()
+                progress = self._progress(now - begin, made, length)
+                if last and effort.until is not None:
+                    progress = (now - begin) / max(effort.until - begin, 1e-6)
+                moves = scaled(moves, (now - begin) * moves / made)
+                if bound_done() and self._since > self._patience:
+                    return self.descend(moves)
+            self.descend(moves)
+            cycle += 1
+            length = min(2 * length, _CYCLE_S[1])
+        return None
+
+    def _progress(self, spent_s: float, made: int, length_s: float) -> float:
+        """Return how far a cycle is: it has its time, and moves enough to cool slowly."""
+        return min(spent_s / length_s, made / (_CYCLE_MOVES * len(self._positions)))
+
+    def moves_at(self, moves: int, cycle: int, progress: float) -> None:
+        """Make moves at the temperature of a cycle that is so far, 0 to 1."""
+        hot = HOT[cycle % len(HOT)]
+        temperature = self._mean * hot * (COLD / hot) ** progress
+        before = self._hunt.value
+        self._hunt.run(moves, self._most, temperature)
+        self._since = 0 if self._hunt.value > before else self._since + moves
+        if self._hunt.value > max(0.0, self._offered * (1 + 1e-3)) and self._worth_a_check():
+            self._offer()
+
+    def descend(self, moves: int) -> None:
+        """Go back to the best plan and take only what is not worse, for a moment."""
+        self._hunt.back_to_best()
+        self._hunt.run(4 * moves, self._most, 0.0)
+        if self._hunt.value > self._offered:
+            self._offer()
+
+    def _worth_a_check(self) -> bool:
+        """Return whether checks take little of the time so far: one can cost as much as a slice."""
+        if self._effort.moves is not None:
+            return True  # the clock must not decide what repeats
+        return self._effort.clock() - self._checked_at > CHECKS * self._check_s
+
+    def _offer(self) -> None:
+        before = self._effort.clock()
+        results = list(self._race.results)
+        for position, result in zip(self._positions, self._hunt.plan(), strict=True):
+            results[position] = result or LEFT_OUT
+        self._offered = self._hunt.value
+        self._race.offer(results, "search")
+        self._checked_at = self._effort.clock()
+        self._check_s = self._checked_at - before
