@@ -2,7 +2,8 @@
 
 Four clients post at a steady pace (open loop: a late answer delays nobody else's clock) to two
 server processes whose Plan is overloaded, first alone, then while `/v1/optimizations` works on it
-in its own process with both of the machine's cores in use; then what it found is applied.
+in its own process with both of the machine's cores in use; then what it found is applied: as a
+whole, and where posts took places meanwhile, in part.
 """
 
 from __future__ import annotations
@@ -98,18 +99,39 @@ def _beside(port: int, seconds: float) -> dict[str, Any]:
         time.sleep(0.05)
     stopped_s = time.perf_counter() - began
     result = server.call("GET", place).good()["result"]
+    found_ids = _admitted(result)
     began = time.perf_counter()
     applied = server.call("POST", f"{place}/apply")
+    whole_ms = 1000 * (time.perf_counter() - began)
+    began = time.perf_counter()
+    part = server.call("POST", f"{place}/apply?partial=true")
+    part_ms = 1000 * (time.perf_counter() - began)
     found = ("value", "bound", "gap", "moved", "admitted", "trials")
     return {
         "beside": beside,
         "state_while_measured": state,
         "stop_s": round(stopped_s, 2),
         "found": {name: result[name] for name in found},
-        "apply_ms": round(1000 * (time.perf_counter() - began), 1),
+        "apply_ms": round(whole_ms, 1),
         "applied": applied.status,
         "merged": (applied.body or {}).get("merged"),
+        "partial_ms": round(part_ms, 1),
+        "partial": part.status,
+        "changed": (part.body or {}).get("changed"),
+        "left_out": len((part.body or {}).get("left_out", ())),
+        "came_in": _came_in(server, found_ids),
     }
+
+
+def _admitted(result: Mapping[str, Any]) -> list[str]:
+    """Return who was to come in."""
+    return [one["id"] for one in result["diff"]["requests"] if one["fate"] == "gained"]
+
+
+def _came_in(server: Server, ids: list[str]) -> int:
+    """Return how many of those who were to come in have."""
+    states = [server.call("GET", f"/v1/reservations/{one}").good()["state"] for one in ids]
+    return sum(state != "refused" for state in states)
 
 
 def post_at_pace(port: int, number: int, seconds: float) -> list[float]:

@@ -121,12 +121,15 @@ class Applying:
         before it is this job's turn, since compiling many requests takes long.
     based_on
         The version they were found on.
+    partial
+        Whether what still fits is taken where not all of it does.
     """
 
     written: Sequence[Mapping[str, Any]]
     read: tuple[Sequence[Change], Sequence[Conflict]]
     grid: TimeGrid
     based_on: int
+    partial: bool = False
 
 
 Command: TypeAlias = (
@@ -192,12 +195,15 @@ class Applied:
         Whether the Plan had moved on since they were found.
     newcomers
         Ids of those who were admitted meanwhile and hold something where the first conflict is.
+    left_out
+        Why some of them are not made, where a part was asked for and is held.
     """
 
     version: int | None
     merged: bool
     conflicts: tuple[Conflict, ...] = ()
     newcomers: tuple[str, ...] = ()
+    left_out: tuple[Conflict, ...] = ()
 
 
 Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument

@@ -149,8 +149,18 @@ SCHEMAS: Final[dict[str, Any]] = {
             "version": {"type": "integer", "description": "Version of the Plan that holds it."},
             "merged": {"type": "boolean", "description": "The Plan had moved on meanwhile."},
             "changed": {"type": "integer", "description": "Reservations it moved or took in."},
+            "left_out": {
+                "type": "array",
+                "description": "Changes that no longer fit, or help nobody without the others.",
+                "items": {
+                    "type": "object",
+                    "properties": {"id": _TEXT, "code": _TEXT, "detail": _TEXT},
+                    "required": ["id", "code", "detail"],
+                    "additionalProperties": False,
+                },
+            },
         },
-        "required": ["version", "merged", "changed"],
+        "required": ["version", "merged", "changed", "left_out"],
         "additionalProperties": False,
     },
 }
@@ -179,7 +189,7 @@ def _stop(runtime: Runtime, call: Call) -> Reply:
 
 
 def _apply(runtime: Runtime, call: Call) -> Reply:
-    done = desk.apply(runtime, call.path["id"])
+    done = desk.apply(runtime, call.path["id"], partial=call.query["partial"])
     headers = dict(done.headers)
     return Reply(done.status, done.body, headers, headers.pop("Content-Type", JSON))
 
@@ -246,10 +256,11 @@ ROUTES: Final = (
         "POST",
         "/v1/optimizations/{id}/apply",
         "applyOptimization",
-        "Take over what it found, merged with what happened meanwhile, or not at all.",
+        "Take over what it found, merged with what happened meanwhile; one that runs is stopped.",
         _apply,
         {200: Answer("The Plan holds it.", json_of("AppliedOptimization"))},
         problems=("not_found", "wrong_state", Code.CONFLICT),
+        query=(flag("partial", "Take what still fits where not all of it does, not nothing."),),
     ),
     Route(
         "DELETE",

@@ -23,9 +23,14 @@ _PATH: Final = "/v1/optimizations"
 _COLUMNS: Final = ("id", "state", "created_at", "value", "bound", "gap", "source", "reason")
 _AT_WORK: Final = ("running", "stopping")
 
+#: Most changes left out that are told one by one.
+_TOLD: Final = 20
+
 #: Seconds between two looks at one that runs.
 _LOOK_S: Final = 0.5
 
+_PARTIAL: Final = click.option("--partial", is_flag=True,
+                               help="Apply what still fits where not all does.")  # fmt: skip
 _ID: Final = click.argument("id_", metavar="ID")
 
 
@@ -42,19 +47,23 @@ def optimizations() -> None:
 @click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
               help="Who bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
 @click.option("--apply", "wanted", is_flag=True, help="Apply what it finds.")
+@_PARTIAL
 @click.option("--detach", is_flag=True, help="Print its id and do not wait.")
 @client_options
 @format_option()
 @tells_trouble
 def start(
-    server: str, token: str | None, form: str, wanted: bool, detach: bool, **asked: Any
+    server: str, token: str | None, form: str, wanted: bool, partial: bool, **asked: Any
 ) -> int:
     """Look for a better Plan, and show it; nothing changes until it is applied.
 
     ^C stops it and shows the best so far; ^C again leaves it to the server.
     """
+    detach = asked.pop("detach")
     if wanted and detach:
         raise click.UsageError("--apply has to wait; leave --detach out")
+    if partial and not wanted:
+        raise click.UsageError("--partial goes with --apply")
     weights = read_weights(asked.pop("weights"), lexicographic=asked["lexicographic"])
     body = {name: value for name, value in asked.items() if value not in (None, (), False)}
     body |= {"pins": list(asked["pins"])} | ({"weights": weights} if weights else {})
@@ -66,7 +75,7 @@ def start(
     _print_one(ended, form)
     if ended["result"] is None or ended["result"]["conflict"] is not None:
         return ERROR
-    return _applied(to, ended["id"]) if wanted else DONE
+    return _applied(to, ended["id"], partial=partial) if wanted else DONE
 
 
 @optimizations.command("list")
@@ -111,11 +120,16 @@ def stop(id_: str, server: str, token: str | None, form: str) -> int:
 
 @optimizations.command()
 @_ID
+@_PARTIAL
 @client_options
 @tells_trouble
-def apply(id_: str, server: str, token: str | None) -> int:
-    """Take over what one found, merged with what happened meanwhile, or not at all."""
-    return _applied(Server(server, token), id_)
+def apply(id_: str, partial: bool, server: str, token: str | None) -> int:
+    """Take over what one found, merged with what happened meanwhile.
+
+    All of it or nothing, unless --partial says otherwise. One that runs is stopped, and its best so
+    far is taken.
+    """
+    return _applied(Server(server, token), id_, partial=partial)
 
 
 @optimizations.command()
@@ -129,11 +143,19 @@ def forget(id_: str, server: str, token: str | None) -> int:
     return DONE
 
 
-def _applied(to: Server, id_: str) -> int:
-    done = to.call("POST", f"{_place(id_)}/apply").good()
+def _applied(to: Server, id_: str, *, partial: bool) -> int:
+    query = "?partial=true" if partial else ""
+    done = to.call("POST", f"{_place(id_)}/apply{query}").good()
     merged = ", merged with what happened meanwhile" if done["merged"] else ""
     many = f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
     click.echo(f"version {done['version']} of the Plan holds it: {many} changed{merged}", err=True)
+    left = done["left_out"]
+    if left:
+        click.echo(f"{len(left):,} left out:", err=True)
+    for one in left[:_TOLD]:
+        click.echo(f"  {one['id']}: {one['detail']}", err=True)
+    if len(left) > _TOLD:
+        click.echo(f"  ... and {len(left) - _TOLD:,} more", err=True)
     return DONE
 
 

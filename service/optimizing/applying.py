@@ -1,4 +1,4 @@
-"""Applies what an optimisation found: merged with what happened meanwhile, or not at all.
+"""Applies what an optimisation found: merged with what happened meanwhile, whole or in part.
 
 Only the planner thread comes here. The answer is remembered in the transaction of the commit, so
 that an optimisation is applied once, whoever asks how often and whatever breaks in between.
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from planner.commit import Change, Conflict
+from planner.optimization.fitting import still_fitting
 from planner.optimization.written import changes_from_json
 from planner.plan import Plan
 from planner.states import LIVE, STATE_NUMBERS
@@ -35,13 +36,17 @@ _ROUNDS: Final = 8
 _READ_AT_ONCE: Final = 20
 
 
-def applying_of(reading: Callable[[], AbstractContextManager[Plan]], found: Found) -> Applying:
+def applying_of(
+    reading: Callable[[], AbstractContextManager[Plan]], found: Found, *, partial: bool
+) -> Applying:
     """Return the command that applies what was found, read a few changes at a time.
 
     Parameters
     ----------
     reading
         Holds the newest Plan; between two holds others get their turn.
+    partial
+        Whether what still fits is to be taken where not all of it does.
     """
     written, based_on = found
     while True:
@@ -57,7 +62,7 @@ def applying_of(reading: Callable[[], AbstractContextManager[Plan]], found: Foun
             changes += part[0]
             strange += part[1]
         else:
-            return Applying(written, (changes, strange), grid, based_on)
+            return Applying(written, (changes, strange), grid, based_on, partial)
 
 
 class Applier:
@@ -82,12 +87,20 @@ class Applier:
         job.finished.set()
 
     def _applied(self, job: Job, command: Applying) -> Applied:
+        left: tuple[Conflict, ...] = ()
+
         def made(plan: Plan) -> Made:
+            nonlocal left
             same = plan.grid == command.grid
-            return command.read if same else changes_from_json(command.written, plan)
+            changes, strange = command.read if same else changes_from_json(command.written, plan)
+            if not command.partial:
+                return changes, strange
+            fitting = still_fitting(plan, changes)
+            left = (*strange, *fitting.left_out)
+            return fitting.kept, () if fitting.kept else left
 
         def remembered(version: int, before: int) -> list[RememberedAnswer]:
-            job.answers = (Applied(version, merged=before > command.based_on),)
+            job.answers = (Applied(version, merged=before > command.based_on, left_out=left),)
             assert job.key is not None
             return [remembered_of(job, job.key, self._clock.now_ms())]
 
@@ -96,7 +109,7 @@ class Applier:
             outcome = commit_jointly(self._replica, self._clock, made, command.based_on, remembered)
             before = outcome.before
             if outcome.version is not None:
-                return Applied(outcome.version, merged=before > command.based_on)
+                return Applied(outcome.version, before > command.based_on, left_out=left)
             job.rendered = None
             if outcome.conflicts or not command.written:
                 return self._refused(outcome, command.based_on)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
@@ -32,6 +33,10 @@ _LOOKING_MS: Final = 300_000
 
 #: States in which there is something to apply.
 _FOUND: Final = ("finished", "stopped", "applied")
+
+#: Seconds that applying one that runs waits for its best so far, and between two looks at it.
+_STOPPING_S: Final = 20.0
+_LOOK_S: Final = 0.1
 
 #: Most ids that a wrong pin is compared with.
 _LOOKED_AT: Final = 2_000
@@ -128,28 +133,50 @@ def forget(runtime: Runtime, id_: str) -> None:
     runtime.optimizations.rows.delete(id_)
 
 
-def apply(runtime: Runtime, id_: str) -> Rendered:
-    """Take over what one found: the Plan as it is now with all of it, or as it is now.
+def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Rendered:
+    """Take over what one found; one that runs is stopped first, and its best so far counts.
+
+    Parameters
+    ----------
+    partial
+        Where the Plan has moved on and not all of it fits, take what does; else take nothing.
 
     Raises
     ------
     ApiProblemError
         ``not_found``, ``wrong_state`` where there is nothing to apply.
     """
-    row = known(runtime, id_)
+    row = _ended(runtime, id_)
     if row.state not in _FOUND:
         detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
         raise problem("wrong_state", detail)
     found = msgspec.json.decode(row.result)
     # No client can send a key with a space, so none can meet this one.
     key = Key(f"optimization {id_}", hashlib.sha256(row.result).digest())
-    command = applying_of(runtime.reading, (found["changes"], found["based_on"]))
+    written = (found["changes"], found["based_on"])
+    command = applying_of(runtime.reading, written, partial=partial)
     ids = [entry["id"] for entry in found["changes"]]
     rendered = runtime.change(command, lambda answers: _render_applied(answers, ids), key)
     if rendered.status < 300 and row.state != "applied":
-        version = msgspec.json.decode(rendered.body)["version"]
-        runtime.optimizations.rows.note_applied(id_, f"the Plan holds it since version {version}")
+        done = msgspec.json.decode(rendered.body)
+        part = f"{done['changed']} of {len(ids)} changes" if done["left_out"] else "it"
+        told = f"the Plan holds {part} since version {done['version']}"
+        runtime.optimizations.rows.note_applied(id_, told)
     return rendered
+
+
+def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
+    """Return the row of an optimisation that is over; one that runs is told to stop."""
+    row, until = known(runtime, id_), time.monotonic() + _STOPPING_S
+    if row.state == RUNNING:
+        runtime.optimizations.rows.stop(id_)
+    while row.state == RUNNING:
+        if time.monotonic() > until:
+            detail = f"the optimisation {id_!r} was asked to stop and has not yet; apply it then"
+            raise problem("wrong_state", detail)
+        time.sleep(_LOOK_S)
+        row = known(runtime, id_)
+    return row
 
 
 def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Rendered:
@@ -159,7 +186,16 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Rendered:
     assert isinstance(applied, Applied)
     if applied.version is None:
         return render_problem(_conflict(applied, ids))
-    body = {"version": applied.version, "merged": applied.merged, "changed": len(ids)}
+    left = [
+        {"id": one.id or ids[one.index], "code": one.code, "detail": one.detail}
+        for one in applied.left_out
+    ]
+    body = {
+        "version": applied.version,
+        "merged": applied.merged,
+        "changed": len(ids) - len(left),
+        "left_out": left,
+    }
     return Rendered(200, msgspec.json.encode(body))
 
 
@@ -176,7 +212,8 @@ def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:
     )
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
-        f"not fit, the first: {errors[0].message}{_told(applied.newcomers)}"
+        f"not fit, the first: {errors[0].message}{_told(applied.newcomers)}; "
+        "with partial=true what fits is taken"
     )
     return ProblemDocument("conflict", detail, errors)
 

@@ -124,6 +124,72 @@ def test_what_moved_meanwhile_is_told_and_nothing_is_changed(service: Service) -
     assert service.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
 
 
+def _a_second_pair(service: Service) -> None:
+    """Two more as in `_two_in_the_way`, two hours later."""
+    service.reserve("c", "window(atom(<1 cpu>, 8, 8, 1800, 14400), 150m, 220m)", agent="earliest")
+    late = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 160m, 200m)"
+    assert service.ask("d", late).status_code == 409
+
+
+def test_what_still_fits_is_taken_where_that_is_asked_for(service: Service) -> None:
+    """One pair was disturbed by a real post: the other is made, the answer tells who is not."""
+    _two_in_the_way(service)
+    _a_second_pair(service)
+    id_ = _found(service)
+    with service.runtime.reading() as plan:
+        held = plan.table.holding(0).atoms[0].rows[0].tolist()
+    free = 80 if held[1] <= 80 else 30  # `a` is to move where it is not yet
+    service.reserve("late", f"window(atom(<1 cpu>, 3, 3, 600, 1800), {free}m, {free + 10}m)")
+    whole = service.client.post(f"{_PATH}/{id_}/apply")
+    assert (whole.status_code, whole.get_json()["code"]) == (409, "conflict")
+    assert "partial=true" in whole.get_json()["detail"]
+    answer = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    body = answer.get_json()
+    assert (body["merged"], body["changed"]) == (True, 2)
+    assert sorted(one["id"] for one in body["left_out"]) == ["a", "b"]
+    assert all(one["code"] and one["detail"] for one in body["left_out"])
+    states = [service.client.get(f"/v1/reservations/{one}").get_json()["state"] for one in "abcd"]
+    assert states == ["accepted", "refused", "accepted", "accepted"]
+    shown = service.client.get(f"{_PATH}/{id_}").get_json()
+    assert shown["state"] == "applied"
+    assert "2 of 4 changes" in shown["reason"]
+    again = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
+    assert again.get_data() == answer.get_data(), "applied once, whoever asks how often"
+
+
+def test_a_part_of_nothing_is_a_conflict(service: Service) -> None:
+    """Where no change fits any more, a partial apply says why and changes nothing."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    with service.runtime.reading() as plan:
+        held = plan.table.holding(0).atoms[0].rows[0].tolist()
+    free = 80 if held[1] <= 80 else 30
+    service.reserve("late", f"window(atom(<1 cpu>, 3, 3, 600, 1800), {free}m, {free + 10}m)")
+    refused = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
+    assert (refused.status_code, refused.get_json()["code"]) == (409, "conflict")
+    assert len(refused.get_json()["errors"]) == 2
+    assert service.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
+
+
+def test_one_that_runs_is_applied_with_its_best_so_far(service: Service) -> None:
+    """Applied in the middle: it stops, and the Plan holds what it had found by then."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    until = time.monotonic() + 60
+    best = 0.0
+    while best <= 0.0:
+        assert time.monotonic() < until
+        done = service.client.get(f"{_PATH}/{id_}").get_json()["progress"]
+        best = done["value"] - done["trace"][0][1] if "value" in done else 0.0
+        time.sleep(0.1)
+    applied = service.client.post(f"{_PATH}/{id_}/apply")
+    assert applied.status_code == 200, applied.get_data(as_text=True)
+    assert applied.get_json()["left_out"] == []
+    assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
+
+
 def test_who_came_in_meanwhile_is_named(service: Service) -> None:
     """Where somebody else has the place by now, 409 says who, where and what is short."""
     _two_in_the_way(service)
