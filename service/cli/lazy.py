@@ -16,7 +16,20 @@ from typing import Any
 
 import click
 
-from service.cli.codes import ERROR, STOPPED
+from service.cli.codes import ERROR, INTERRUPTED, STOPPED
+
+
+class InterruptedEarlyError(click.ClickException):
+    """^C came before the command began."""
+
+    exit_code = INTERRUPTED
+
+    def __init__(self) -> None:
+        super().__init__("stopped before it began")
+
+    def show(self, file: Any = None) -> None:
+        """Write one line to standard error."""
+        click.echo(f"agenda: {self.format_message()}", file=file, err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +41,18 @@ class Part:
     help: str
 
     def load(self) -> click.Command:
-        """Import the module and return the command."""
+        """Import the module and return the command.
+
+        Raises
+        ------
+        InterruptedEarlyError
+            For ^C meanwhile: nothing has begun.
+        """
         module, _, attribute = self.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except KeyboardInterrupt:
+            raise InterruptedEarlyError from None
         assert isinstance(command, click.Command)
         return command
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import click
+import sys
 
-from service.cli.lazy import AgendaGroup, Part
+try:
+    import click
+
+    from service.cli.lazy import AgendaGroup, Part
+except KeyboardInterrupt:  # ^C while Python still reads the program
+    sys.stderr.write("agenda: stopped before it began\n")
+    raise SystemExit(130) from None
 
 #: Name -> where it is and what it does, in the order that help shows.
 PARTS = (
@@ -49,8 +55,8 @@ def main() -> None:
     """Plan the future of a shared cluster.
 
     Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit, offers; plan --strict), 4 stopped with
-    nothing written. Only the answer goes to standard output; progress and messages go to standard
-    error.
+    nothing written, 130 stopped before it began. Only the answer goes to standard output; progress
+    and messages go to standard error.
     """
 
 

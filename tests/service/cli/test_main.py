@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from service.cli.codes import STOPPED, USAGE
+from service.cli.codes import INTERRUPTED, STOPPED, USAGE
 from service.cli.lazy import AgendaGroup, Part
 from service.cli.main import PARTS, main
 from service.cli.options import duration, names, span
@@ -81,6 +82,35 @@ def test_an_interrupt_exits_with_4_and_says_that_nothing_was_written() -> None:
     done = CliRunner().invoke(group, ["wait"])
     assert done.exit_code == STOPPED
     assert "nothing was written" in done.stderr
+
+
+def test_an_interrupt_before_the_command_began_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """^C while a command is imported: 130 and one line, as for any program that had not begun."""
+    (tmp_path / "agenda_slow_import.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    @click.group(cls=AgendaGroup, parts=(Part("slow", "agenda_slow_import:slow", "Slow."),))
+    def group() -> None:
+        """A group."""
+
+    done = CliRunner().invoke(group, ["slow"])
+    assert (done.exit_code, done.stderr) == (INTERRUPTED, "agenda: stopped before it began\n")
+
+
+def test_an_interrupt_while_the_frame_is_read_is_one_line() -> None:
+    """^C before the table of commands is there: the same, without a traceback."""
+    code = (
+        "import sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "from service.cli.main import main\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "agenda: stopped before it began\n")
 
 
 def test_only_bad_input_becomes_a_message() -> None:
