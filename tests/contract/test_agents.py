@@ -22,13 +22,8 @@ from rdl.compiler import compile_expression
 from rdl.errors import RdlError
 from rdl.parser import parse
 from rdl.satisfaction import check
-from tests.contract.scenarios import (
-    INCOMPLETE,
-    SCENARIOS,
-    Ask,
-    Rows,
-    Scenario,
-)
+from tests.contract.scenarios import INCOMPLETE, SCENARIOS
+from tests.contract.scenarios.language import Ask, Rows, Scenario
 
 STANDING = "standing"
 
