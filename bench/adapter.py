@@ -35,7 +35,7 @@ from planner.commit import Admit, Advance, Reconfigure
 from planner.metrics import measure
 from planner.plan import Plan
 from planner.plan_file import document_of
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.validator import validate
 
 NAME = "adapter"

@@ -16,7 +16,7 @@ from dispatch.directive import AtomShare, Directive, Entitlement, Standings
 from dispatch.early_start import capacity_of, early_bundles, take, with_early
 from lp.lotes.dispatch_table import DispatchTable
 from planner.plan import Plan
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.start_delay import NO_DELAY, StartDelayTable
 from rdl.resources import Resources
 

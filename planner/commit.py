@@ -12,26 +12,20 @@ from typing import Any, TypeAlias
 
 from planner.cluster import Cluster
 from planner.placement import Binding, Code, PlacementResult
-from planner.records import (
+from planner.record_parts import NEVER, Details, Holding, rows_of
+from planner.records import Advanced, CommitRecord, Reconfigured, RecordedChange
+from planner.request import Request
+from planner.reservation import Rows
+from planner.reservation_records import (
     DEGRADED,
-    NEVER,
     RENEGOTIATED,
     Admitted,
-    Advanced,
-    CommitRecord,
     Degraded,
-    Details,
     Ended,
-    Holding,
-    Reconfigured,
-    RecordedChange,
     Refused,
     Released,
     Updated,
-    rows_of,
 )
-from planner.request import Request
-from planner.reservation import Rows
 
 __all__ = [
     "NEVER",

@@ -17,7 +17,7 @@ from planner.ledger import Ledger
 from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.recheck import Overlay, Piece, pieces_of
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.reservation import AtomAllocation, Rows
 from planner.row_book import RowBook
 from planner.snapshot import PlanSnapshot

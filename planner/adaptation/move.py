@@ -11,7 +11,7 @@ from planner.begun import Begun, PastChangedError
 from planner.holding import split
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.remainder import Remainder, remainder_of
 from planner.renegotiation import joined, judged
 from planner.request import Request

@@ -14,7 +14,7 @@ from planner.begun import Begun
 from planner.holding import stacked
 from planner.ledger import Ledger
 from planner.plan import Plan
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.reservation import AtomAllocation, Rows
 from planner.view import Demand
 from rdl.shapes import is_reachable

@@ -9,7 +9,7 @@ from typing import Final
 from planner.cluster import Cluster
 from planner.holding import bundle_steps, without_after
 from planner.plan import Plan
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.request import Request
 from planner.reservation import AtomAllocation, Rows
 from planner.states import State

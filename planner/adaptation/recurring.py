@@ -15,7 +15,7 @@ from planner.explain import time_text
 from planner.holding import within
 from planner.placement import shifts_of
 from planner.plan import Plan
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.remainder import Remainder
 from planner.reservation import AtomAllocation, Rows
 from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path

@@ -25,7 +25,7 @@ from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.plan import Plan
 from planner.recheck import pieces_of
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.request import Request
 from planner.states import LIVE, STATE_NUMBERS, State
 from planner.value import size_of

@@ -24,7 +24,7 @@ from planner.plan import Plan
 from planner.preparation import conflicts_but_for_room
 from planner.prices import prices_of
 from planner.recheck import Added, Overlay, Piece
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.states import State
 from planner.value import value_of
 

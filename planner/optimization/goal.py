@@ -11,7 +11,7 @@ from planner.adaptation.layout import work_moved
 from planner.adaptation.promise import Promise
 from planner.metrics import preemption
 from planner.prices import PriceList
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.states import State
 from planner.value import value_asked
 from rdl.resources import Resources

@@ -34,7 +34,7 @@ from planner.optimization.waiting import waiting_promises
 from planner.plan import Plan
 from planner.plan_state import capture, restore
 from planner.prices import PriceList
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.row_book import RowBook
 from planner.states import State
 

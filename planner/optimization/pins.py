@@ -20,7 +20,7 @@ from planner.explain import area_text, time_text
 from planner.ledger import Ledger, window_use
 from planner.plan import Plan
 from planner.recheck import Piece, pieces_of
-from planner.records import Holding
+from planner.record_parts import Holding
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 

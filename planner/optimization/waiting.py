@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.adaptation.promise import Promise, Source, context_for, promise_of
 from planner.admission import limit_refusal
 from planner.plan import Plan
-from planner.records import Holding
+from planner.record_parts import Holding
 from planner.request import Request
 from planner.reservation import Refusal
 from planner.states import State
