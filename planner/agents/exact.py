@@ -43,8 +43,10 @@ _STARTING_S = 1.0
 #: Seconds above which loops were compiled, not loaded: a minute that no limit should pay for.
 _LOADING_S = 2.0
 
-#: The last check, the fillings and the report cost so many looks at a whole plan.
-_LOOKS = 10
+#: Filling and the report cost so many looks at a whole plan, about, and a check so many; the search
+#: leaves time for its last one.
+_LOOKS = 5
+_CHECK = 4
 
 _INSTEAD = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
 
@@ -119,7 +121,9 @@ class ExactAgent:
         asked_value = all_asked(requests, view.nominal)
         must = frozenset() if keep is None else keep.requests
         race = Race(requests, view, greedy, asked_value, self.start, keep=must)
-        effort.keep(_LOOKS * (self.clock() - before))
+        look_s = self.clock() - before
+        effort.check_s = _CHECK * look_s
+        effort.keep(_LOOKS * look_s)
         if limits.news is not None:
             race.changed = _teller(limits.news, self.clock, began)
             race.changed(race)

@@ -38,6 +38,8 @@ class Effort:
         Monotonic seconds.
     tell
         Called every slice.
+    check_s
+        About the seconds of one check of a whole plan.
     """
 
     until: float | None
@@ -46,6 +48,7 @@ class Effort:
     stop: Callable[[], bool]
     clock: Callable[[], float]
     tell: Callable[[], None]
+    check_s: float = 0.0
 
     @property
     def left_s(self) -> float:

@@ -46,7 +46,7 @@ class Finder:
         wide = len(problem.forest.vertices) > 2 * requests
         self._most = min(requests, MOST_OUT[1] if wide else MOST_OUT[0])
         self._patience = _EXHAUSTED * requests * requests
-        self._checked_at = self._check_s = 0.0
+        self._checked_at, self._check_s = effort.clock(), effort.check_s
         self._since = 0  # moves since the search found a better plan
         self._loaded = 0.0
         self._load()
@@ -68,19 +68,19 @@ class Finder:
             Whether to end at once.
         """
         effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, self._number
-        while not (effort.over(self._race) or ended()):
+        while not (self._over() or ended()):
             if self._race.value > max(self._loaded, self._hunt.value) * (1 + _BETTER):
                 self._load()
             begin, made, progress = effort.clock(), 0, 0.0
-            last = effort.until is not None and effort.until - begin < 1.5 * length
-            while progress < 1.0 and not (effort.over(self._race) or ended()):
+            left_s = max(effort.left_s - self._check_s, 1e-6)
+            longest = length if left_s >= 1.5 * length else left_s
+            while progress < 1.0 and not (self._over() or ended()):
                 self.moves_at(moves, cycle, progress)
                 effort.tell()
                 made += moves
                 now = effort.clock()
-                progress = self._progress(now - begin, made, length)
-                if last and effort.until is not None:
-                    progress = (now - begin) / max(effort.until - begin, 1e-6)
+                progress = self._progress(now - begin, made, longest)
+                progress = max(progress, (now - begin) / left_s)  # cold by the end, however few
                 moves = scaled(moves, (now - begin) * moves / made)
                 if bound_done() and self._since > self._patience:
                     return self.descend(moves)
@@ -88,6 +88,11 @@ class Finder:
             cycle += 1
             length = min(2 * length, _CYCLE_S[1])
         return None
+
+    def _over(self) -> bool:
+        """Return whether to end: the last check takes its time too."""
+        effort = self._effort
+        return effort.over(self._race) or effort.left_s < self._check_s
 
     def _progress(self, spent_s: float, made: int, length_s: float) -> float:
         """Return how far a cycle is: it has its time, and moves enough to cool slowly."""

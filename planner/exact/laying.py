@@ -23,6 +23,7 @@ from planner.exact.problem import (
     Problem,
     Room,
 )
+from planner.exact.thinning import binding_rows, thinned
 from planner.request import Request
 from planner.view import Demand, PlanView
 from rdl.work_graph import ATOM, BUNDLE, END, LABEL, START
@@ -53,11 +54,12 @@ def problem_of(requests: Sequence[Request], view: PlanView, keep: Collection[int
     base = max(base, view.first)
     end = max(int(request.graph.vertices[-1, END]) for request in requests)
     end = min(max(end, base + 1), view.first + view.free.shape[1])
-    room = _room(book.found, view, base, end)
+    room, place = _room(book.found, view, base, end)
     draft = Draft(base, end - base)
     kept = frozenset(keep)
     for index, (request, own) in enumerate(zip(requests, demands, strict=True)):
-        draft.add(request, own, view, keep=index in kept)
+        taken = {atom: place[number] for atom, number in own.items()}
+        draft.add(request, taken, view, keep=index in kept)
     forest = draft.forest()
     caps = _caps(forest.vertices, forest.shifts, room)
     return Problem(tuple(requests), forest._replace(caps=caps), room, base)
@@ -90,11 +92,15 @@ class _Demands:
         return numbers
 
 
-def _room(demands: Sequence[Demand], view: PlanView, base: int, end: int) -> Room:
-    used = sorted({row for demand in demands for row in demand.rows})
-    place = {row: index for index, row in enumerate(used)}
+def _room(asked: Sequence[Demand], view: PlanView, base: int, end: int) -> tuple[Room, list[int]]:
+    """Return the rows that can bind and different demands on them; which one each of `asked` is."""
     columns = slice(base - view.first, end - view.first)
-    free = np.maximum(view.free[used, columns], 0).astype(np.int64)
+    every = sorted({row for demand in asked for row in demand.rows})
+    free = np.maximum(view.free[every, columns], 0).astype(np.int64)
+    used = binding_rows(asked, every, free)
+    free = free[np.searchsorted(every, used)]
+    demands, numbers = thinned(asked, used)
+    place = {row: index for index, row in enumerate(used)}
     scale = np.maximum(free.max(axis=1, initial=1), 1).astype(np.float64)
     first = np.cumsum([0, *(len(demand.rows) for demand in demands)]).astype(np.int64)
     rows = np.array([place[row] for d in demands for row in d.rows], dtype=np.int64)
@@ -105,7 +111,7 @@ def _room(demands: Sequence[Demand], view: PlanView, base: int, end: int) -> Roo
     fit = fit.reshape(len(demands), -1)[:, segment]
     capacity = free / scale[:, None]
     shares = amounts / scale[rows]
-    return Room(free, first, rows, amounts, fit, scale, capacity, shares)
+    return Room(free, first, rows, amounts, fit, scale, capacity, shares), numbers
 
 
 def _caps(vertices: I64, shifts: I64, room: Room) -> I64:
