@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, pstdev
 from typing import Any, Final
 
 import numpy as np
@@ -41,9 +40,6 @@ REQUESTS: Final = 100
 
 #: Seconds of each agent that takes all it is given.
 SECONDS: Final = {"milp-cold": 15.0, "exact": 5.0}
-
-#: The paper's four metrics, and the gap where one is proven.
-METRICS: Final = ("seconds", "acceptance", "preemption", "uniformity", "gap")
 
 
 def agents() -> dict[str, Agent]:
@@ -138,34 +134,6 @@ def _measured(
         "source": None if report is None else report.source,
         "status": None if report is None else report.status,
     }
-
-
-def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return mean and spread over seeds of each metric, absolute and relative to gree."""
-    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
-    for point in points:
-        groups.setdefault((point["figure"], point["kind"], point["x"]), []).append(point)
-    rows = []
-    for (figure, kind, x), same in groups.items():
-        for name in same[0]["agents"]:
-            row: dict[str, Any] = {"figure": figure, "kind": kind, "x": x, "agent": name}
-            for metric in METRICS:
-                values = [point["agents"][name][metric] for point in same]
-                row[metric] = _mean_spread(values)
-                base = [point["agents"]["gree"][metric] for point in same]
-                row[f"{metric}_relative"] = _mean_spread(
-                    [
-                        v / b if v is not None and b else None
-                        for v, b in zip(values, base, strict=True)
-                    ]
-                )
-            rows.append(row)
-    return rows
-
-
-def _mean_spread(values: Iterable[float | None]) -> tuple[float, float] | None:
-    known = [value for value in values if value is not None]
-    return (mean(known), pstdev(known)) if known else None
 
 
 def main() -> None:

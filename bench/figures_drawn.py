@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.figures_12_14 import summary
 from service.pictures.style import COLOURS, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+#: The paper's four metrics, and the gap where one is proven.
+METRICS: Final = ("seconds", "acceptance", "preemption", "uniformity", "gap")
 
 _TITLES: Final = {
     "seconds": "runtime (s)",
@@ -34,6 +37,34 @@ def draw(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
         if own:
             write_figure(partial(_panels, own), folder / f"figure-{figure}.svg")
     print("\n".join(table(rows)))
+
+
+def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return mean and spread over seeds of each metric, absolute and relative to gree."""
+    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for point in points:
+        groups.setdefault((point["figure"], point["kind"], point["x"]), []).append(point)
+    rows = []
+    for (figure, kind, x), same in groups.items():
+        for name in same[0]["agents"]:
+            row: dict[str, Any] = {"figure": figure, "kind": kind, "x": x, "agent": name}
+            for metric in METRICS:
+                values = [point["agents"][name][metric] for point in same]
+                row[metric] = _mean_spread(values)
+                base = [point["agents"]["gree"][metric] for point in same]
+                row[f"{metric}_relative"] = _mean_spread(
+                    [
+                        v / b if v is not None and b else None
+                        for v, b in zip(values, base, strict=True)
+                    ]
+                )
+            rows.append(row)
+    return rows
+
+
+def _mean_spread(values: Iterable[float | None]) -> tuple[float, float] | None:
+    known = [value for value in values if value is not None]
+    return (mean(known), pstdev(known)) if known else None
 
 
 def table(rows: Sequence[Row]) -> list[str]:
