@@ -12,6 +12,7 @@ from typing import Protocol
 from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.model import LinearModel, ModelArrays
 from lp.result import Solution, SolveStatus, StopReason
+from lp.watchdog import solve_watched
 
 FEASIBILITY_TOLERANCE = 1e-6
 """Breach of a row or bound, relative to its size, up to which an unproven answer counts."""
@@ -82,8 +83,6 @@ def solve(
     if arrays.columns == 0:
         solution = _without_columns(arrays, backend.name)
     elif limits.watchdog:
-        from lp.watchdog import solve_watched
-
         solution = solve_watched(arrays, limits, solver, start, monitor)
     else:
         solution = backend.solve(arrays, limits, start, monitor, clock)

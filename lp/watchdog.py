@@ -29,8 +29,8 @@ _HEADER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """What the child is asked."""
+class Task:
+    """What the child (`lp.watched`) is asked."""
 
     model: ModelArrays
     limits: SolveLimits
@@ -53,7 +53,7 @@ def solve_watched(
     watch = _Watch(model, limits, solver, monitor)
     read_end, write_end = os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-m", "lp.watchdog", str(write_end)],
+        [sys.executable, "-m", "lp.watched", str(write_end)],
         stdin=subprocess.PIPE,
         pass_fds=[write_end],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -63,7 +63,7 @@ def solve_watched(
     try:
         # Unbuffered: a message that a buffer had swallowed would not wake the selector.
         with os.fdopen(read_end, "rb", buffering=0) as replies:
-            watch.send(child, _Task(plain, limits, solver, start))
+            watch.send(child, Task(plain, limits, solver, start))
             return watch.follow(replies)
     finally:
         child.kill()
@@ -82,7 +82,7 @@ class _Watch:
         self._monitor = monitor
         self._best: Progress | None = None
 
-    def send(self, child: subprocess.Popen[bytes], task: _Task) -> None:
+    def send(self, child: subprocess.Popen[bytes], task: Task) -> None:
         if child.stdin is None:
             raise RuntimeError("the child process has no standard input")
         # A child that died at its start is noticed when its reports end.
@@ -141,7 +141,8 @@ class _Watch:
         )
 
 
-def _send(stream: IO[bytes], message: object) -> None:
+def send(stream: IO[bytes], message: object) -> None:
+    """Write a message that the other side reads whole or not at all."""
     body = pickle.dumps(message)
     stream.write(len(body).to_bytes(_HEADER, "big") + body)
     stream.flush()
@@ -164,38 +165,3 @@ def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
             return None
         parts += part
     return bytes(parts)
-
-
-def _child(descriptor: int) -> None:
-    from lp.solver import backend_named, solve
-
-    task: _Task = pickle.load(sys.stdin.buffer)
-    with os.fdopen(descriptor, "wb") as replies:
-        try:
-            backend_named(task.solver)
-            _send(replies, "started")
-            _send(
-                replies,
-                solve(
-                    task.model,
-                    _inner(task.limits),
-                    solver=task.solver,
-                    start=task.start,
-                    monitor=Monitor(on_progress=lambda progress: _send(replies, progress)),
-                ),
-            )
-        except ValueError as error:
-            _send(replies, error)
-
-
-def _inner(limits: SolveLimits) -> SolveLimits:
-    """The child's limits: in deterministic mode the clock belongs to the parent alone."""
-    time_s = math.inf if limits.deterministic else limits.time_s
-    return dataclasses.replace(limits, watchdog=False, time_s=time_s)
-
-
-if __name__ == "__main__":
-    # Pickle names this module's classes `lp.watchdog`, not `__main__`: run that copy.
-    from lp.watchdog import _child as run
-
-    run(int(sys.argv[1]))

@@ -132,6 +132,6 @@ def _solving(pid: int) -> bool:
     """Return whether the process has a solver's process under it."""
     listed = Path(f"/proc/{pid}/task/{pid}/children")
     for child in listed.read_text().split() if listed.exists() else ():
-        if "lp.watchdog" in Path(f"/proc/{child}/cmdline").read_text():
+        if "lp.watched" in Path(f"/proc/{child}/cmdline").read_text():
             return True
     return False
