@@ -13,14 +13,13 @@ import click
 from service.cli.codes import DONE
 from service.cli.http import Reply, Server
 from service.cli.options import READABLE_OR_STDIN
-from service.cli.output import CSV, JSON, TABLE, format_option, print_csv, print_json, print_table
+from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
 from service.cli.reservations import client_options
 from service.cli.trouble import tells_trouble
 
 _PATH: Final = "/v1/applications"
 _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
 _PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered")
-_PAGE: Final = 1000
 
 
 @click.group()
@@ -58,21 +57,8 @@ def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -
 @tells_trouble
 def list_(server: str, token: str | None, limit: int, form: str, **filters: Any) -> int:
     """List a server's applications, by submission."""
-    entries: list[dict[str, Any]] = []
-    cursor: str | None = None
-    while len(entries) < limit:
-        query = {**filters, "cursor": cursor, "limit": min(_PAGE, limit - len(entries))}
-        body = Server(server, token).call("GET", _PATH, query=query).good()
-        entries += body["applications"]
-        cursor = body["next"]
-        if cursor is None:
-            break
-    if form == JSON:
-        print_json(entries)
-    elif form == CSV:
-        print_csv(_COLUMNS, [_row(entry) for entry in entries])
-    else:
-        print_table(_COLUMNS, [_row(entry) for entry in entries])
+    entries = Server(server, token).listed(_PATH, "applications", filters, limit)
+    print_listing(entries, _COLUMNS, [_row(entry) for entry in entries], form)
     return DONE
 
 

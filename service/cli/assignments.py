@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from service.cli.codes import DONE
-from service.cli.http import Server, problem_text
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.http import Server
+from service.cli.output import format_option, print_listing
 from service.cli.reservations import client_options
-from service.cli.trouble import Trouble, tells_trouble
+from service.cli.trouble import tells_trouble
 
 _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 
@@ -24,18 +24,9 @@ def assignments(
 ) -> int:
     """Say which component is on which machine now, and what a reservation covers."""
     query = {"execution": execution, "machine": machine}
-    reply = Server(server, token).call("GET", "/v1/assignments", query=query)
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
-    rows = [[row[name] for name in _COLUMNS] for row in reply.body["rows"]]
-    if form == JSON:
-        print_json(reply.body)
-    elif form == CSV:
-        print_csv(_COLUMNS, rows)
-    elif rows:
-        print_table(_COLUMNS, rows)
-    else:
-        click.echo("nothing is assigned")
-    if reply.body["below"]:
-        click.echo(f"below their entitlement: {', '.join(reply.body['below'])}", err=True)
+    body = Server(server, token).call("GET", "/v1/assignments", query=query).good()
+    rows = [[row[name] for name in _COLUMNS] for row in body["rows"]]
+    print_listing(body, _COLUMNS, rows, form, "nothing is assigned")
+    if body["below"]:
+        click.echo(f"below their entitlement: {', '.join(body['below'])}", err=True)
     return DONE

@@ -16,6 +16,9 @@ DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _TIMEOUT_S: Final = 120.0
 _SHOWN_ERRORS: Final = 10
 
+#: Entries that a page of a list holds at most.
+_PAGE: Final = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -106,6 +109,27 @@ class Server:
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
             raise Trouble(f"no answer from {self.url} ({reason}); is `agenda serve` up?") from error
+
+    def listed(
+        self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return what a server lists under `key`, page after page, at most `limit` entries.
+
+        Raises
+        ------
+        Trouble
+            If the server does not list them.
+        """
+        entries: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while limit is None or len(entries) < limit:
+            page = _PAGE if limit is None else min(_PAGE, limit - len(entries))
+            body = self.call("GET", path, query={**query, "cursor": cursor, "limit": page}).good()
+            entries += body[key]
+            cursor = body["next"]
+            if cursor is None:
+                break
+        return entries
 
 
 def _json(raw: bytes, url: str) -> Any:

@@ -14,7 +14,15 @@ import click
 from service.cli.codes import DONE, ERROR
 from service.cli.http import Server
 from service.cli.optimized import goal_options, print_optimized, progress_text, read_weights
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_listing,
+    print_table,
+)
 from service.cli.reservations import client_options
 from service.cli.running import Run, running
 from service.cli.trouble import tells_trouble
@@ -86,14 +94,7 @@ def list_(server: str, token: str | None, form: str) -> int:
     """List optimisations, newest first."""
     body = Server(server, token).call("GET", _PATH).good()
     rows = [_row(one) for one in body["optimizations"]]
-    if form == JSON:
-        print_json(body)
-    elif form == CSV:
-        print_csv(_COLUMNS, rows)
-    elif rows:
-        print_table(_COLUMNS, rows)
-    else:
-        click.echo("no optimisations")
+    print_listing(body, _COLUMNS, rows, form, "no optimisations")
     return DONE
 
 

@@ -10,7 +10,15 @@ import click
 
 from service.cli.codes import DONE
 from service.cli.http import Server
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_listing,
+    print_table,
+)
 from service.cli.reservations import client_options
 from service.cli.trouble import tells_trouble
 
@@ -63,14 +71,7 @@ def list_(server: str, token: str | None, form: str) -> int:
     body = Server(server, token).call("GET", _PATH).good()
     header = (*_OUTAGE, "names")
     rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
-    if form == JSON:
-        print_json(body)
-    elif form == CSV:
-        print_csv(header, rows)
-    elif rows:
-        print_table(header, rows)
-    else:
-        click.echo("no outages")
+    print_listing(body, header, rows, form, "no outages")
     return DONE
 
 

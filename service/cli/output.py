@@ -50,6 +50,32 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     click.echo(table_text(header, rows), nl=False)
 
 
+def print_listing(
+    body: object,
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    form: str,
+    nothing: str | None = None,
+) -> None:
+    """Print a list in the form asked for.
+
+    Parameters
+    ----------
+    body
+        What JSON shows.
+    nothing
+        What stands in place of a table without rows; its header without.
+    """
+    if form == JSON:
+        print_json(body)
+    elif form == CSV:
+        print_csv(header, rows)
+    elif rows or nothing is None:
+        print_table(header, rows)
+    else:
+        click.echo(nothing)
+
+
 def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return what :func:`print_table` prints."""
     cells = [list(header), *([cell_text(value) for value in row] for row in rows)]

@@ -13,7 +13,7 @@ import click
 from service.cli.codes import DONE, ERROR, REFUSED
 from service.cli.http import DEFAULT_SERVER, Reply, Server, problem_text
 from service.cli.options import READABLE_OR_STDIN
-from service.cli.output import CSV, JSON, TABLE, format_option, print_csv, print_json, print_table
+from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
 from service.cli.summary import extent, offer_lines
 from service.cli.trouble import Trouble, tells_trouble
 
@@ -28,7 +28,6 @@ REFUSALS: Final = frozenset(
 )  # fmt: skip
 
 _COLUMNS: Final = ("id", "tenant", "queue", "state", "start", "end", "revision")
-_PAGE: Final = 1000
 
 
 def client_options(function: F) -> F:
@@ -162,39 +161,15 @@ def list_(
     """List reservations and refusals of a server."""
     query = {**filters, "from": start, "to": end}
     entries = listed(Server(server, token), query, limit)
-    if form == JSON:
-        print_json(entries)
-    elif form == CSV:
-        print_csv(_COLUMNS, [_row(entry) for entry in entries])
-    else:
-        print_table(_COLUMNS, [_row(entry) for entry in entries])
+    print_listing(entries, _COLUMNS, [_row(entry) for entry in entries], form)
     return DONE
 
 
 def listed(
     server: Server, query: Mapping[str, object], limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return what a server lists, page after page, at most `limit` entries.
-
-    Raises
-    ------
-    Trouble
-        If the server does not list them.
-    """
-    entries: list[dict[str, Any]] = []
-    cursor: str | None = None
-    while limit is None or len(entries) < limit:
-        page = _PAGE if limit is None else min(_PAGE, limit - len(entries))
-        reply = server.call(
-            "GET", "/v1/reservations", query={**query, "cursor": cursor, "limit": page}
-        )
-        if not reply.ok:
-            raise Trouble(problem_text(reply.body))
-        entries += reply.body["reservations"]
-        cursor = reply.body["next"]
-        if cursor is None:
-            break
-    return entries
+    """Return the reservations that a server lists; see `Server.listed`."""
+    return server.listed("/v1/reservations", "reservations", query, limit)
 
 
 @click.command()
