@@ -2,9 +2,7 @@
 
 Identical components are counted, never listed; one pass over those in service costs a few
 microseconds for a thousand of them. Kernels are compiled without reference counting
-(`_nrt=False`), which would take most of their time; they therefore allocate nothing. All of it
-stands in one file, because numba's cache does not notice changes of functions that are compiled
-into another file's.
+(`_nrt=False`), which would take most of their time; they therefore allocate nothing.
 """
 
 # Elements of arrays have no type of their own for mypy.
@@ -12,17 +10,15 @@ into another file's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from planner.compiled import Family
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-_Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
 # Rules and sizes, as in `ordering`.
 STATIC, SRPT, HRRN, HRRN_PRINTED, DRF = 0, 1, 2, 3, 4
@@ -83,16 +79,9 @@ class Rules(NamedTuple):
     preemptive: bool
 
 
-def _inner(kernel: _Kernel) -> _Kernel:
-    """Compile a kernel that only kernels call."""
-    compiled: _Kernel = njit(cache=True, _nrt=False, no_cpython_wrapper=True)(kernel)  # type: ignore[call-overload]
-    return compiled
-
-
-def _entry(kernel: _Kernel) -> _Kernel:
-    """Compile a kernel that Python calls."""
-    compiled: _Kernel = njit(cache=True, _nrt=False)(kernel)  # type: ignore[call-overload]
-    return compiled
+_FAMILY = Family(_nrt=False)
+_inner = _FAMILY.like(no_cpython_wrapper=True)  # only kernels call it
+_entry = _FAMILY.kernel
 
 
 @_inner

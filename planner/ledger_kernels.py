@@ -6,8 +6,7 @@ then the most bundles that machines hold in each segment. A call hands in seven 
 sixteen, because each costs a tenth of a microsecond to hand over, as much as it is read.
 
 Loops run over slices from 0 on: numba then knows that no index is negative, and LLVM makes vector
-code of them. Nothing is imported from another file of kernels, since numba's cache would not notice
-a change there.
+code of them.
 """
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+import planner.block_index
 from planner.block_index import BLOCK
+from planner.compiled import Family
 
 I64 = NDArray[np.int64]
 
 # Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
 Int: TypeAlias = Any
 
-_OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_kernel = Family(planner.block_index, nogil=True, error_model="numpy").kernel
 
 # Cells of a demand's terms; what follows them is described at the head of this file.
 ROW_COUNT: Final = 0
@@ -34,7 +34,7 @@ SEGMENT_COUNT: Final = 2
 TERMS_FIRST: Final = 3
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _least(part: I64) -> Int:
     """Return the least of some values, four at a time so that none waits for the one before."""
     a = b = c = d = part[0]
@@ -49,7 +49,7 @@ def _least(part: I64) -> Int:
     return min(min(a, b), min(c, d))
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
     """Return the least of `row[t0:t1]`, not empty, reading whole blocks where they stand."""
     first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
@@ -63,14 +63,14 @@ def _least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
     return least
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _index_again(row: I64, low: I64, t0: int, t1: int) -> None:
     """Note the least of every block that `row[t0:t1]`, not empty, touches."""
     for block in range(t0 // BLOCK, (t1 + BLOCK - 1) // BLOCK):
         low[block] = _least(row[block * BLOCK : min((block + 1) * BLOCK, row.shape[0])])
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _add(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
     """Add `amount` to `row[t0:t1]`, not empty, and to what the index knows of it."""
     part = row[t0:t1]
@@ -91,7 +91,7 @@ def _add(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
         _index_again(row, low, last * BLOCK, t1)
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _add_slope(row: I64, low: I64, t0: int, t1: int, value: int, slope: int) -> None:
     """Add `value`, `value + slope`, ... to `row[t0:t1]`, which may be empty."""
     if t0 >= t1:
@@ -103,7 +103,7 @@ def _add_slope(row: I64, low: I64, t0: int, t1: int, value: int, slope: int) -> 
         _index_again(row, low, t0, t1)
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _count(row: I64, low: I64, offset: int, window: int, t0: int, t1: int, amount: int) -> None:
     """Add amount x |[tau, tau + window) and [t0, t1)| to the slack of every window start tau.
 
@@ -123,7 +123,7 @@ def _count(row: I64, low: I64, offset: int, window: int, t0: int, t1: int, amoun
     _add_slope(row, low, first, min(ends, columns), amount * (ends - first), -amount)
 
 
-@njit(**_OPTIONS)
+@_kernel
 def all_free(
     free: I64, low: I64, slack: I64, slack_low: I64, terms: I64, places: I64, rows: I64, begin: I64
 ) -> bool:
@@ -167,7 +167,7 @@ def all_free(
     return True
 
 
-@njit(**_OPTIONS)
+@_kernel
 def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
     """Return all that rows count against an average, 0 if a row before `r` was asked for it."""
     asked = np.int64(0)
@@ -186,7 +186,7 @@ def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
     return asked
 
 
-@njit(**_OPTIONS)
+@_kernel
 def move(
     free: I64,
     low: I64,

@@ -6,79 +6,33 @@ the tuples. `no_cpython_wrapper` spares compiling a Python entry where none is u
 loop calls with whole tuples is compiled into it (`inline`): a call copies every array's
 description, which took three quarters of what was left.
 
-Callers contain their callees, across files. numba's cache looks only at the file of the caller, so
-here its stamp is that of all files together: an edit of any compiles everything anew.
+Callers contain their callees, across files: see `planner.compiled`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.extending import intrinsic
 
-_Kernel = TypeVar("_Kernel", bound=Callable[..., object])
+from planner.compiled import Family
 
+_FAMILY = Family(Path(__file__).parent, _nrt=False)
 
-@cache
-def _stamp(own: str) -> bytes:
-    """Digest of the files here and of the kernel's own."""
-    sources = {*Path(__file__).parent.glob("*.py"), Path(own)}
-    digest = hashlib.sha256()
-    for source in sorted(sources):
-        digest.update(source.read_bytes())
-    return digest.digest()
+#: Compile a kernel that only kernels call.
+inner = _FAMILY.like(no_cpython_wrapper=True)
 
+#: Compile a kernel into each of its callers.
+inline = _FAMILY.like(no_cpython_wrapper=True, forceinline=True)
 
-def _stamped(locator: Any) -> Any:
-    """One of numba's ways to find a cache folder, with the stamp of all files."""
-
-    def source_stamp(self: Any) -> bytes:
-        return _stamp(self._py_file)
-
-    return type(locator.__name__, (locator,), {"get_source_stamp": source_stamp})
-
-
-class _Impl(CompileResultCacheImpl):
-    # numba offers no public way to say what a cached kernel depends on.
-    _locator_classes = list(map(_stamped, CompileResultCacheImpl._locator_classes))  # noqa: SLF001, RUF012
-
-
-class _Cache(FunctionCache):
-    _impl_class = _Impl
-
-
-def _compiled(kernel: _Kernel, **options: bool) -> _Kernel:
-    decorate: Any = njit
-    dispatcher: Any = decorate(_nrt=False, **options)(kernel)
-    caching: Any = _Cache
-    # Where `njit(cache=True)` puts its own.
-    dispatcher._cache = caching(kernel)  # noqa: SLF001
-    compiled: _Kernel = dispatcher
-    return compiled
-
-
-def inner(kernel: _Kernel) -> _Kernel:
-    """Compile a kernel that only kernels call."""
-    return _compiled(kernel, no_cpython_wrapper=True)
-
-
-def inline(kernel: _Kernel) -> _Kernel:
-    """Compile a kernel into each of its callers."""
-    return _compiled(kernel, no_cpython_wrapper=True, forceinline=True)
-
-
-def entry(kernel: _Kernel) -> _Kernel:
-    """Compile a kernel that Python calls."""
-    return _compiled(kernel)
+#: Compile a kernel that Python calls.
+entry = _FAMILY.kernel
 
 
 def _lowest_bit(context, word):  # type: ignore[no-untyped-def]

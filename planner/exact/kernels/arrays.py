@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.compiled import borrowed
 from planner.exact.kernels.compiled import compiled
 from planner.exact.problem import Forest, Room
-from planner.kernels import _borrowed
 
 F64: TypeAlias = NDArray[np.float64]
 I64: TypeAlias = NDArray[np.int64]
@@ -20,12 +20,12 @@ Int: TypeAlias = Any
 
 @compiled
 def borrow_forest(f: Forest) -> Forest:
-    """Return the forest without owners of its arrays (see `planner.kernels`): calls cost less."""
+    """Return the forest without owners of its arrays (see `planner.compiled`): calls cost less."""
     return Forest(
-        _borrowed(f.vertices), _borrowed(f.first), _borrowed(f.children), _borrowed(f.shifts),
-        _borrowed(f.preds), _borrowed(f.program), _borrowed(f.caps), _borrowed(f.inflow),
-        _borrowed(f.flow), _borrowed(f.worth), _borrowed(f.prefer), _borrowed(f.value),
-        _borrowed(f.succs), _borrowed(f.keep),
+        borrowed(f.vertices), borrowed(f.first), borrowed(f.children), borrowed(f.shifts),
+        borrowed(f.preds), borrowed(f.program), borrowed(f.caps), borrowed(f.inflow),
+        borrowed(f.flow), borrowed(f.worth), borrowed(f.prefer), borrowed(f.value),
+        borrowed(f.succs), borrowed(f.keep),
     )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def borrow_forest(f: Forest) -> Forest:
 def borrow_room(r: Room) -> Room:
     """Return the room without owners of its arrays."""
     return Room(
-        _borrowed(r.free), _borrowed(r.demand_first), _borrowed(r.demand_rows),
-        _borrowed(r.demand_amounts), _borrowed(r.fit), _borrowed(r.scale),
-        _borrowed(r.capacity), _borrowed(r.shares),
+        borrowed(r.free), borrowed(r.demand_first), borrowed(r.demand_rows),
+        borrowed(r.demand_amounts), borrowed(r.fit), borrowed(r.scale),
+        borrowed(r.capacity), borrowed(r.shares),
     )  # fmt: skip

@@ -1,17 +1,18 @@
-"""How the exact planner's loops are compiled."""
+"""How the exact planner's loops are compiled: what holds for all files of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
 
-from numba import njit
+import planner.exact.problem
+import rdl.work_graph
+from planner.compiled import Family
 
-_Kernel = TypeVar("_Kernel", bound=Callable[..., object])
-
-
-def compiled(kernel: _Kernel) -> _Kernel:
-    """Compile a loop, keep it in numba's cache, and let other threads run meanwhile."""
-    decorate: Any = njit(cache=True, nogil=True, error_model="numpy")
-    loop: _Kernel = decorate(kernel)
-    return loop
+#: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
+compiled = Family(
+    Path(__file__).parent,
+    planner.exact.problem,
+    rdl.work_graph,
+    nogil=True,
+    error_model="numpy",
+).kernel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from planner.compiled import borrowed
 from planner.exact.kernels.arrays import F64, I64
 from planner.exact.kernels.compiled import compiled
-from planner.kernels import _borrowed
 
 #: Parts of a window in which the flow of a malleable atom may begin and end.
 CELLS: Final = 6
@@ -56,6 +56,6 @@ class Space(NamedTuple):
 @compiled
 def borrow_space(s: Space) -> Space:
     return Space(
-        _borrowed(s.cell), _borrowed(s.cost), _borrowed(s.lease), _borrowed(s.asked),
-        _borrowed(s.line), _borrowed(s.prefix), _borrowed(s.use), _borrowed(s.gains),
+        borrowed(s.cell), borrowed(s.cost), borrowed(s.lease), borrowed(s.asked),
+        borrowed(s.line), borrowed(s.prefix), borrowed(s.use), borrowed(s.gains),
     )  # fmt: skip

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.compiled import borrowed
 from planner.exact.kernels.arrays import F64, I64, U64, Int
 from planner.exact.kernels.compiled import compiled
-from planner.kernels import _borrowed
 
 # Rows of `Search.vertex`.
 ACTIVE: Final = 0  # in the options taken
@@ -91,10 +91,10 @@ class Search(NamedTuple):
 def borrow_search(s: Search) -> Search:
     """Return the search without owners of its arrays."""
     return Search(
-        _borrowed(s.free), _borrowed(s.first), _borrowed(s.rows), _borrowed(s.pieces),
-        _borrowed(s.option), _borrowed(s.worth), _borrowed(s.held), _borrowed(s.span),
-        _borrowed(s.stale), _borrowed(s.density), _borrowed(s.vertex), _borrowed(s.line),
-        _borrowed(s.list), _borrowed(s.key), _borrowed(s.random), _borrowed(s.total),
+        borrowed(s.free), borrowed(s.first), borrowed(s.rows), borrowed(s.pieces),
+        borrowed(s.option), borrowed(s.worth), borrowed(s.held), borrowed(s.span),
+        borrowed(s.stale), borrowed(s.density), borrowed(s.vertex), borrowed(s.line),
+        borrowed(s.list), borrowed(s.key), borrowed(s.random), borrowed(s.total),
     )  # fmt: skip
 
 

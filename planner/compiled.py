@@ -1,0 +1,106 @@
+"""How kernels are compiled, and when what was compiled before is stale.
+
+Compiled code contains what it calls, and every constant it names, from whatever file they come.
+numba's own cache looks only at the file of the caller. Kernels therefore belong to a *family*,
+which knows all the files they are made of: an edit of any of them compiles every kernel anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.extending import intrinsic
+
+_Kernel = TypeVar("_Kernel", bound=Callable[..., object])
+
+
+class Family:
+    """Kernels that are compiled alike and are stale together.
+
+    Parameters
+    ----------
+    sources
+        What the kernels are made of: folders, of all whose files, and modules that constants or
+        functions come from. This file and a kernel's own belong to it always.
+    options
+        Options of `numba.njit` for every kernel; not `cache`.
+    """
+
+    def __init__(self, *sources: Path | ModuleType, **options: Any) -> None:
+        self.files = frozenset(path for source in sources for path in _files_of(source))
+        self._options: Mapping[str, Any] = options
+        self._cache: Any = _cache_class(self)
+
+    def stamp(self, own: str) -> bytes:
+        """Return the digest of all that a kernel in the file `own` is made of."""
+        return _digest(self.files | {Path(__file__), Path(own)})
+
+    def kernel(self, function: _Kernel) -> _Kernel:
+        """Compile a function with the family's options."""
+        return self._compiled(function, {})
+
+    def like(self, **options: Any) -> Callable[[_Kernel], _Kernel]:
+        """Return the same decorator with more options."""
+        return lambda function: self._compiled(function, options)
+
+    def _compiled(self, function: _Kernel, more: Mapping[str, Any]) -> _Kernel:
+        decorate: Any = njit
+        dispatcher: Any = decorate(**{**self._options, **more})(function)
+        # Where `njit(cache=True)` puts its own.
+        dispatcher._cache = self._cache(function)  # noqa: SLF001
+        compiled: _Kernel = dispatcher
+        return compiled
+
+
+def _files_of(source: Path | ModuleType) -> list[Path]:
+    return list(source.glob("*.py")) if isinstance(source, Path) else [Path(str(source.__file__))]
+
+
+@cache
+def _digest(files: frozenset[Path]) -> bytes:
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.digest()
+
+
+def _cache_class(family: Family) -> type[FunctionCache]:
+    """Return numba's cache of a function, stale when anything of the family has changed."""
+
+    def source_stamp(locator: Any) -> bytes:
+        return family.stamp(locator._py_file)  # noqa: SLF001
+
+    # numba offers no public way to say what a cached kernel depends on.
+    locators = [
+        type(locator.__name__, (locator,), {"get_source_stamp": source_stamp, "family": family})
+        for locator in CompileResultCacheImpl._locator_classes  # noqa: SLF001
+    ]
+    found = type("_Found", (CompileResultCacheImpl,), {"_locator_classes": locators})
+    return type("_Cache", (FunctionCache,), {"_impl_class": found})
+
+
+def _without_owner(typing: Any, array: Any) -> Any:
+    """Typing and code of `borrowed`, as numba's intrinsics are given."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, values[0])
+        view.meminfo = view.meminfo.type(None)  # a null pointer
+        view.parent = view.parent.type(None)
+        return view._getvalue()  # noqa: SLF001
+
+    return array(array), generate
+
+
+borrowed: Any = intrinsic(_without_owner)
+"""Return an array without its owner, whom the caller of the kernel keeps alive.
+
+Tuples of owned arrays cost an atomic count for each array at each inner call: about as much as
+placing a small atom.
+"""

@@ -1,0 +1,55 @@
+"""Numbers that kernels and their callers share: strategies, refusals, columns of answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# How an atom is placed; a request is tried with one after the other.
+PAPER: Final = 0  # whole leases only, as printed in Rayon 4.2
+BLOCKS: Final = 1  # GREE: whole leases first, then everything that makes it complete
+COMPACT: Final = 2  # GREE: the shape that starts latest first
+LOWEST: Final = 3  # GREE-L: the lowest free rectangle, then COMPACT
+HEADROOM: Final = 4  # aligned: the rectangle that leaves most headroom, then COMPACT
+HEADROOM_ONLY: Final = 5  # the same without a fall-back
+LEVEL: Final = 6  # the highest level of headroom that still holds the work, then COMPACT
+GAPS: Final = 7  # COMPACT, for requests with largest gaps only
+
+# Why an atom found no place: the `WHY` column of a status row.
+NO_ROOM: Final = 1
+NO_FIT: Final = 2
+NO_WINDOW: Final = 3
+NO_GAP: Final = 4
+NO_AVERAGE: Final = 5
+NO_LEASE: Final = 6  # room for the least height never lasts a lease
+NO_AREA: Final = 7  # all the room there is holds less than the work
+NO_SHAPE: Final = 8  # it would hold the work, but no leases that make it up were found
+
+# Columns of a status row, one a request.
+OUTCOME: Final = 0  # PLACED, REFUSED or PENDING
+AT_VERTEX: Final = 1
+WHY: Final = 2
+AT_COLUMN: Final = 3  # -1 where no step is to blame
+AT_ROW: Final = 4  # row of `free` (or of the averages), -1 where none is short
+NEEDED: Final = 5
+FREE: Final = 6
+STRATEGY: Final = 7  # the one that placed the request
+STATUS_COLUMNS: Final = 8
+
+PENDING: Final = 0
+PLACED: Final = 1
+REFUSED: Final = 2
+
+# What the re-check finds wrong with an atom: the `WHY` column of a verdict.
+BAD_ROWS: Final = 11  # not sorted, merged, inside the window, or of a height out of bounds
+BAD_WORK: Final = 12
+BAD_LEASE: Final = 13
+
+# Columns of an extent row: where a request's answer stands in the output arrays.
+VERTEX_FIRST: Final = 0
+VERTEX_COUNT: Final = 1
+FIRST_FIRST: Final = 2
+ROW_FIRST: Final = 3
+ROW_COUNT: Final = 4
+CHOICE_FIRST: Final = 5
+CHOICE_COUNT: Final = 6
+EXTENT_COLUMNS: Final = 7
