@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAY ?= 1
 CLUSTER ?= fixtures/example-day/cluster.toml
+# Tests that need no system package; .ci/run has the others.
+NO_PACKAGE := not soak and not postgres and not browser
 
-.PHONY: help setup demo test check bench bench-smoke serve soak clean
+.PHONY: help setup demo test check kernels bench bench-smoke serve soak clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -15,27 +17,37 @@ help:
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
 	@echo "make soak        long sweeps, by hand (hours)"
 
-# Installs once; again when the dependencies change. Warms the compiled kernels' cache.
+# Installs once; again when the dependencies change. Bytecode comes with the first import of what
+# is used: compiling all of scipy, pandas and ortools beforehand costs more than it saves.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+# Compiled loops, so that nobody waits for them later.
+$(VENV)/.warm: $(VENV)/.installed
 	$(BIN)/python -m bench.warm
 	@touch $@
 
-setup: $(VENV)/.installed
+setup: $(VENV)/.warm
 
 demo: setup
 	STAY=$(STAY) $(BIN)/agenda demo
 
-test: check
-	$(BIN)/python -m bench.warm --all
-	$(BIN)/python -m pytest -q -n 2 -m "not soak and not postgres and not browser and not slurm"
+# Types are checked while the kernels compile: each has a core of its own.
+test: $(VENV)/.installed
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
+	$(BIN)/python -m pytest -q -n 2 -m "$(NO_PACKAGE)"
 
-check: setup
+check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+kernels: $(VENV)/.installed
+	$(BIN)/python -m bench.warm --all
+	@touch $(VENV)/.warm
 
 serve: setup
 	$(BIN)/agenda serve --database sqlite:///agenda.db --cluster $(CLUSTER)

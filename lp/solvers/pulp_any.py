@@ -116,7 +116,7 @@ def _build(model: ModelArrays) -> tuple[pulp.LpProblem, list[pulp.LpVariable], l
     sense = pulp.LpMaximize if model.sense is Sense.MAXIMISE else pulp.LpMinimize
     problem = pulp.LpProblem("model", sense)
     variables = [
-        pulp.LpVariable(
+        problem.add_variable(
             f"x{column}", _finite(low), _finite(high), "Integer" if whole else "Continuous"
         )
         for column, (low, high, whole) in enumerate(
