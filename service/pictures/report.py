@@ -20,7 +20,8 @@ tr.base { background: #f4f6f8; }
 svg { width: 100%; height: auto; }
 .note { color: #666; }
 .wide { overflow-x: auto; }
-.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(34rem, 1fr)); gap: 1rem; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(34rem, 100%), 1fr));
+          gap: 1rem; }
 .beside figure { margin: 0; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; font-weight: 600; }
