@@ -73,6 +73,8 @@ class ExactAgent:
         Limit where a caller gives neither time nor work.
     most_memory
         Bytes; a set that is predicted to take more is left to the greedy plan.
+    fine
+        False bounds on buckets of steps only, and leaves more time for plans.
     clock
         Monotonic seconds.
     """
@@ -82,6 +84,7 @@ class ExactAgent:
     start: str = "portfolio-free"
     default_time_s: float = 60.0
     most_memory: int = MOST_MEMORY
+    fine: bool = True
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def plan(
@@ -187,7 +190,7 @@ class ExactAgent:
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)
         if not effort.over(race):
-            fine = evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
+            fine = self.fine and evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
             prove = suits_cp_sat(problem)
             pursue(race, Field(problem, asked, limits.seed, prove, fine), effort)
 

@@ -13,7 +13,7 @@ shorter and otherwise stays what it was; what begins inside of a bucket may foll
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,7 +88,8 @@ def coarse(problem: Problem, size: int) -> Coarse:
         room.demand_amounts, np.minimum.reduceat(room.fit, marks, axis=1), room.scale,
         np.add.reduceat(room.capacity, marks, axis=1), room.shares,
     )  # fmt: skip
-    return Coarse(Problem(problem.requests, _forest(problem.forest, size), wide, 0), size, columns)
+    less = replace(problem, forest=_forest(problem.forest, size), room=wide, base=0)
+    return Coarse(less, size, columns)
 
 
 def _forest(forest: Forest, size: int) -> Forest:
