@@ -54,7 +54,7 @@ def problem_of(requests: Sequence[Request], view: PlanView, keep: Collection[int
     base = max(base, view.first)
     end = max(int(request.graph.vertices[-1, END]) for request in requests)
     end = min(max(end, base + 1), view.first + view.free.shape[1])
-    room, place = _room(book.found, view, base, end)
+    room, place, rows = _room(book.found, view, base, end)
     draft = Draft(base, end - base)
     kept = frozenset(keep)
     for index, (request, own) in enumerate(zip(requests, demands, strict=True)):
@@ -62,7 +62,7 @@ def problem_of(requests: Sequence[Request], view: PlanView, keep: Collection[int
         draft.add(request, taken, view, keep=index in kept)
     forest = draft.forest()
     caps = _caps(forest.vertices, forest.shifts, room)
-    return Problem(tuple(requests), forest._replace(caps=caps), room, base)
+    return Problem(tuple(requests), forest._replace(caps=caps), room, base, rows)
 
 
 class _Demands:
@@ -92,8 +92,10 @@ class _Demands:
         return numbers
 
 
-def _room(asked: Sequence[Demand], view: PlanView, base: int, end: int) -> tuple[Room, list[int]]:
-    """Return the rows that can bind and different demands on them; which one each of `asked` is."""
+def _room(
+    asked: Sequence[Demand], view: PlanView, base: int, end: int
+) -> tuple[Room, list[int], tuple[int, ...]]:
+    """Return rows that can bind and demands on them; which each of `asked` is; rows of the view."""
     columns = slice(base - view.first, end - view.first)
     every = sorted({row for demand in asked for row in demand.rows})
     free = np.maximum(view.free[every, columns], 0).astype(np.int64)
@@ -111,7 +113,8 @@ def _room(asked: Sequence[Demand], view: PlanView, base: int, end: int) -> tuple
     fit = fit.reshape(len(demands), -1)[:, segment]
     capacity = free / scale[:, None]
     shares = amounts / scale[rows]
-    return Room(free, first, rows, amounts, fit, scale, capacity, shares), numbers
+    room = Room(free, first, rows, amounts, fit, scale, capacity, shares)
+    return room, numbers, tuple(used)
 
 
 def _caps(vertices: I64, shifts: I64, room: Room) -> I64:

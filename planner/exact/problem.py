@@ -135,6 +135,8 @@ class Problem:
         In the order of the forest; those that hold nothing (void) are left out.
     base
         Step of column 0.
+    rows
+        Which rows of the view those of the room are: no other one can bind.
 
     Notes
     -----
@@ -146,6 +148,7 @@ class Problem:
     forest: Forest
     room: Room
     base: int
+    rows: tuple[int, ...] = ()
 
     @property
     def total(self) -> float:

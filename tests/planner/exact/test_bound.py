@@ -16,10 +16,8 @@ from planner.exact.laying import problem_of
 from planner.exact.problem import Problem
 from planner.placement import PlacementResult, shifts_of
 from planner.plan import Plan
-from planner.request import Request
 from planner.value import value_of
 from planner.workload import compile_workload
-from rdl.work_graph import BUNDLE, LABEL
 from tests.builders import a_request
 from tests.planner.brute_force_plan import _options, best_value
 from tests.planner.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
@@ -93,7 +91,7 @@ def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     names = sorted(CAPACITY)
     capacity = np.array([[CAPACITY[name]] for name in names])
-    rows = [names.index(resource) for resource in _resources(problem, requests)]
+    rows = [names.index(resource) for resource in _resources(problem)]
     for draw in range(4):
         prices = prices_like(problem, 1000 * seed + draw)
         gains = gains_at(problem, prices)
@@ -107,18 +105,11 @@ def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
                 assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
 
 
-def _resources(problem: Problem, requests: list[Request]) -> list[str]:
+def _resources(problem: Problem) -> list[str]:
     """Return the resource of each row of the room."""
-    view = Plan(CLUSTER, CLUSTER.grid()).view()
-    used: set[int] = set()
-    for request in requests:
-        for atom in request.graph.atoms.tolist():
-            row = request.graph.vertices[atom]
-            assert row[LABEL] < 0
-            bundle = request.graph.bundles[int(row[BUNDLE])]
-            used.update(view.demand(bundle, None, request.tenant, request.queue).rows)
-    assert len(used) == len(problem.room.free)
-    return [view.row_names[row][1] for row in sorted(used)]
+    names = Plan(CLUSTER, CLUSTER.grid()).view().row_names
+    assert len(problem.rows) == len(problem.room.free)
+    return [names[row][1] for row in problem.rows]
 
 
 @pytest.mark.parametrize("seed", range(40))

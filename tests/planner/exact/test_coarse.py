@@ -64,7 +64,7 @@ def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     names = sorted(CAPACITY)
     capacity = np.array([[CAPACITY[name]] for name in names])
-    rows = [names.index(resource) for resource in _resources(problem, requests)]
+    rows = [names.index(resource) for resource in _resources(problem)]
     for size in (2, 3):
         wide = coarse(problem, size)
         prices = prices_like(wide.problem, 1000 * seed + size)
