@@ -5,6 +5,7 @@ from planner.optimization.fitting import Fitting, still_fitting
 from planner.optimization.goal import Goal, Parts, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.pins import PinConflict
+from planner.optimization.refitting import refitted
 
 __all__ = [
     "Effort",
@@ -17,5 +18,6 @@ __all__ = [
     "Scope",
     "Weights",
     "optimize",
+    "refitted",
     "still_fitting",
 ]

@@ -8,8 +8,9 @@ anybody, and are no better by themselves, are not made at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -59,6 +60,8 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     Two rules say who gives way where too much is asked: whoever brings least value, and whoever
     comes in before whoever moves. The outcome that holds more value is taken.
     """
+    if not changes or plan.prepare(changes, plan.version, joint=True).record is not None:
+        return Fitting(tuple(changes))
     unfit = {one.index: one for one in conflicts_but_for_room(plan, changes)}
     parts = {
         index: pieces_of_change(plan, change)
@@ -68,12 +71,15 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     overlay = Overlay(plan.ledger)
     adds = {i: _adds(overlay, one) for i, one in parts.items() if not overlay.fit_shortage(one)}
     worths = [_worth(plan, change) for change in changes]
+    idle = cache(lambda index: is_idle(plan, changes[index]))
     best: _Choice | None = None
     for comers_first in (False, True):
-        choice = _Choice(plan, changes, worths, adds, comers_first=comers_first)
+        choice = _Choice(plan, changes, worths, adds, idle, comers_first)
         choice.settle()
         if best is None or choice.worth > best.worth + _SAME:
             best = choice
+        if len(choice.made) == len(adds):
+            break
     assert best is not None
     for index in best.made:
         overlay.add(parts[index])
@@ -120,6 +126,8 @@ class _Choice:
     ----------
     adds
         What each change that can be made at all adds to each place.
+    idle
+        Whether a change is of no use by itself.
     comers_first
         Whether who comes in gives way before who moves, whatever it is worth.
     made
@@ -130,6 +138,7 @@ class _Choice:
     changes: Sequence[Change]
     worths: Sequence[float]
     adds: Mapping[int, Mapping[_Place, Added]]
+    idle: Callable[[int], bool]
     comers_first: bool
     made: set[int] = field(default_factory=set)
     _sums: dict[_Place, NDArray[np.int64]] = field(default_factory=dict)
@@ -189,7 +198,7 @@ class _Choice:
     def _take_in(self) -> bool:
         """Take back in who fits beside all that is made, most valuable first."""
         out = sorted(self.adds.keys() - self.made, key=lambda one: (-self.worths[one], one))
-        return sum(self._fits_in(one) for one in out if not self._idle(one)) > 0
+        return sum(self._fits_in(one) for one in out if not self.idle(one)) > 0
 
     def _fits_in(self, index: int) -> bool:
         self._make(index)
@@ -201,24 +210,13 @@ class _Choice:
     def _drop_idle(self) -> None:
         """Leave moves out that are no better by themselves and make room for nobody."""
         for index in sorted(self.made):
-            if self._idle(index):
+            if self.idle(index):
                 self._unmake(index)
                 if not self._fit(index):
                     self._make(index)
 
     def _fit(self, index: int) -> bool:
         return not any(self._over(place).any() for place in self.adds[index])
-
-    def _idle(self, index: int) -> bool:
-        """Return whether a change is a move after which its owner falls and costs no less."""
-        change = self.changes[index]
-        if not isinstance(change, Update) or _is_degraded(self.plan, change):
-            return False
-        number = self.plan.table.number_of(change.id)
-        assert number is not None
-        before = _figures(self.plan, self.plan.table.holding(number))
-        after = _figures(self.plan, holding_of(change.request, change.result))
-        return after[0] >= before[0] and after[1] >= before[1] - _SAME
 
     def _make(self, index: int) -> None:
         self.made.add(index)
@@ -235,6 +233,17 @@ class _Choice:
                 cells = ledger.free if place[0] == "free" else ledger.averages.slack
                 self._sums[place] = np.zeros(cells.shape[1], dtype=np.int64)
             self._sums[place][one.low : one.high] += sign * one.values
+
+
+def is_idle(plan: Plan, change: Change) -> bool:
+    """Return whether a change is a move after which its owner falls and costs no less."""
+    if not isinstance(change, Update) or _is_degraded(plan, change):
+        return False
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    before = _figures(plan, plan.table.holding(number))
+    after = _figures(plan, holding_of(change.request, change.result))
+    return after[0] >= before[0] and after[1] >= before[1] - _SAME
 
 
 def _figures(plan: Plan, held: Holding) -> tuple[int, float]:

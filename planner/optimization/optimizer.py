@@ -22,17 +22,17 @@ from planner.adaptation.promise import promise_of
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
 from planner.admission import limit_refusal
-from planner.commit import Admit, Advance, Change, Degrade, Update
+from planner.commit import Admit, Change, Degrade, Update
 from planner.exact.incumbent import BoundError
 from planner.ledger import Ledger
 from planner.optimization.answer import Effort, Optimized, Progress, Scope
+from planner.optimization.frozen import frozen
 from planner.optimization.goal import Account, Goal, Parts
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.search import Best, Search
 from planner.optimization.solving import Solving
 from planner.optimization.waiting import waiting_promises
 from planner.plan import Plan
-from planner.plan_state import capture, restore
 from planner.prices import PriceList
 from planner.record_parts import Holding
 from planner.row_book import RowBook
@@ -75,7 +75,7 @@ class _Run:
     def __init__(self, plan: Plan, goal: Goal, scope: Scope, effort: Effort) -> None:
         self.began = time.monotonic()
         self.origin, self.goal, self.scope, self.effort = plan, goal, scope, effort
-        self.plan = _frozen(plan, scope.frozen_until)
+        self.plan = frozen(plan, scope.frozen_until)
         self.standing = {
             one.id: one for one in (promise_of(self.plan, n) for n in standing(self.plan).tolist())
         }
@@ -273,14 +273,3 @@ def _same_rows(before: Holding, after: Holding) -> bool:
         for one in (before, after)
     )
     return old == new
-
-
-def _frozen(plan: Plan, step: int) -> Plan:
-    """Return a copy of a Plan in which all before `step` is past."""
-    twin = restore(capture(plan).encode())
-    if step > twin.now:
-        prepared = twin.prepare([Advance(step)], twin.version)
-        if prepared.record is None:
-            raise ValueError(prepared.conflicts[0].detail)
-        twin.apply(prepared.record)
-    return twin

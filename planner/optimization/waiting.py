@@ -27,7 +27,7 @@ def waiting_promises(plan: Plan, *, admit_refused: bool) -> list[Promise]:
     ]
     if admit_refused:
         for index, refusal in enumerate(plan.refusals):
-            promise = _refused_promise(plan, -1 - index, refusal)
+            promise = refused_promise(plan, -1 - index, refusal)
             if promise is not None:
                 found.append(promise)
     return [one for one in found if one.request is not None]
@@ -51,7 +51,7 @@ def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
     )
 
 
-def _refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:
+def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:
     """Return a refused request as a promise of nothing, or None where it cannot come in."""
     request = refused_request(plan, refusal)
     if request is None:

@@ -14,8 +14,10 @@ import numpy as np
 
 from planner.commit import Change, Conflict
 from planner.optimization.fitting import still_fitting
+from planner.optimization.refitting import refitted
 from planner.optimization.written import changes_from_json
 from planner.plan import Plan
+from planner.plan_state import capture, restore
 from planner.states import LIVE, STATE_NUMBERS
 from service.clock import Clock
 from service.commands import Applied, Applying, Job
@@ -37,7 +39,7 @@ _READ_AT_ONCE: Final = 20
 
 
 def applying_of(
-    reading: Callable[[], AbstractContextManager[Plan]], found: Found, *, partial: bool
+    reading: Callable[[], AbstractContextManager[Plan]], found: Found, frozen_until: int | None
 ) -> Applying:
     """Return the command that applies what was found, read a few changes at a time.
 
@@ -45,8 +47,9 @@ def applying_of(
     ----------
     reading
         Holds the newest Plan; between two holds others get their turn.
-    partial
-        Whether what still fits is to be taken where not all of it does.
+    frozen_until
+        Where all of it no longer fits, what does is to be taken, and rows before this step do not
+        move; None: all of it or nothing.
     """
     written, based_on = found
     while True:
@@ -62,7 +65,16 @@ def applying_of(
             changes += part[0]
             strange += part[1]
         else:
-            return Applying(written, (changes, strange), grid, based_on, partial)
+            break
+    if frozen_until is None:
+        return Applying(written, (changes, strange), grid, based_on)
+    with reading() as plan:
+        state, same = capture(plan), plan.grid == grid
+    if same:
+        fitting = refitted(restore(state.encode()), changes, frozen_until)
+        changes = list(fitting.kept)
+        strange += fitting.left_out
+    return Applying(written, (changes, strange), grid, based_on, partial=True)
 
 
 class Applier:

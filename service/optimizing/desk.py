@@ -154,7 +154,8 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Rendered:
     # No client can send a key with a space, so none can meet this one.
     key = Key(f"optimization {id_}", hashlib.sha256(row.result).digest())
     written = (found["changes"], found["based_on"])
-    command = applying_of(runtime.reading, written, partial=partial)
+    frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
+    command = applying_of(runtime.reading, written, frozen)
     ids = [entry["id"] for entry in found["changes"]]
     rendered = runtime.change(command, lambda answers: _render_applied(answers, ids), key)
     if rendered.status < 300 and row.state != "applied":

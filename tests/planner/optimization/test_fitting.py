@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.commit import Admit, Cancel, Change, Update
-from planner.optimizer import Effort, Fitting, Scope, optimize, still_fitting
+from planner.optimizer import Effort, Fitting, Scope, optimize, refitted, still_fitting
 from planner.placement import PlacementResult
 from planner.plan import Plan
+from planner.plan_state import capture, restore
 from planner.policy import CapacityOverTime
 from planner.policy import Scope as PolicyScope
+from planner.states import State
 from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.adaptation.events import plans, violations
 
-_SLOW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 _SEARCH = Effort(Limits(work=40, seed=1), solver="")
 _POST = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 18))
 
@@ -36,6 +38,16 @@ def _post(plan: Plan, name: str, post: tuple[int, int, int]) -> bool:
     text = f"window(atom(<1 cpu>, {height}, {height}, {steps}, {height * steps}), {start}, {end})"
     prepared = ask(plan, a_request(name, text).on(plan.cluster), agent_named("earliest"))
     return prepared.record is not None and plan.reservation(name) is not None
+
+
+def _holders(plan: Plan) -> dict[str, tuple[bool, str]]:
+    """Return whether each holds all it asked for, begun or not, and what that was."""
+    whole = (State.ACCEPTED, State.ACTIVE)
+    return {one.id: (one.state in whole, one.expression) for one in plan.reservations()}
+
+
+def _twin(plan: Plan) -> Plan:
+    return restore(capture(plan).encode())
 
 
 def _took(plan: Plan, found: Fitting) -> None:
@@ -57,17 +69,22 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
     for one in list(plan.reservations()):
         if data.draw(st.integers(0, 5)) == 0:
             commit(plan, Cancel(one.id))
-    found = still_fitting(plan, changes)
+    elsewhere = data.draw(st.booleans())
+    frozen = data.draw(st.integers(0, 6)) if elsewhere else 0
+    found = refitted(_twin(plan), changes, frozen) if elsewhere else still_fitting(plan, changes)
     whole = bool(changes) and plan.prepare(changes, plan.version, joint=True).record is not None
     assert (not found.left_out) == (whole or not changes)
     assert len(found.kept) + len(found.left_out) == len(changes)
-    assert sorted(one.index for one in found.left_out) == [
-        index for index, one in enumerate(changes) if one not in found.kept
+    made = {one.request.id for one in found.kept if isinstance(one, Admit | Update)}
+    assert [one.index for one in found.left_out] == [
+        index
+        for index, one in enumerate(changes)
+        if isinstance(one, Admit | Update) and one.request.id not in made
     ]
-    before = {one.id: (one.state, one.expression) for one in plan.reservations()}
+    before = _holders(plan)
     _took(plan, found)
     assert violations(plan) == []
-    after = {one.id: (one.state, one.expression) for one in plan.reservations()}
+    after = _holders(plan)
     assert {id_: after[id_] for id_ in before} == before
     assert after.keys() - before.keys() == {
         one.request.id for one in found.kept if isinstance(one, Admit)
@@ -121,6 +138,27 @@ def test_who_needs_a_place_that_stays_taken_drops_out_with_it() -> None:
     assert codes == {"y1": ("capacity", True), "y2": ("capacity", True)}
     _took(plan, found)
     assert violations(plan) == []
+
+
+def test_who_finds_another_place_makes_room_all_the_same() -> None:
+    """Somebody came where `y1` is to move, and beside it there is room: it goes there instead."""
+    cluster = a_cluster().horizon(24).machines("m", 2, cpu=1).build()
+    plan = Plan(cluster, cluster.grid())
+    ask(plan, a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 2, 14)").on(cluster))
+    ask(plan, a_request("b", "window(atom(<1 cpu>, 2, 2, 6, 12), 8, 14)").on(cluster))
+    changes = _changes(plan)
+    assert len(changes) == 2
+    [move] = [one for one in changes if isinstance(one, Update)]
+    start = int(move.result.rows[0, 0])
+    new = (2, 1, 2) if start < 4 else (2, 1, 7)
+    assert _post(plan, "new", new)
+    assert plan.prepare(changes, plan.version, joint=True).record is None
+    assert still_fitting(plan, changes).kept == ()
+    found = refitted(_twin(plan), changes, 0)
+    assert (_names(found), found.left_out) == ({"a", "b"}, ())
+    _took(plan, found)
+    assert violations(plan) == []
+    assert refitted(_twin(plan), (), 0) == Fitting()
 
 
 def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:
