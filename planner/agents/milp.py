@@ -24,7 +24,7 @@ from planner.agents.filling import filled
 from planner.formulations import rayon
 from planner.formulations.columns import lay_out
 from planner.formulations.rayon_codec import decode, encode
-from planner.formulations.rayon_stages import Kept
+from planner.formulations.rayon_stages import Kept, least_falls
 from planner.formulations.size import ModelSize, predicted_size
 from planner.placement import Code, PlacementResult
 from planner.request import Request
@@ -40,6 +40,11 @@ class _Stage:
     keeps_value: bool
     share: float
     keeps_falls: bool = False
+
+    @property
+    def lowers_falls(self) -> bool:
+        """Whether preemption is what it is for."""
+        return self.keeps_value and not self.keeps_falls
 
     def kept(self, best: _Best) -> Kept | None:
         """Return what may not be lost of the plan in hand."""
@@ -131,6 +136,8 @@ class MilpAgent:
         else:
             stages = _STAGES if view.prices is None else _PRICED_STAGES
             for stage in stages if asked else ():
+                if stage.lowers_falls and _falls_least(requests, best, view):
+                    continue
                 self._stage(stage, requests, view, limits, _Run(asked, size, until, best))
         results = filled(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
@@ -265,6 +272,14 @@ def _judge(best: _Best, value: float, asked: float) -> None:
     if value > best.bound and not is_proven(best.bound, value, asked):
         best.outcome, best.bound = SolverOutcome.FAILED, asked
         best.detail = "the solver's bound lies below the value of a plan in hand: it proves nothing"
+
+
+def _falls_least(requests: Sequence[Request], best: _Best, view: PlanView) -> bool:
+    """Return whether no plan that holds everybody falls less: then there is nothing to solve."""
+    if any(request.graph.options for request in requests):
+        return False
+    everybody = all(result.placed for result in best.results)
+    return everybody and -best.score[1] <= least_falls(lay_out(list(requests), view))
 
 
 def _score(

@@ -68,3 +68,15 @@ def falls_20(model: LinearModel, columns: Columns, falls: int) -> None:
     for atom in columns.atoms:
         rows.put(row, atom.change + np.arange(atom.steps + 1), change_weight(atom))
     rows.add_to(model, "preemption kept (20)")
+
+
+def least_falls(columns: Columns) -> int:
+    """Return a preemption that no plan which holds all atoms can undercut, in bundles.
+
+    An atom falls at least once by its greatest height: g or more, and the mean over its window.
+    """
+    heights = (
+        (max(a.minimum, -(-a.work // a.steps)) if a.work else 0) * a.multiple * len(a.shifts)
+        for a in columns.atoms
+    )
+    return sum(heights)

@@ -15,6 +15,8 @@ from planner.cluster import Cluster, Price
 from planner.commit import Admit
 from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
+from planner.formulations.columns import lay_out
+from planner.formulations.rayon_stages import least_falls
 from planner.metrics import Outcome, measure, outcome_of
 from planner.placement import PlacementResult
 from planner.plan import Plan
@@ -149,6 +151,18 @@ def test_cost_never_pays_with_preemption() -> None:
     [held] = MILP.plan([request], Plan(cluster, cluster.grid()).snapshot(), Limits())
     assert score_of([request], [held], cluster.nominal)[1] == -1
     assert held.rows.tolist() in ([[0, 3, 1]], [[2, 5, 1]])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_plan_falls_less_than_the_least(seed: int) -> None:
+    """What ends the second solve early is a bound on every plan that holds all requests."""
+    rng = np.random.default_rng(500 + seed)
+    cluster = priced(1, 1, 1, 1, 1)
+    requests = requests_of(rng, cluster)
+    view = Plan(cluster, cluster.grid()).snapshot()
+    least = least_falls(lay_out(requests, view))
+    alone = [min(falls for held, _, falls in ways_of(one) if held) for one in requests]
+    assert 0 < least <= sum(alone)
 
 
 def test_prices_outside_the_horizon_count_nowhere() -> None:
