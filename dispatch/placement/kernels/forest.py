@@ -53,24 +53,18 @@ def forest_set(forest: Forest, group: int, place: int) -> None:
         lowering = False
         first = parent * FAN
         last = min(first + FAN, forest.level_size[group, level - 1])
-        below = forest.level_base[group, level - 1]
+        under, below = forest.node, forest.level_base[group, level - 1]
+        if level == 1:
+            under, below = forest.leaf, forest.base[group]
         for c in range(columns):
             old = forest.node[row, c]
-            if level == 1:
-                new = forest.leaf[leaf, c]
-            else:
-                new = forest.node[below + child, c]
+            new = under[below + child, c]
             if new < old and lowered:
                 # The old maximum may have been this child's.
                 for sibling in range(first, last):
-                    if level == 1:
-                        value = forest.leaf[forest.base[group] + sibling, c]
-                    else:
-                        value = forest.node[below + sibling, c]
-                    if value > new:
-                        new = value
-                        if new == old:
-                            break
+                    new = max(new, under[below + sibling, c])
+                    if new == old:
+                        break
             elif new < old:
                 new = old
             if new != old:
@@ -127,16 +121,15 @@ def forest_rebuild(forest: Forest) -> None:
     for group in range(forest.base.size):
         for level in range(1, forest.top[group] + 1):
             size = forest.level_size[group, level - 1]
+            under, below = forest.node, forest.level_base[group, level - 1]
+            if level == 1:
+                under, below = forest.leaf, forest.base[group]
             for parent in range(forest.level_size[group, level]):
                 row = forest.level_base[group, level] + parent
                 for c in range(columns):
                     largest = -np.inf
                     for child in range(parent * FAN, min(parent * FAN + FAN, size)):
-                        if level == 1:
-                            value = forest.leaf[forest.base[group] + child, c]
-                        else:
-                            value = forest.node[forest.level_base[group, level - 1] + child, c]
-                        largest = max(largest, value)
+                        largest = max(largest, under[below + child, c])
                     forest.node[row, c] = largest
 
 

@@ -12,7 +12,7 @@ from dispatch.placement.interface import Policy
 from dispatch.placement.state import HISTOGRAM_LOW_H, HISTOGRAM_PER_DECADE
 
 if TYPE_CHECKING:
-    from dispatch.simulation.machine_level.kernels import Counters
+    from dispatch.simulation.machine_level.kernels.state import Counters
 
 _HISTOGRAM_SIZE = 2 + 10 * HISTOGRAM_PER_DECADE
 
@@ -131,7 +131,7 @@ class SimulationResult:
 
 def build_counters(options: SimulationOptions, classes: int, resources: int) -> Counters:
     """Counters at zero, with an interval for every time that the options allow."""
-    from dispatch.simulation.machine_level import kernels
+    from dispatch.simulation.machine_level.kernels import state as kernels
 
     end = max(options.horizon_h, options.drain_until_h or 0.0) + options.start_all_h
     intervals = int(np.ceil(end / options.interval_h)) + 1
@@ -154,7 +154,7 @@ def build_counters(options: SimulationOptions, classes: int, resources: int) -> 
 
 def measured(policy: Policy, counters: Counters, options: SimulationOptions) -> SimulationResult:
     """What the counters have come to so far."""
-    from dispatch.simulation.machine_level import kernels
+    from dispatch.simulation.machine_level.kernels import state as kernels
 
     whole, real = counters.whole, counters.real
     started = int(whole[kernels.STARTED])

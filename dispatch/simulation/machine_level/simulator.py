@@ -101,40 +101,40 @@ class MachineSimulator:
 
     def feed(self, jobs: JobChunk, draw: NDArray[np.float64], until_h: float = np.inf) -> None:
         """Run until the chunk's last arrival, or further until a time when it is given."""
-        from dispatch.simulation.machine_level import kernels
+        from dispatch.simulation.machine_level.kernels import state
+        from dispatch.simulation.machine_level.kernels.loop import advance
 
         if self.options.record:
             self._record(jobs.arrival_h.size)
-        chunk = kernels.Jobs(jobs.arrival_h, jobs.request, jobs.hours, jobs.job_class, draw)
-        self._counters.whole[kernels.CURSOR] = 0
+        chunk = state.Jobs(jobs.arrival_h, jobs.request, jobs.hours, jobs.job_class, draw)
+        self._counters.whole[state.CURSOR] = 0
         while True:
-            code = kernels.advance(
+            world = state.World(
                 self._fleet,
                 self._targets,
                 self._queues,
                 self._waiting,
                 self._slots,
                 self._counters,
-                chunk,
                 self._rules,
-                until_h,
             )
-            if code == kernels.CONSUMED:
+            code = advance(world, chunk, until_h)
+            if code == state.CONSUMED:
                 return
-            if code == kernels.MORE_SLOTS:
+            if code == state.MORE_SLOTS:
                 self._slots = enlarged_slots(self._slots, self._counters)
             else:
                 self._queues = enlarged_queues(self._queues)
 
     def start_all(self, limit_h: float) -> None:
         """Go on without arrivals, an hour at a time, until nobody waits or `limit_h` are over."""
-        from dispatch.simulation.machine_level import kernels
+        from dispatch.simulation.machine_level.kernels.state import NOW, WAITING
 
         whole, real = self._counters.whole, self._counters.real
-        end = float(real[kernels.NOW]) + limit_h
+        end = float(real[NOW]) + limit_h
         none = _no_jobs(self._fleet.capacity.shape[1])
-        while whole[kernels.WAITING] and real[kernels.NOW] < end:
-            self.feed(none, np.empty(0), min(float(real[kernels.NOW]) + 1.0, end))
+        while whole[WAITING] and real[NOW] < end:
+            self.feed(none, np.empty(0), min(float(real[NOW]) + 1.0, end))
 
     def retarget(self, table: DispatchTable, classes: JobClasses) -> None:
         """Follow another table from now on: running and waiting jobs take their nearest class.

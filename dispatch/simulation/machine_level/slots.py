@@ -11,7 +11,7 @@ from dispatch.placement.state import aligned_rows, grown
 
 if TYPE_CHECKING:
     from dispatch.placement.kernels.queues import Slots
-    from dispatch.simulation.machine_level.kernels import Counters
+    from dispatch.simulation.machine_level.kernels.state import Counters
 
 _FIRST_SIZE = 1024
 _LINE = 8
@@ -21,7 +21,7 @@ def build_slots(resources: int, counters: Counters) -> Slots:
     """A thousand free slots; the counters are told."""
     from dispatch.placement.kernels.arrays import NONE
     from dispatch.placement.kernels.queues import REQUEST
-    from dispatch.simulation.machine_level.kernels import AHEAD, FREE, TURN_SIZE
+    from dispatch.simulation.machine_level.kernels.state import AHEAD, FREE, TURN_SIZE
 
     width = -(-(REQUEST + resources) // _LINE) * _LINE
     free = np.arange(_FIRST_SIZE - 1, -1, -1, dtype=np.int32)
@@ -34,7 +34,8 @@ def build_slots(resources: int, counters: Counters) -> Slots:
 
 def enlarged_slots(old: Slots, counters: Counters) -> Slots:
     """Twice the slots; called when none is free."""
-    from dispatch.simulation.machine_level.kernels import FREE, heap_all
+    from dispatch.simulation.machine_level.kernels.ends import heap_all
+    from dispatch.simulation.machine_level.kernels.state import FREE
 
     heap_all(old, counters.whole)
     size, width = old.long.shape
@@ -49,7 +50,8 @@ def enlarged_slots(old: Slots, counters: Counters) -> Slots:
 
 def ends_of(slots: Slots, counters: Counters) -> NDArray[np.int32]:
     """Slots of the running jobs."""
-    from dispatch.simulation.machine_level.kernels import HEAP, heap_all
+    from dispatch.simulation.machine_level.kernels.ends import heap_all
+    from dispatch.simulation.machine_level.kernels.state import HEAP
 
     heap_all(slots, counters.whole)
     return slots.heap_slot[: counters.whole[HEAP]].copy()
