@@ -74,7 +74,7 @@ class ExactAgent:
     most_memory
         Bytes; a set that is predicted to take more is left to the greedy plan.
     fine
-        False bounds on buckets of steps only, and leaves more time for plans.
+        False bounds on buckets of steps only, which takes less of the second core.
     clock
         Monotonic seconds.
     """

@@ -16,9 +16,6 @@ COLD = 0.02
 #: Requests taken out in one move at most: for single atoms, and where requests are workflows.
 MOST_OUT = (10, 18)
 
-#: Between the seeds of searches that run beside each other.
-_APART = 7919
-
 #: Part of its value by which a plan of others must be better to go on from.
 _BETTER = 1e-9
 
@@ -28,19 +25,12 @@ _EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing
 
 
 class Finder:
-    """A search that starts from the plan of the race and hands back what is better and checked.
+    """A search that starts from the plan of the race and hands back what is better and checked."""
 
-    Parameters
-    ----------
-    number
-        Which of several beside each other: they differ in their random numbers, and in which
-        temperature they begin with.
-    """
-
-    def __init__(self, race: Race, field: Field, effort: Effort, number: int = 0) -> None:
-        self._race, self._effort, self._number = race, effort, number
+    def __init__(self, race: Race, field: Field, effort: Effort) -> None:
+        self._race, self._effort = race, effort
         problem, self._positions = field.problem, field.positions
-        self._hunt = Hunt(problem, field.seed + number * _APART)
+        self._hunt = Hunt(problem, field.seed)
         requests = len(self._positions)
         self._mean = problem.total / requests
         wide = len(problem.forest.vertices) > 2 * requests
@@ -57,24 +47,22 @@ class Finder:
         self._hunt.load([self._race.results[position] for position in self._positions])
         self._offered = self._hunt.value
 
-    def find_plans(self, bound_done: Callable[[], bool], ended: Callable[[], bool]) -> None:
+    def find_plans(self, bound_done: Callable[[], bool]) -> None:
         """Anneal in cycles, each twice as long as the one before, from the best plan of all.
 
         Parameters
         ----------
         bound_done
             Whether nobody lowers the bound any more: then a tiny set is left when it is exhausted.
-        ended
-            Whether to end at once.
         """
-        effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, self._number
-        while not (self._over() or ended()):
+        effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, 0
+        while not self._over():
             if self._race.value > max(self._loaded, self._hunt.value) * (1 + _BETTER):
                 self._load()
             begin, made, progress = effort.clock(), 0, 0.0
             left_s = max(effort.left_s - self._check_s, 1e-6)
             longest = length if left_s >= 1.5 * length else left_s
-            while progress < 1.0 and not (self._over() or ended()):
+            while progress < 1.0 and not self._over():
                 self.moves_at(moves, cycle, progress)
                 effort.tell()
                 made += moves

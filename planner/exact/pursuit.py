@@ -2,9 +2,7 @@
 
 A thread for each: the compiled loops of both let go of the interpreter. Where CP-SAT can prove more
 than prices (`planner.exact.router`) it has a thread too, and once its bound is the better, prices
-are left. Where it has none, the thread of the prices looks for plans too when nothing more can be
-gained from prices. With a work limit all take turns in one thread, so that equal calls give equal
-answers.
+are left. With a work limit all take turns in one thread, so that equal calls give equal answers.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ def pursue(race: Race, field: Field, effort: Effort) -> None:
     if effort.moves is not None:
         chase.take_turns(effort.moves)
         return
-    ended, settled = threading.Event(), threading.Event()
+    ended = threading.Event()
     with ThreadPoolExecutor(2, thread_name_prefix="bound") as pool:
-        others = [pool.submit(chase.lower_bound, ended, settled)]
+        others = [pool.submit(chase.lower_bound, ended)]
         if field.prove:
             others.append(pool.submit(chase.prove, ended))
         try:
-            chase.find_plans(lambda: settled.is_set() and all(one.done() for one in others[1:]))
+            chase.find_plans(lambda: all(one.done() for one in others))
         finally:
             ended.set()
         for one in others:
@@ -55,19 +53,10 @@ class _Chase:
 
     def find_plans(self, bound_done: Callable[[], bool]) -> None:
         """Look for plans until the effort is over or a tiny set is exhausted."""
-        self._finder.find_plans(bound_done, lambda: False)
+        self._finder.find_plans(bound_done)
 
-    def lower_bound(self, ended: threading.Event, settled: threading.Event) -> None:
-        """Lower the bound until told to end or nothing more can be gained; then look for plans."""
-        try:
-            self._lower(ended)
-        finally:
-            settled.set()
-        if not self._field.prove and not ended.is_set():
-            second = Finder(self._race, self._field, self._effort, number=1)
-            second.find_plans(lambda: True, ended.is_set)
-
-    def _lower(self, ended: threading.Event) -> None:
+    def lower_bound(self, ended: threading.Event) -> None:
+        """Lower the bound until told to end or nothing more can be gained."""
         prices = Prices(self._problem, ended.is_set, self._field.fine)
         sweeps = self._field.prove and suits_sweep(self._problem)
         rounds, effort = 1, self._effort
