@@ -1,7 +1,7 @@
 """One atom alone, the request of online admission: placed on the view's own arrays in one call.
 
 Packing a table, a profile and an output for it costs more than finding its place does. Only where
-averages might be broken, and windows of them must be written on, it goes the way of a batch.
+it holds more rows than there is scratch for, it goes the way of a batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ I64 = NDArray[np.int64]
 def answered_alone(
     request: Request, view: PlanView, passes: tuple[int, ...], *, early: bool
 ) -> PlacementResult | None:
-    """Return where a single atom is placed or why not, or None if that takes more than reading.
+    """Return where a single atom is placed or why not, or None if it has too many rows.
 
     Parameters
     ----------

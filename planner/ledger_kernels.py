@@ -33,6 +33,8 @@ AVERAGE_COUNT: Final = 1
 SEGMENT_COUNT: Final = 2
 TERMS_FIRST: Final = 3
 
+_FEW: Final = 2  # rows that are counted one by one
+
 
 @_kernel
 def _least(part: I64) -> Int:
@@ -187,6 +189,43 @@ def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
 
 
 @_kernel
+def _alike(places: I64, rows: I64, r: int) -> Int:
+    """Return the row after those from `r` on that take alike and stand one after the other."""
+    end = r + 1
+    while end < rows.shape[0] and places[end] == places[r] and rows[end, 0] >= rows[end - 1, 1]:
+        end += 1
+    return end
+
+
+@_kernel
+def _area(rows: I64) -> I64:
+    """Return int64[steps + 1]: what rows hold from the first step on, before each step."""
+    first = rows[0, 0]
+    area = np.zeros(rows[-1, 1] - first + 1, dtype=np.int64)
+    for r in range(rows.shape[0]):
+        for t in range(rows[r, 0] - first, rows[r, 1] - first):
+            area[t + 1] = rows[r, 2]
+    for t in range(1, area.shape[0]):
+        area[t] += area[t - 1]
+    return area
+
+
+@_kernel
+def _count_area(row: I64, low: I64, begin: int, window: int, area: I64, amount: int) -> None:
+    """Count many rows at once, as `_count` does one; the first stands at place `begin` of `row`.
+
+    What a window uses is a difference of two areas, whatever the number of rows.
+    """
+    steps = area.shape[0] - 1
+    first, last = max(begin - window + 1, 0), min(begin + steps, row.shape[0])
+    for at in range(first, last):
+        used = area[min(at + window - begin, steps)] - area[max(at - begin, 0)]
+        row[at] += amount * used
+    if low.shape[0] > 0 and first < last:
+        _index_again(row, low, first, last)
+
+
+@_kernel
 def move(
     free: I64,
     low: I64,
@@ -203,6 +242,7 @@ def move(
     Arguments as in :func:`all_free`.
     """
     first, offset = begin[0], begin[1]
+    together = 0  # rows before this one are counted already
     for r in range(rows.shape[0]):
         t0, t1, at = rows[r, 0] - first, rows[r, 1] - first, places[r]
         held = -sign * rows[r, 2]
@@ -213,8 +253,17 @@ def move(
                 row = terms[pair]
                 _add(free[row], low[row], low_end, high_end, held * terms[pair + 1])
             pair += 2
+        if r < together or terms[at + AVERAGE_COUNT] == 0:
+            continue
+        together = _alike(places, rows, r)
+        area = _area(rows[r:together]) if together - r > _FEW else rows[:0, 0]
         for _ in range(terms[at + AVERAGE_COUNT]):
-            number, window = terms[pair], terms[pair + 2]
-            amount = held * terms[pair + 1]
-            _count(slack[number], slack_low[number], offset, window, t0, t1, amount)
+            number, window, unit = terms[pair], terms[pair + 2], -sign * terms[pair + 1]
+            line, line_low = slack[number], slack_low[number]
+            if together - r > _FEW:
+                _count_area(line, line_low, offset + t0, window, area, unit)
+            else:
+                for k in range(r, together):
+                    start, stop = rows[k, 0] - first, rows[k, 1] - first
+                    _count(line, line_low, offset, window, start, stop, unit * rows[k, 2])
             pair += 3

@@ -160,11 +160,6 @@ class Batch:
                 self._grow(space, scratch)
 
     def _grow(self, space: Workspace, scratch: kernels.Scratch) -> None:
-        if scratch.state[kernels.NEEDS_OWN]:
-            self.profile = self.table.profile(self.view)
-            self.averages = self.table.average_limits(self.view)
-            self.lent = False
-            return
         if scratch.state[kernels.ROWS_FULL]:
             space.grow_rows()
             return

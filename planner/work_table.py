@@ -22,7 +22,6 @@ from rdl.work_graph import BUNDLE, END, LABEL, START, WorkGraph
 I64 = NDArray[np.int64]
 
 #: Scratch of averages that are not to be written.
-NO_SCRATCH = np.zeros((2, 1), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,9 @@ class WorkTable:
             windows, offset = known.windows[list(taken)], known.offset
             columns = slice(self.base - view.first, self.end - view.first + offset)
             slack = _copied(known.slack, taken, columns)
-        work = np.zeros((2, slack.shape[1] + 1), dtype=np.int64)
         place = np.array([offset, self.end - self.base], dtype=np.int64)
         low = block_minima(slack)
-        return kernels.Averages(windows, slack, *self.takes.average_lists, place, work, low)
+        return kernels.Averages(windows, slack, *self.takes.average_lists, place, low)
 
     def lent_averages(self, view: PlanView, lent: Lent) -> kernels.Averages:
         """Return what the window averages leave to [base, end), not copied."""
@@ -95,7 +93,6 @@ class WorkTable:
             lent.slack,
             *self.takes.all_average_lists,
             np.array(place, dtype=np.int64),
-            NO_SCRATCH,
             lent.slack_low,
         )
 

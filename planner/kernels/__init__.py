@@ -55,7 +55,7 @@ from planner.kernels.codes import (
     WHY,
 )
 from planner.kernels.rechecking import recheck
-from planner.kernels.scratch import NEEDS_OWN, ROWS_FULL, STATE_CELLS, STEP_ROWS, VERTEX_ROWS
+from planner.kernels.scratch import ROWS_FULL, STATE_CELLS, STEP_ROWS, VERTEX_ROWS
 
 __all__ = [
     "ALONE_CELLS",
@@ -78,7 +78,6 @@ __all__ = [
     "LEVEL",
     "LOWEST",
     "NEEDED",
-    "NEEDS_OWN",
     "NO_AREA",
     "NO_AVERAGE",
     "NO_FIT",

@@ -6,12 +6,13 @@ from typing import Final, NamedTuple
 
 from planner.compiled import borrowed
 from planner.kernels.arrays import I64, Atom, Averages, Int, Profile
-from planner.kernels.averages import average_free
+from planner.kernels.averages import average_free, shape_within, tell_average
 from planner.kernels.codes import (
     AT_COLUMN,
     AT_ROW,
     GAPS,
     HEADROOM_ONLY,
+    NO_AVERAGE,
     NO_ROOM,
     NO_WINDOW,
     OUTCOME,
@@ -94,7 +95,7 @@ def _profile_of(lot: Lot, ground: Ground, span: I64, base: int) -> Profile:
 
 
 @kernel
-def _averages_of(lot: Lot, ground: Ground, offset: I64, work: I64) -> Averages:
+def _averages_of(lot: Lot, ground: Ground, offset: I64) -> Averages:
     takes = borrowed(lot.takes)
     begin, end = 4 + 2 * takes[1], takes.shape[0]
     middle = (begin + end) // 2
@@ -105,29 +106,47 @@ def _averages_of(lot: Lot, ground: Ground, offset: I64, work: I64) -> Averages:
         takes[begin:middle],
         takes[middle:end],
         offset,
-        work,
         borrowed(ground.slack_low),
     )
 
 
 @kernel
 def _rows_alone(
-    p: Profile, shifts: I64, atom: Atom, passes: I64, buf: I64, rows: I64, state: I64
+    p: Profile,
+    q: Averages,
+    shifts: I64,
+    atom: Atom,
+    passes: I64,
+    buf: I64,
+    rows: I64,
+    state: I64,
 ) -> Int:
     """Place an atom by the first strategy that can; the number of rows, or 0 and why not."""
     status = state[:STATUS_COLUMNS]
+    bound = q.rows.shape[0] > 0 and not average_free(q, shifts, atom)
+    average, tau = -1, 0
     for i in range(passes.shape[0]):
         if passes[i] == GAPS:
             break
-        ok, begin, end, runs = find_shape(p, shifts, atom, buf, passes[i], atom.lo)
+        if bound:
+            ok, begin, end, runs, average, tau = shape_within(
+                p, q, shifts, atom, buf, passes[i], atom.lo
+            )
+        else:
+            ok, begin, end, runs = find_shape(p, shifts, atom, buf, passes[i], atom.lo)
         if ok:
             if runs == 0:
                 begin, end = trimmed(buf[HELD], begin, end)
             return emit_shape(atom, buf, begin, end, runs, p.span[1], rows, 0)
-        status[WHY], status[STRATEGY] = NO_ROOM, passes[i]
-        if passes[i] != HEADROOM_ONLY and passes[i] != PAPER:
+        if i == 0 and average >= 0:
+            tell_average(q, atom, average, tau, status)
+        status[STRATEGY] = passes[i]
+        if average < 0 and passes[i] != HEADROOM_ONLY and passes[i] != PAPER:
             break  # no other finds a place either
-    why_no_room(p, shifts, atom, buf, status[STRATEGY], status)
+    if status[WHY] != NO_AVERAGE:  # the first failure is told, as of any request
+        status[WHY] = NO_ROOM
+        noted = status[STRATEGY] if average < 0 else HEADROOM_ONLY
+        why_no_room(p, shifts, atom, buf, noted, status)
     return 0
 
 
@@ -144,10 +163,9 @@ def place_alone(
 ) -> Int:
     """Place one atom on arrays that are lent; return its number of rows, 0 if there is no place.
 
-    Then `state` begins with a status row. -1 where it cannot be told without writing: averages
-    that the whole of the work might break. `first` is the step of column 0 of what is lent,
-    `longest` the place of that step among the starts of averages; `steps` and `rows` are those of
-    a `Scratch`, `state` has `ALONE_CELLS`.
+    Then `state` begins with a status row; -1 where `rows` is too small. `first` is the step of
+    column 0 of what is lent, `longest` the place of that step among the starts of averages; `steps`
+    and `rows` are those of a `Scratch`, `state` has `ALONE_CELLS`.
     """
     row = lot.vertices[0]
     last = first + ground.free.shape[1]
@@ -162,7 +180,7 @@ def place_alone(
     span, offset, shifts = borrowed(span), borrowed(offset), borrowed(shifts)
     p = _profile_of(lot, ground, span, base)
     buf, rows = borrowed(steps), borrowed(rows)
-    q = _averages_of(lot, ground, offset, buf)
+    q = _averages_of(lot, ground, offset)
     lo, hi = row[START] - base, min(columns, row[END] - base)
     if early:
         lo, hi = columns - hi, columns - max(lo, 0)
@@ -171,9 +189,7 @@ def place_alone(
     atom = Atom(least, most, row[LEASE], work, k, 0, 0, 1, early, max(0, lo), hi)
     if atom.hi - atom.lo < row[SHORTEST]:
         return 0
-    if q.rows.shape[0] > 0 and not average_free(q, shifts, atom):
-        return -1
-    count = _rows_alone(p, shifts, atom, lot.passes, buf, rows, state)
+    count = _rows_alone(p, q, shifts, atom, lot.passes, buf, rows, state)
     for r in range(count):
         rows[r, 0] += base
         rows[r, 1] += base

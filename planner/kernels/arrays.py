@@ -61,9 +61,6 @@ class Averages(NamedTuple):
         `first[i] : first[i + 1]`.
     offset
         int64[2]: place of column 0 in `slack`, and the number of columns of the profile.
-    work
-        int64[2, at least as many columns as `slack`, and one more]: scratch, the first row all
-        zero.
     low
         int64[row, block]: as in `Profile`, of `slack`.
     """
@@ -74,7 +71,6 @@ class Averages(NamedTuple):
     rows: I64
     amounts: I64
     offset: I64
-    work: I64
     low: I64
 
 
@@ -187,6 +183,24 @@ def within(atom: Atom, lo: int, hi: int) -> Atom:
         atom.early,
         lo,
         hi,
+    )
+
+
+@kernel
+def no_taller(atom: Atom, most: int) -> Atom:
+    """Return the atom with another greatest height."""
+    return Atom(
+        atom.least,
+        most,
+        atom.lease,
+        atom.work,
+        atom.multiple,
+        atom.demand,
+        atom.shift_first,
+        atom.shift_end,
+        atom.early,
+        atom.lo,
+        atom.hi,
     )
 
 

@@ -33,7 +33,6 @@ from planner.kernels.scratch import (
     CHOICE,
     DONE,
     FIRM,
-    NEEDS_OWN,
     PHASE,
     ROWS_FROM,
     ROWS_FULL,
@@ -102,7 +101,7 @@ def _try_passes(
         if traverse(p, q, g, now, s):
             status[OUTCOME], status[STRATEGY] = PLACED, strategy
             return True
-        stopped = s.state[ROWS_FULL] or s.state[NEEDS_OWN]
+        stopped = s.state[ROWS_FULL]
         if status[OUTCOME] == PENDING and not stopped:
             explain(p, q, g, now, s, status)
         undo(p, q, g, now, s, 0)
@@ -146,7 +145,7 @@ def _place_request(
                 undo(p, q, g, run, s, 0)
                 return False
             return True
-        if s.state[ROWS_FULL] or s.state[NEEDS_OWN]:
+        if s.state[ROWS_FULL]:
             return False
         if not choices or not next_options(g, s, passes[0] == PAPER):
             return True
@@ -172,8 +171,7 @@ def place(
 
     `passes` are the strategies tried on each; `base` is the step of column 0. Returns the
     position reached: less than `end` when scratch or output must grow first. On a profile that
-    is `lent`, a single atom is placed and nothing written; where its averages need writing,
-    `NEEDS_OWN` is set and nothing done.
+    is `lent`, a single atom is placed and nothing written.
     """
     t = Tables(
         borrowed(t.vertices),
@@ -207,7 +205,6 @@ def place(
         borrowed(q.rows),
         borrowed(q.amounts),
         borrowed(q.offset),
-        borrowed(q.work),
         borrowed(q.low),
     )
     s = Scratch(

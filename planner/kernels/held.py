@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from planner.kernels.arrays import I64, Atom, Averages, Int, Ints, Profile
-from planner.kernels.averages import average_take
 from planner.kernels.compiled import kernel
+from planner.kernels.counting import count_atom
 from planner.kernels.free import subtract
 from planner.kernels.scratch import HELD, RUN_FROM, RUN_HEIGHT, RUN_TO
 
@@ -83,5 +83,4 @@ def move_atom(
     """Take an atom's rows [r0, r1) (sign 1) or give them back (sign -1)."""
     _take(p, shifts, atom, rows, r0, r1, sign)
     if q.first[atom.demand] < q.first[atom.demand + 1]:
-        for r in range(r0, r1):
-            average_take(q, shifts, atom, rows[r, 0], rows[r, 1], sign * rows[r, 2])
+        count_atom(q, shifts, atom, rows, r0, r1, sign)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.kernels.arrays import I64, Atom, Averages, Graph, Profile, Run, Scratch, within
-from planner.kernels.averages import average_unit
+from planner.kernels.averages import tell_average
 from planner.kernels.codes import (
     AT_COLUMN,
     AT_ROW,
@@ -113,8 +113,4 @@ def explain(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, status: I64
         why_no_room(p, g.shifts, atom, s.steps, run.strategy, status)
     if s.state[FAILED_WHY] == NO_AVERAGE:
         atom = atom_of(g, run, v, s.state[FAILED_FROM], s.state[FAILED_TO])
-        row, tau = s.state[AVERAGE], s.state[AVERAGE_FROM]
-        status[AT_COLUMN], status[AT_ROW] = tau, row
-        unit = average_unit(q, atom, row) * atom.multiple
-        status[NEEDED] = atom.work * unit
-        status[FREE] = max(np.int64(0), q.slack[row, tau + q.offset[0]])
+        tell_average(q, atom, s.state[AVERAGE], s.state[AVERAGE_FROM], status)

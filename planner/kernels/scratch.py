@@ -58,7 +58,6 @@ FIRM = 9  # the failure does not depend on what this request placed before
 AVERAGE = 11  # average that stood in the way of the last atom, or -1
 AVERAGE_FROM = 12  # and the start of its window
 PHASE = 10  # how other options of `any` are chosen: 1 follows failures, 2 counts combinations
-NEEDS_OWN: Final = 13  # a shared profile was lent, and this request has to write
-STATE_CELLS: Final = 14
+STATE_CELLS: Final = 13
 
 FAR: Final = 1 << 60

@@ -33,7 +33,6 @@ from planner.kernels.scratch import (
     HELD_FROM,
     HELD_TO,
     LEAPS,
-    NEEDS_OWN,
     PHASE,
     ROWS_FROM,
     ROWS_FULL,
@@ -60,10 +59,6 @@ def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int)
         start = interval_of(g, s, a, atom.lo, atom.hi)
     counted = q.first[atom.demand] < q.first[atom.demand + 1]
     if counted and not average_free(q, g.shifts, atom):
-        if run.lent:
-            s.state[NEEDS_OWN] = 1
-            fail(s, a, NO_ROOM, atom.lo, atom.hi)
-            return False
         ok, first, last, runs, row, tau = shape_within(
             p, q, g.shifts, atom, s.steps, run.strategy, start
         )
@@ -138,7 +133,7 @@ def traverse(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch) -> bool:
     """Place every atom of a request, successors before predecessors."""
     n = g.vertices.shape[0]
     s.state[ROWS_USED], s.state[STACKED], s.state[LEAPS], s.state[ROWS_FULL] = 0, 0, 0, 0
-    s.state[FIRM], s.state[NEEDS_OWN] = 0, 0
+    s.state[FIRM] = 0
     for v in range(n):
         s.vertex[END_CAP, v] = FAR
         s.vertex[DONE, v] = 0
