@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from numba import njit
+from numba import njit, types
+from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.extending import intrinsic
 
@@ -86,20 +87,33 @@ def _cache_class(family: Family) -> type[FunctionCache]:
     return type("_Cache", (FunctionCache,), {"_impl_class": found})
 
 
-def _without_owner(typing: Any, array: Any) -> Any:
+def _stripped(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return the code of a value whose arrays have no owner."""
+    if isinstance(kind, types.BaseTuple):
+        kinds: Any = kind
+        unpack: Any = cgutils.unpack_tuple
+        items = zip(kinds.types, unpack(builder, value, len(kinds.types)), strict=True)
+        parts = [_stripped(context, builder, *item) for item in items]
+        return context.make_tuple(builder, kind, parts)
+    if not isinstance(kind, types.Array):
+        return value
+    view = context.make_array(kind)(context, builder, value)
+    view.meminfo = view.meminfo.type(None)  # a null pointer
+    view.parent = view.parent.type(None)
+    return view._getvalue()  # noqa: SLF001
+
+
+def _without_owner(typing: Any, value: Any) -> Any:
     """Typing and code of `borrowed`, as numba's intrinsics are given."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        view = context.make_array(signature.args[0])(context, builder, values[0])
-        view.meminfo = view.meminfo.type(None)  # a null pointer
-        view.parent = view.parent.type(None)
-        return view._getvalue()  # noqa: SLF001
+        return _stripped(context, builder, signature.args[0], values[0])
 
-    return array(array), generate
+    return value(value), generate
 
 
 borrowed: Any = intrinsic(_without_owner)
-"""Return an array without its owner, whom the caller of the kernel keeps alive.
+"""Return an array, or a tuple of arrays, without owners: the caller of the kernel keeps them alive.
 
 Tuples of owned arrays cost an atomic count for each array at each inner call: about as much as
 placing a small atom.

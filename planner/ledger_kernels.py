@@ -11,21 +11,16 @@ code of them.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 import planner.block_index
-from planner.block_index import BLOCK
+import planner.index_kernels
 from planner.compiled import Family
+from planner.index_kernels import I64, Int, index_again, index_moved, least_of
 
-I64 = NDArray[np.int64]
-
-# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
-Int: TypeAlias = Any
-
-_kernel = Family(planner.block_index, nogil=True, error_model="numpy").kernel
+_kernel = Family(planner.block_index, planner.index_kernels, nogil=True, error_model="numpy").kernel
 
 # Cells of a demand's terms; what follows them is described at the head of this file.
 ROW_COUNT: Final = 0
@@ -37,60 +32,13 @@ _FEW: Final = 2  # rows that are counted one by one
 
 
 @_kernel
-def _least(part: I64) -> Int:
-    """Return the least of some values, four at a time so that none waits for the one before."""
-    a = b = c = d = part[0]
-    whole = part.shape[0] // 4
-    for i in range(whole):
-        a = min(a, part[4 * i])
-        b = min(b, part[4 * i + 1])
-        c = min(c, part[4 * i + 2])
-        d = min(d, part[4 * i + 3])
-    for i in range(4 * whole, part.shape[0]):
-        a = min(a, part[i])
-    return min(min(a, b), min(c, d))
-
-
-@_kernel
-def _least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
-    """Return the least of `row[t0:t1]`, not empty, reading whole blocks where they stand."""
-    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
-    if low.shape[0] == 0 or first >= last:
-        return _least(row[t0:t1])
-    least = _least(low[first:last])
-    if t0 < first * BLOCK:
-        least = min(least, _least(row[t0 : first * BLOCK]))
-    if last * BLOCK < t1:
-        least = min(least, _least(row[last * BLOCK : t1]))
-    return least
-
-
-@_kernel
-def _index_again(row: I64, low: I64, t0: int, t1: int) -> None:
-    """Note the least of every block that `row[t0:t1]`, not empty, touches."""
-    for block in range(t0 // BLOCK, (t1 + BLOCK - 1) // BLOCK):
-        low[block] = _least(row[block * BLOCK : min((block + 1) * BLOCK, row.shape[0])])
-
-
-@_kernel
 def _add(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
     """Add `amount` to `row[t0:t1]`, not empty, and to what the index knows of it."""
     part = row[t0:t1]
     for i in range(part.shape[0]):
         part[i] += amount
-    if low.shape[0] == 0:
-        return
-    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
-    if first >= last:
-        _index_again(row, low, t0, t1)
-        return
-    blocks = low[first:last]
-    for i in range(blocks.shape[0]):
-        blocks[i] += amount
-    if t0 < first * BLOCK:
-        _index_again(row, low, t0, first * BLOCK)
-    if last * BLOCK < t1:
-        _index_again(row, low, last * BLOCK, t1)
+    if low.shape[0] > 0:
+        index_moved(row, low, t0, t1, amount)
 
 
 @_kernel
@@ -102,7 +50,7 @@ def _add_slope(row: I64, low: I64, t0: int, t1: int, value: int, slope: int) -> 
     for i in range(part.shape[0]):
         part[i] += value + slope * i
     if low.shape[0] > 0:
-        _index_again(row, low, t0, t1)
+        index_again(row, low, t0, t1)
 
 
 @_kernel
@@ -150,7 +98,7 @@ def all_free(
                 return False
         for i in range(pairs):
             row, amount = terms[at + TERMS_FIRST + 2 * i], terms[at + TERMS_FIRST + 2 * i + 1]
-            if _least_of(free[row], low[row], start - first, stop - first) < held * amount:
+            if least_of(free[row], low[row], start - first, stop - first) < held * amount:
                 return False
     for r in range(rows.shape[0]):
         at = places[r]
@@ -160,10 +108,7 @@ def all_free(
             asked = _counted(terms, places, rows, r, number)
             if asked > 0:
                 tau = max(rows[0, 0] - first - window + 1 + offset, 0)
-                if (
-                    _least_of(slack[number], slack_low[number], tau, before - first + offset)
-                    < asked
-                ):
+                if least_of(slack[number], slack_low[number], tau, before - first + offset) < asked:
                     return False
             triple += 3
     return True

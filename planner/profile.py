@@ -142,19 +142,9 @@ class Batch:
         while begin < len(order):
             scratch = space.scratch(self.table)
             scratch.state[:] = 0
+            asked = kernels.Asked(order, passes, self.table.base, int(early), int(self.lent))
             begin = kernels.place(
-                self.table.tables,
-                self.profile,
-                self.averages,
-                scratch,
-                self.out,
-                order,
-                begin,
-                len(order),
-                passes,
-                self.table.base,
-                int(early),
-                int(self.lent),
+                self.table.tables, self.profile, self.averages, scratch, self.out, asked, begin
             )
             if begin < len(order):
                 self._grow(space, scratch)

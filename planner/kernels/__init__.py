@@ -11,7 +11,7 @@ What the rest of the planner needs stands here; files import only from files bef
 """
 
 from planner.kernels.alone import ALONE_CELLS, Ground, Lot, place_alone
-from planner.kernels.arrays import Averages, Output, Profile, Scratch, Tables
+from planner.kernels.arrays import Asked, Averages, Output, Profile, Scratch, Tables
 from planner.kernels.batch import place
 from planner.kernels.codes import (
     AT_COLUMN,
@@ -102,6 +102,7 @@ __all__ = [
     "VERTEX_FIRST",
     "VERTEX_ROWS",
     "WHY",
+    "Asked",
     "Averages",
     "Ground",
     "Lot",

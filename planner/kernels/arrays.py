@@ -129,6 +129,30 @@ class Run(NamedTuple):
     lent: int
 
 
+class Asked(NamedTuple):
+    """Requests to be placed, and how.
+
+    Attributes
+    ----------
+    order
+        int64[n]: requests, placed one after the other.
+    passes
+        int64[k]: strategies tried on each.
+    base
+        Step of column 0.
+    early
+        Whether time is mirrored, 0 or 1.
+    lent
+        Whether the profile is shared and must not be written, 0 or 1: a single atom is asked for.
+    """
+
+    order: I64
+    passes: I64
+    base: int
+    early: int
+    lent: int
+
+
 class Scratch(NamedTuple):
     """Arrays the caller owns and hands in again, so that no call allocates."""
 

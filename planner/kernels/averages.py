@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.index_kernels import least_of
 from planner.kernels.arrays import I64, Atom, Averages, Int, Ints, Profile, no_taller
 from planner.kernels.codes import (
     AT_COLUMN,
@@ -17,7 +18,7 @@ from planner.kernels.codes import (
     WHY,
 )
 from planner.kernels.compiled import kernel
-from planner.kernels.free import fill, least_of
+from planner.kernels.free import fill
 from planner.kernels.runs import draw_runs
 from planner.kernels.scratch import HELD, MAY_HOLD
 from planner.kernels.shapes import find_shape

@@ -7,7 +7,18 @@ from typing import Final
 import numpy as np
 
 from planner.compiled import borrowed
-from planner.kernels.arrays import I64, Averages, Graph, Int, Output, Profile, Run, Scratch, Tables
+from planner.kernels.arrays import (
+    I64,
+    Asked,
+    Averages,
+    Graph,
+    Int,
+    Output,
+    Profile,
+    Run,
+    Scratch,
+    Tables,
+)
 from planner.kernels.codes import (
     AT_COLUMN,
     AT_ROW,
@@ -112,21 +123,12 @@ def _try_passes(
 
 @inline
 def _place_request(
-    t: Tables,
-    p: Profile,
-    q: Averages,
-    s: Scratch,
-    out: Output,
-    r: int,
-    passes: I64,
-    base: int,
-    early: int,
-    lent: int,
+    t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: Asked, r: int
 ) -> bool:
     """Place request r or refuse it; False when it takes more than was handed in, nothing done."""
     g = graph_of(t, r)
     n = g.vertices.shape[0]
-    run = Run(base, p.span[1], early, passes[0], lent)
+    run = Run(asked.base, p.span[1], asked.early, asked.passes[0], asked.lent)
     status = out.status[r]
     status[:] = 0
     status[AT_COLUMN], status[AT_ROW] = -1, -1
@@ -140,91 +142,30 @@ def _place_request(
     s.state[PHASE] = 1
     choices = n > 1
     for _ in range(_RETRIES):
-        if _try_passes(p, q, g, run, s, passes, status):
+        if _try_passes(p, q, g, run, s, asked.passes, status):
             if not _export(g, run, s, out, r):
                 undo(p, q, g, run, s, 0)
                 return False
             return True
         if s.state[ROWS_FULL]:
             return False
-        if not choices or not next_options(g, s, passes[0] == PAPER):
+        if not choices or not next_options(g, s, asked.passes[0] == PAPER):
             return True
     return True
 
 
 @kernel
 def place(
-    t: Tables,
-    p: Profile,
-    q: Averages,
-    s: Scratch,
-    out: Output,
-    order: I64,
-    begin: int,
-    end: int,
-    passes: I64,
-    base: int,
-    early: int,
-    lent: int,
+    t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: Asked, begin: int
 ) -> Int:
-    """Place requests `order[begin:end]` one after the other on `p.free`, which keeps them.
+    """Place requests `asked.order[begin:]` one after the other on `p.free`, which keeps them.
 
-    `passes` are the strategies tried on each; `base` is the step of column 0. Returns the
-    position reached: less than `end` when scratch or output must grow first. On a profile that
-    is `lent`, a single atom is placed and nothing written.
+    Returns the position reached: less than their number when scratch or output must grow first.
+    On a profile that is lent, a single atom is placed and nothing written.
     """
-    t = Tables(
-        borrowed(t.vertices),
-        borrowed(t.children),
-        borrowed(t.edges),
-        borrowed(t.shifts),
-        borrowed(t.effort),
-        borrowed(t.vertex_first),
-        borrowed(t.child_first),
-        borrowed(t.edge_first),
-        borrowed(t.shift_first),
-        borrowed(t.effort_first),
-        borrowed(t.demand_of),
-        borrowed(t.demand_first),
-        borrowed(t.labels),
-    )
-    p = Profile(
-        borrowed(p.free),
-        borrowed(p.span),
-        borrowed(p.segments),
-        borrowed(p.demand_first),
-        borrowed(p.demand_rows),
-        borrowed(p.demand_amounts),
-        borrowed(p.fit),
-        borrowed(p.low),
-    )
-    q = Averages(
-        borrowed(q.windows),
-        borrowed(q.slack),
-        borrowed(q.first),
-        borrowed(q.rows),
-        borrowed(q.amounts),
-        borrowed(q.offset),
-        borrowed(q.low),
-    )
-    s = Scratch(
-        borrowed(s.steps),
-        borrowed(s.vertex),
-        borrowed(s.edge),
-        borrowed(s.effort),
-        borrowed(s.rows),
-        borrowed(s.state),
-    )
-    out = Output(
-        borrowed(out.vertices),
-        borrowed(out.first),
-        borrowed(out.rows),
-        borrowed(out.choices),
-        borrowed(out.extents),
-        borrowed(out.status),
-        borrowed(out.used),
-    )
-    for i in range(begin, end):
-        if not _place_request(t, p, q, s, out, order[i], passes, base, early, lent):
+    t, p, q, s, out = borrowed(t), borrowed(p), borrowed(q), borrowed(s), borrowed(out)
+    asked = borrowed(asked)
+    for i in range(begin, asked.order.shape[0]):
+        if not _place_request(t, p, q, s, out, asked, asked.order[i]):
             return i
-    return end
+    return asked.order.shape[0]

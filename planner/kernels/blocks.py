@@ -15,6 +15,18 @@ _CHUNK: Final = 64  # columns read ahead when scanning from the right
 
 
 @kernel
+def _sum_blocks(buf: I64, lease: int, first: Int, last: Int) -> None:
+    """Write the heights of all blocks together on [first, last)."""
+    x, at = buf[HELD], buf[BLOCK_AT]
+    height = np.int64(0)
+    for u in range(last - 1, first - 1, -1):
+        height += at[u + 1]
+        if u + 1 + lease <= last:
+            height -= at[u + 1 + lease]
+        x[u] = height
+
+
+@kernel
 def stack_blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int) -> Ints:
     """Stack whole leases from the right; return (work left, first column, end column).
 
@@ -22,7 +34,7 @@ def stack_blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work
     demand, because most requests never touch most of their window. One pass: a queue of minima
     with one subtracted offset, since a block lowers every entry of the queue equally.
     """
-    c, x, at = buf[MAY_HOLD], buf[HELD], buf[BLOCK_AT]
+    c, at = buf[MAY_HOLD], buf[BLOCK_AT]
     qi, qv = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
     least, lease, lo, hi = atom.least, atom.lease, atom.lo, atom.hi
     left, offset, head, tail = work, np.int64(0), 0, 0
@@ -59,12 +71,7 @@ def stack_blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work
                     first = i
                     last = max(last, end)
         i -= 1
-    height = np.int64(0)
-    for u in range(last - 1, first - 1, -1):
-        height += at[u + 1]
-        if u + 1 + lease <= last:
-            height -= at[u + 1 + lease]
-        x[u] = height
+    _sum_blocks(buf, lease, first, last)
     if first >= last:
         first, last = hi, hi
     return left, first, last, zeroed

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from planner.block_index import BLOCK
+from planner.index_kernels import least_in
 from planner.kernels.arrays import I64, Atom, Int, Ints, Profile, as_block
 from planner.kernels.compiled import kernel
-from planner.kernels.free import fill, least_in, lower_to_fit, segment_of
+from planner.kernels.free import fill, lower_to_fit, segment_of
 from planner.kernels.rectangle import LOW, best_of
 from planner.kernels.scratch import (
     CELL,

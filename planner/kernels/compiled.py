@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import planner.block_index
+import planner.index_kernels
 import rdl.work_graph
 from planner.compiled import Family
 
 FAMILY = Family(
     Path(__file__).parent,
     planner.block_index,
+    planner.index_kernels,
     rdl.work_graph,
     nogil=True,
     error_model="numpy",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.index_kernels import index_again, index_moved
 from planner.kernels.arrays import I64, Atom, Averages
 from planner.kernels.compiled import kernel
-from planner.kernels.free import index_again, index_moved
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.block_index import BLOCK
+from planner.index_kernels import index_moved, least_in, least_of
 from planner.kernels.arrays import I64, Atom, Int, Profile
 from planner.kernels.compiled import inline, kernel
 from planner.kernels.scratch import MAY_HOLD, NOTES
@@ -42,52 +42,6 @@ def _machines(p: Profile, demand: int, out: I64, t0: int, t1: int, origin: int, 
         t = stop
         seg += 1
     return most
-
-
-@kernel
-def least_in(row: I64, t0: int, t1: int) -> Int:
-    """Return the least value of `row[t0:t1]`, which is not empty."""
-    part = row[t0:t1]  # counted from 0, a loop runs on whole vectors
-    least = part[0]
-    for i in range(part.shape[0]):
-        least = min(least, part[i])
-    return least
-
-
-@kernel
-def least_of(row: I64, low: I64, t0: int, t1: int) -> Int:
-    """Return the least value of `row[t0:t1]`, not empty, reading whole blocks where they stand."""
-    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
-    if low.shape[0] == 0 or first >= last:
-        return least_in(row, t0, t1)
-    least = least_in(low, first, last)
-    if t0 < first * BLOCK:
-        least = min(least, least_in(row, t0, first * BLOCK))
-    if last * BLOCK < t1:
-        least = min(least, least_in(row, last * BLOCK, t1))
-    return least
-
-
-@kernel
-def index_again(row: I64, low: I64, t0: int, t1: int) -> None:
-    """Note the least of every block that changes in `row[t0:t1]`, not empty, touched."""
-    for block in range(t0 // BLOCK, (t1 + BLOCK - 1) // BLOCK):
-        low[block] = least_in(row, block * BLOCK, min((block + 1) * BLOCK, row.shape[0]))
-
-
-@kernel
-def index_moved(row: I64, low: I64, t0: int, t1: int, amount: int) -> None:
-    """Note that `amount` was added to every value of `row[t0:t1]`, not empty."""
-    first, last = (t0 + BLOCK - 1) // BLOCK, t1 // BLOCK
-    if first >= last:
-        index_again(row, low, t0, t1)
-        return
-    for block in range(first, last):
-        low[block] += amount
-    if t0 < first * BLOCK:
-        index_again(row, low, t0, first * BLOCK)
-    if last * BLOCK < t1:
-        index_again(row, low, last * BLOCK, t1)
 
 
 @inline

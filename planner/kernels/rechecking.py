@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from planner.compiled import borrowed
 from planner.kernels.arrays import (
     I64,
     Atom,
@@ -32,6 +35,7 @@ from planner.kernels.codes import (
     OUTCOME,
     PLACED,
     REFUSED,
+    ROW_COUNT,
     ROW_FIRST,
     VERTEX_COUNT,
     VERTEX_FIRST,
@@ -91,11 +95,11 @@ def _short_lease(buf: I64, lease: int, rows: I64, r0: int, r1: int) -> bool:
 
 
 @kernel
-def _over_fit(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, bad: I64) -> bool:
+def _over_fit(p: Profile, shifts: I64, atom: Atom, rows: I64, bad: I64) -> bool:
     """Return whether machines hold fewer bundles than a row somewhere takes, and where."""
     columns = p.span[1]
     for s in range(atom.shift_first, atom.shift_end):
-        for r in range(r0, r1):
+        for r in range(rows.shape[0]):
             t0, t1 = rows[r, 0] + shifts[s], min(rows[r, 1] + shifts[s], columns)
             for seg in range(segment_of(p.segments, t0), p.segments.shape[0] - 1):
                 if p.segments[seg] >= t1:
@@ -108,11 +112,11 @@ def _over_fit(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, 
 
 
 @kernel
-def _over_rows(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, bad: I64) -> bool:
+def _over_rows(p: Profile, shifts: I64, atom: Atom, rows: I64, bad: I64) -> bool:
     """Return whether the profile is below zero where the rows, already taken, stand."""
     columns = p.span[1]
     for s in range(atom.shift_first, atom.shift_end):
-        for r in range(r0, r1):
+        for r in range(rows.shape[0]):
             t0, t1 = rows[r, 0] + shifts[s], min(rows[r, 1] + shifts[s], columns)
             if t0 >= t1:
                 continue
@@ -131,16 +135,14 @@ def _over_rows(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int,
 
 
 @kernel
-def _over_average(
-    q: Averages, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, bad: I64
-) -> bool:
+def _over_average(q: Averages, shifts: I64, atom: Atom, rows: I64, bad: I64) -> bool:
     """Return whether an average is below zero in a window that the rows, already taken, touch."""
     offset = q.offset[0]
     for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
         row = q.rows[j]
         for s in range(atom.shift_first, atom.shift_end):
-            low = max(rows[r0, 0] + shifts[s] - q.windows[row] + 1, -offset) + offset
-            high = min(rows[r1 - 1, 1] + shifts[s], q.offset[1]) + offset
+            low = max(rows[0, 0] + shifts[s] - q.windows[row] + 1, -offset) + offset
+            high = min(rows[rows.shape[0] - 1, 1] + shifts[s], q.offset[1]) + offset
             for tau in range(low, high):
                 if q.slack[row, tau] < 0:
                     bad[WHY], bad[AT_COLUMN], bad[AT_ROW] = NO_AVERAGE, tau - offset, row
@@ -149,54 +151,80 @@ def _over_average(
     return False
 
 
+class Answer(NamedTuple):
+    """One request as it was answered; its graph as in `Graph`, the rest as in `Output`.
+
+    `base` is the step of column 0 of the profile that it is committed to.
+    """
+
+    graph: Graph
+    vertices: I64
+    first: I64
+    rows: I64
+    base: int
+
+
 @kernel
-def _recheck_request(
-    p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, out: Output, r: int, bad: I64
-) -> int:
-    """Take the rows of request r atom by atom; return how many atoms were taken.
+def _answer_of(t: Tables, out: Output, r: int, base: int) -> Answer:
+    extent = out.extents[r]
+    v, f, at = extent[VERTEX_FIRST], extent[FIRST_FIRST], extent[ROW_FIRST]
+    count = extent[VERTEX_COUNT]
+    return Answer(
+        graph_of(t, r),
+        out.vertices[v : v + count],
+        out.first[f : f + count + 1],
+        out.rows[at : at + extent[ROW_COUNT]],
+        base,
+    )
+
+
+@kernel
+def _atom_in(answer: Answer, i: int) -> Atom:
+    """Return atom i of an answer, whose window does not matter any more."""
+    return atom_of(answer.graph, Run(answer.base, 0, 0, 0, 0), answer.vertices[i], 0, 0)
+
+
+@kernel
+def _rows_in(answer: Answer, i: int, rows: I64) -> I64:
+    """Write the rows of atom i in columns into `rows`; return as much of it."""
+    held = answer.rows[answer.first[i] : answer.first[i + 1]]
+    for k in range(held.shape[0]):
+        rows[k, 0], rows[k, 1] = held[k, 0] - answer.base, held[k, 1] - answer.base
+        rows[k, 2] = held[k, 2]
+    return rows[: held.shape[0]]
+
+
+@kernel
+def _recheck_request(p: Profile, q: Averages, s: Scratch, answer: Answer, bad: I64) -> int:
+    """Take the rows of a request atom by atom; return how many atoms were taken.
 
     Stops after the first atom that something is wrong with: `bad` says what.
     """
-    extent = out.extents[r]
-    first = out.first[extent[FIRST_FIRST] : extent[FIRST_FIRST] + extent[VERTEX_COUNT] + 1]
-    rows = s.rows
-    for i in range(extent[VERTEX_COUNT]):
-        v = out.vertices[extent[VERTEX_FIRST] + i]
-        r0, r1 = extent[ROW_FIRST] + first[i], extent[ROW_FIRST] + first[i + 1]
+    g, count = answer.graph, answer.vertices.shape[0]
+    for i in range(count):
+        v, r0, r1 = answer.vertices[i], answer.first[i], answer.first[i + 1]
         bad[AT_VERTEX] = v
-        bad[WHY] = _bad_rows(g, v, out.rows, r0, r1)
-        if bad[WHY] == 0 and _short_lease(s.steps, g.vertices[v, LEASE], out.rows, r0, r1):
+        bad[WHY] = _bad_rows(g, v, answer.rows, r0, r1)
+        if bad[WHY] == 0 and _short_lease(s.steps, g.vertices[v, LEASE], answer.rows, r0, r1):
             bad[WHY] = BAD_LEASE
         if bad[WHY] != 0:
             return i
-        for k in range(r1 - r0):
-            rows[k, 0], rows[k, 1] = out.rows[r0 + k, 0] - run.base, out.rows[r0 + k, 1] - run.base
-            rows[k, 2] = out.rows[r0 + k, 2]
-        atom = atom_of(g, run, v, 0, 0)
-        if _over_fit(p, g.shifts, atom, rows, 0, r1 - r0, bad):
+        rows, atom = _rows_in(answer, i, s.rows), _atom_in(answer, i)
+        if _over_fit(p, g.shifts, atom, rows, bad):
             return i
-        move_atom(p, q, g.shifts, atom, rows, 0, r1 - r0, 1)
-        if _over_rows(p, g.shifts, atom, rows, 0, r1 - r0, bad):
+        move_atom(p, q, g.shifts, atom, rows, 0, rows.shape[0], 1)
+        if _over_rows(p, g.shifts, atom, rows, bad):
             return i + 1
-        if _over_average(q, g.shifts, atom, rows, 0, r1 - r0, bad):
+        if _over_average(q, g.shifts, atom, rows, bad):
             return i + 1
-    return int(extent[VERTEX_COUNT])
+    return int(count)
 
 
 @kernel
-def _give_back(
-    p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, out: Output, r: int, atoms: int
-) -> None:
-    extent = out.extents[r]
-    first = out.first[extent[FIRST_FIRST] : extent[FIRST_FIRST] + extent[VERTEX_COUNT] + 1]
+def _give_back(p: Profile, q: Averages, s: Scratch, answer: Answer, atoms: int) -> None:
     for i in range(atoms):
-        r0, r1 = extent[ROW_FIRST] + first[i], extent[ROW_FIRST] + first[i + 1]
-        for k in range(r1 - r0):
-            s.rows[k, 0] = out.rows[r0 + k, 0] - run.base
-            s.rows[k, 1] = out.rows[r0 + k, 1] - run.base
-            s.rows[k, 2] = out.rows[r0 + k, 2]
-        atom = atom_of(g, run, out.vertices[extent[VERTEX_FIRST] + i], 0, 0)
-        move_atom(p, q, g.shifts, atom, s.rows, 0, r1 - r0, -1)
+        rows, atom = _rows_in(answer, i, s.rows), _atom_in(answer, i)
+        move_atom(p, q, answer.graph.shifts, atom, rows, 0, rows.shape[0], -1)
 
 
 @kernel
@@ -216,6 +244,7 @@ def recheck(
     where its rows stand; what is negative elsewhere refuses nothing. `verdicts` gets a status row
     a request: PLACED when committed, REFUSED with what was wrong. Returns how many were committed.
     """
+    t, p, q, s, out = borrowed(t), borrowed(p), borrowed(q), borrowed(s), borrowed(out)
     committed = 0
     for i in range(order.shape[0]):
         r = order[i]
@@ -224,13 +253,12 @@ def recheck(
         bad[AT_COLUMN], bad[AT_ROW] = -1, -1
         if out.status[r, OUTCOME] != PLACED:
             continue
-        g = graph_of(t, r)
-        run = Run(base, p.span[1], 0, 0, 0)
-        taken = _recheck_request(p, q, g, run, s, out, r, bad)
+        answer = _answer_of(t, out, r, base)
+        taken = _recheck_request(p, q, s, answer, bad)
         if bad[WHY] == 0:
             bad[OUTCOME] = PLACED
             committed += 1
         else:
             bad[OUTCOME] = REFUSED
-            _give_back(p, q, g, run, s, out, r, taken)
+            _give_back(p, q, s, answer, taken)
     return committed
