@@ -25,18 +25,12 @@ _kernel = Family(planner.block_index, nogil=True, error_model="numpy").kernel
 
 @_kernel
 def least_in(row: I64, t0: int, t1: int) -> Int:
-    """Return the least of `row[t0:t1]`, not empty, four at a time so that none waits."""
+    """Return the least of `row[t0:t1]`, not empty."""
     part = row[t0:t1]
-    a = b = c = d = part[0]
-    whole = part.shape[0] // 4
-    for i in range(whole):
-        a = min(a, part[4 * i])
-        b = min(b, part[4 * i + 1])
-        c = min(c, part[4 * i + 2])
-        d = min(d, part[4 * i + 3])
-    for i in range(4 * whole, part.shape[0]):
-        a = min(a, part[i])
-    return min(min(a, b), min(c, d))
+    least = part[0]
+    for i in range(part.shape[0]):
+        least = min(least, part[i])
+    return least
 
 
 @_kernel
