@@ -167,7 +167,7 @@ def _count_area(row: I64, low: I64, begin: int, window: int, area: I64, amount: 
         used = area[min(at + window - begin, steps)] - area[max(at - begin, 0)]
         row[at] += amount * used
     if low.shape[0] > 0 and first < last:
-        _index_again(row, low, first, last)
+        index_again(row, low, first, last)
 
 
 @_kernel
