@@ -279,18 +279,18 @@ def _window(window: Window) -> Iterator[_Said]:
     for instant in (start, end):
         if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
             yield "the time is not plausible", f"write at most {MAX_MS // 1000} seconds"
+    order = 1  # the sign of its length; of times of two kinds nobody knows yet
     match start, end:
         case (Absolute(at=first), Absolute(at=last)):
-            empty = last <= first
+            order = (last > first) - (last < first)
         case (Offset(ms=low), Offset(ms=high)) | (
             AfterSubmission(ms=low),
             AfterSubmission(ms=high),
         ):
-            empty = high <= low
-        case _:
-            empty = False
-    if empty:
-        yield "the window ends before it starts", "write an end after its start"
+            order = (high > low) - (high < low)
+    if order < 1:
+        said = "ends before it starts" if order < 0 else "ends where it starts: no length"
+        yield f"the window {said}", "write an end after its start"
 
 
 def _every(every: Every, inside_every: bool) -> Iterator[_Said]:

@@ -204,8 +204,7 @@ class _Reader:
     ) -> Outage | None:
         start = self._instant(f"{at}/start", entry["start"])
         end = self._instant(f"{at}/end", entry["end"])
-        if end <= start and not self.problems:
-            self._problem(f"{at}/end", "the outage ends before it starts")
+        self._in_order(f"{at}/end", "outage", start, end)
         group = next((g for g in machines if g.name == entry["machines"]), None)
         if group is None:
             known = ", ".join(g.name for g in machines)
@@ -224,6 +223,12 @@ class _Reader:
             indices = self._indices(at, entry["names"], group)
         return Outage(group.name, indices, start, end, entry.get("kind", OUTAGE_KINDS[0]))
 
+    def _in_order(self, at: str, what: str, start: int, end: int) -> None:
+        """Note an interval of no length; instants that could not be read are told of already."""
+        if end <= start and not self.problems:
+            said = "ends before it starts" if end < start else "ends where it starts: no length"
+            self._problem(at, f"the {what} {said}", "write an end after its start")
+
     def _indices(self, at: str, names: list[str], group: MachineGroup) -> tuple[int, ...]:
         found: set[int] = set()
         for index, name in enumerate(names):
@@ -239,8 +244,7 @@ class _Reader:
     def _price(self, at: str, entry: Mapping[str, Any]) -> Price:
         start = self._instant(f"{at}/start", entry["start"])
         end = self._instant(f"{at}/end", entry["end"])
-        if end <= start and not self.problems:
-            self._problem(f"{at}/end", "the price ends before it starts")
+        self._in_order(f"{at}/end", "price", start, end)
         return Price(start, end, float(entry["factor"]))
 
     def _policy(self, at: str, entry: Mapping[str, Any], step: int) -> Policy | None:

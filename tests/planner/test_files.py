@@ -230,7 +230,12 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
         (
             {"outages": [{"machines": "m", "count": 1, "start": 5, "end": 5}]},
             "/outages/0/end",
-            "before it starts",
+            "ends where it starts: no length",
+        ),
+        (
+            {"outages": [{"machines": "m", "count": 1, "start": 5, "end": 4}]},
+            "/outages/0/end",
+            "the outage ends before it starts",
         ),
         (
             {"outages": [{"machines": "m", "start": 0, "end": 1}]},
