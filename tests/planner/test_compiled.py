@@ -59,6 +59,7 @@ def test_kernels_are_found() -> None:
     assert counts["planner.kernels.free"] > 5
     assert counts["planner.ledger_kernels"] > 5
     assert counts["dispatch.placement.kernels.choices"] > 3
+    assert counts["dispatch.kernels.admission"] > 5
 
 
 _CALLEE = """
