@@ -13,6 +13,8 @@ from planner.agents import agent_named
 from planner.agents.exact import EXACT
 from planner.cluster import Cluster
 from planner.exact.check import sound
+from planner.exact.laying import problem_of
+from planner.exact.ready import load_loops
 from planner.plan import Plan
 from planner.request import Request
 from planner.value import score_of
@@ -75,8 +77,12 @@ def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap
 
 
 def warm(cluster: Cluster, requests: Sequence[Request]) -> None:
-    """Load the compiled loops by a run of a moment."""
+    """Load the compiled loops, then what else a run of a moment needs.
+
+    Where the greedy start already holds all requests, a run ends before any loop is called.
+    """
     view = Plan(cluster, cluster.grid()).view()
+    load_loops(problem_of(requests, view))
     EXACT.solve(requests, view, Limits(work=20, gap=0.0))
 
 
