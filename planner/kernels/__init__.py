@@ -6,8 +6,9 @@ rules serves both. Bundles are counted in multiples of the atom's `multiple`.
 
 What the rest of the planner needs stands here; files import only from files before them: `codes`,
 `scratch`, `compiled`, `arrays`; what is `free`; the shapes of one atom (`blocks`, `rectangle`,
-`cells`, `runs`, `union`, `levels`, `shapes`); `averages`; what is `held`; the `graph` of a request,
-`opening` and `traversal`; `refusals`; `batch`, `rechecking` and `alone` are the entries.
+`cells`, `runs`, `union`, `levels`, `shapes`); window averages (`window_limits`, `windowed`,
+`counting`, `averages`); what is `held`; the `graph` of a request, `opening` and `traversal`;
+`refusals`; `batch`, `rechecking` and `alone` are the entries.
 """
 
 from planner.kernels.alone import ALONE_CELLS, Ground, Lot, place_alone

@@ -22,7 +22,8 @@ from planner.kernels.free import fill
 from planner.kernels.runs import draw_runs
 from planner.kernels.scratch import HELD, MAY_HOLD
 from planner.kernels.shapes import find_shape
-from planner.kernels.windowed import UNBOUND, Limits, Task, fit_within, too_much
+from planner.kernels.window_limits import UNBOUND, Limits, Task, too_much
+from planner.kernels.windowed import fit_within
 
 #: Heights tried beneath the atom's own: the least that could hold the work, and doubles of it.
 _LOWER_TRIES = 3

@@ -63,13 +63,12 @@ def stack_blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work
                 head += 1
             free = qv[head] - offset
             if free >= least:
-                height = min(free, left // lease)
-                if height >= least:
-                    at[end] = height
-                    offset += height
-                    left -= height * lease
-                    first = i
-                    last = max(last, end)
+                height = min(free, left // lease)  # the least too: so much is left
+                at[end] = height
+                offset += height
+                left -= height * lease
+                first = i
+                last = max(last, end)
         i -= 1
     _sum_blocks(buf, lease, first, last)
     if first >= last:

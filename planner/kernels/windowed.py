@@ -1,91 +1,30 @@
 """One atom under window averages: whole leases and lengthening, one pass over columns each.
 
-An atom's window is columns 0 to n here, later to the right (mirrored for early agents); heights are
-in multiples. A *limit* is one average: what it leaves to the window of length W that starts at
-column v stands at place v + W - 1 of its row, for v in (-W, n). Let R(u) be the work held from
-column u on. What a window uses is R(v) - R(v + W), so on the way from right to left all that is
-needed of the columns already decided is R, and of the windows that could bind a queue of minima.
+Columns, heights and limits are those of `planner.kernels.window_limits`. Let R(u) be the work held
+from column u on. What a window uses is R(v) - R(v + W), so on the way from right to left all that
+is needed of the columns already decided is R, and of the windows that could bind a queue of minima.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from planner.kernels.arrays import I64, Int, Ints
 from planner.kernels.compiled import kernel
-
-#: Left to a window that no average limits.
-UNBOUND: Final = 1 << 60
+from planner.kernels.window_limits import UNBOUND, Limits, Queues, Task, push, queues_of
 
 #: Cells read for leases that end at any column; from then on they end a part of a lease apart.
 _CELLS: Final = 1 << 22
 _PARTS: Final = 16
 
 
-class Limits(NamedTuple):
-    """What averages leave to the windows that touch an atom's.
-
-    Attributes
-    ----------
-    windows
-        int64[limit]: window lengths in steps.
-    units
-        int64[limit]: what a multiple of the atom counts a step; more than 0.
-    room
-        int64[limit, n + longest window - 1]: what is left to each window, never negative.
-    """
-
-    windows: I64
-    units: I64
-    room: I64
-
-
-class Task(NamedTuple):
-    """What is to be placed: least height, lease, work."""
-
-    least: int
-    lease: int
-    work: int
-
-
-class _Queues(NamedTuple):
-    """One queue of minima a limit: places of windows and values, head and tail."""
-
-    place: I64
-    value: I64
-    head: I64
-    tail: I64
-
-
-@kernel
-def _queues(limits: Limits) -> _Queues:
-    count = limits.windows.shape[0]
-    return _Queues(
-        np.empty_like(limits.room),
-        np.empty_like(limits.room),
-        np.zeros(count, dtype=np.int64),
-        np.zeros(count, dtype=np.int64),
-    )
-
-
-@kernel
-def _push(queues: _Queues, j: int, place: int, value: int) -> None:
-    """Append a window; those before it that leave no less can never bind again."""
-    places, values = queues.place[j], queues.value[j]
-    head, tail = queues.head[j], queues.tail[j]
-    while tail > head and values[tail - 1] >= value:
-        tail -= 1
-    places[tail], values[tail] = place, value
-    queues.tail[j] = tail + 1
-
-
 # ---- whole leases -------------------------------------------------------------------------------
 
 
 @kernel
-def _decide(limits: Limits, queues: _Queues, held: I64, x: I64, u: int, lease: int) -> None:
+def _decide(limits: Limits, queues: Queues, held: I64, x: I64, u: int, lease: int) -> None:
     """Note that column `u` is decided: leases end at `u` or before it from now on.
 
     A window that holds such a lease wholly starts in [u - W, u - lease].
@@ -95,23 +34,23 @@ def _decide(limits: Limits, queues: _Queues, held: I64, x: I64, u: int, lease: i
         window = limits.windows[j]
         if u > 0 and window >= lease:
             place = u - 1  # of the window that ends at u
-            _push(queues, j, place, limits.room[j, place] + limits.units[j] * held[u])
+            push(queues, j, place, limits.room[j, place] + limits.units[j] * held[u])
             last = u - lease + window - 1
             while queues.place[j, queues.head[j]] > last:
                 queues.head[j] += 1
 
 
 @kernel
-def _first_windows(limits: Limits, queues: _Queues, n: int, lease: int) -> None:
+def _first_windows(limits: Limits, queues: Queues, n: int, lease: int) -> None:
     """Queue the windows that hold a lease at the right end wholly."""
     for j in range(limits.windows.shape[0]):
         window = limits.windows[j]
         for place in range(n - lease + window - 1, n - 2, -1):
-            _push(queues, j, place, limits.room[j, place])
+            push(queues, j, place, limits.room[j, place])
 
 
 @kernel
-def _around(limits: Limits, queues: _Queues, task: Task, end: int, left_over: int) -> Ints:
+def _around(limits: Limits, queues: Queues, task: Task, end: int, left_over: int) -> Ints:
     """Return (height, leave) that windows allow which hold the lease before `end` wholly.
 
     The height is no more than the work left over fills. At one below the least, no lease ends in
@@ -194,7 +133,7 @@ def _stack(limits: Limits, c: I64, x: I64, held: I64, task: Task) -> Int:
     queue, those that hold a part of it one by one, two leases' columns.
     """
     n, lease = c.shape[0], task.lease
-    queues = _queues(limits)
+    queues = queues_of(limits)
     _first_windows(limits, queues, n, lease)
     end, left, cells = n, task.work, 0
     while end >= lease and left >= task.least * lease:
@@ -248,7 +187,7 @@ def _lengthen(limits: Limits, c: I64, x: I64, task: Task, left: int, step: int) 
     """
     n = c.shape[0]
     may, has = c[::step], x[::step]
-    queues = _queues(limits)
+    queues = queues_of(limits)
     added = np.int64(0)
     for u in range(n):
         if left == 0:
@@ -258,7 +197,7 @@ def _lengthen(limits: Limits, c: I64, x: I64, task: Task, left: int, step: int) 
             window, unit = limits.windows[j], limits.units[j]
             for at in range(0 if u == 0 else u + window - 1, u + window):
                 place = at if step > 0 else n + window - 2 - at
-                _push(queues, j, at, limits.room[j, place] + unit * added)
+                push(queues, j, at, limits.room[j, place] + unit * added)
             while queues.place[j, queues.head[j]] < u:
                 queues.head[j] += 1
             add = min(add, (queues.value[j, queues.head[j]] - unit * added) // unit)
@@ -267,26 +206,6 @@ def _lengthen(limits: Limits, c: I64, x: I64, task: Task, left: int, step: int) 
             left -= add
             added += add
     return left
-
-
-@kernel
-def too_much(limits: Limits, n: int, work: int) -> bool:
-    """Return whether windows side by side leave less than the work of an atom of `n` columns.
-
-    They are laid from the left and from the right end; True proves that there is no place.
-    """
-    for j in range(limits.windows.shape[0]):
-        window, row = limits.windows[j], limits.room[j]
-        need = work * limits.units[j]
-        from_left: Int = np.int64(0)
-        from_right: Int = np.int64(0)
-        for place in range(window - 1, n + window - 1, window):
-            from_left += min(row[place], need)
-        for place in range(n - 1, -1, -window):
-            from_right += min(row[place], need)
-        if min(from_left, from_right) < need:
-            return True
-    return False
 
 
 @kernel

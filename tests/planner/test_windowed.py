@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.kernels.windowed import UNBOUND, Limits, Task, fit_within, too_much
+from planner.kernels.window_limits import UNBOUND, Limits, Task, too_much
+from planner.kernels.windowed import fit_within
 from tests.planner.exact_atom import is_allocation
 
 

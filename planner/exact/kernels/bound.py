@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.exact.kernels.arrays import F64, Int, borrow_forest, borrow_room
+from planner.compiled import borrowed
+from planner.exact.kernels.arrays import F64, Int
 from planner.exact.kernels.compiled import compiled
 from planner.exact.kernels.least_cost import forward
 from planner.exact.kernels.least_use import backward
-from planner.exact.kernels.pricing_space import Space, borrow_space
+from planner.exact.kernels.pricing_space import Space
 from planner.exact.problem import V_CHILD, V_CHILDREN, V_END, V_KIND, V_START, Forest, Room
 from rdl.work_graph import ANY
 
@@ -132,7 +133,7 @@ def evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
     prices
         float64[row, column], at least 0: value of all of a row's greatest capacity for one column.
     """
-    return float(_evaluate(borrow_forest(f), borrow_room(room), borrow_space(s), prices))
+    return float(_evaluate(borrowed(f), borrowed(room), borrowed(s), prices))
 
 
 @compiled
@@ -161,7 +162,7 @@ def _evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
 def columns(f: Forest, room: Room, s: Space, prices: F64, optima: Optima) -> float:
     """Return the bound at some prices; write the optimum of each request to `optima`."""
     bucket, use, worth = optima
-    f, room, s = borrow_forest(f), borrow_room(room), borrow_space(s)
+    f, room, s = borrowed(f), borrowed(room), borrowed(s)
     price_demands(room, s, prices)
     total = 0.0
     rows, steps = prices.shape
@@ -195,7 +196,7 @@ def columns(f: Forest, room: Room, s: Space, prices: F64, optima: Optima) -> flo
 @compiled
 def least_cost(f: Forest, s: Space, r: int) -> float:
     """Return the least cost of request `r` at the prices of `price_demands` (its root's G)."""
-    f, s = borrow_forest(f), borrow_space(s)
+    f, s = borrowed(f), borrowed(s)
     forward(f, s, r)
     root = f.first[r + 1] - 1
     row = f.vertices[root]
@@ -244,7 +245,7 @@ def descend(f: Forest, room: Room, s: Space, descent: Descent, steps: Steps) -> 
     prices, best, slope, state = descent
     rounds, target, bucket, patience = steps
     rows, columns = prices.shape
-    f, room, s = borrow_forest(f), borrow_room(room), borrow_space(s)
+    f, room, s = borrowed(f), borrowed(room), borrowed(s)
     for done in range(rounds):
         bound = _evaluate(f, room, s, prices)
         if bound < state[BEST]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from planner.compiled import borrowed
 from planner.exact.kernels.arrays import F64, I64
-from planner.exact.kernels.compiled import compiled
 
 #: Parts of a window in which the flow of a malleable atom may begin and end.
 CELLS: Final = 6
@@ -51,11 +49,3 @@ class Space(NamedTuple):
     prefix: F64
     use: F64
     gains: F64
-
-
-@compiled
-def borrow_space(s: Space) -> Space:
-    return Space(
-        borrowed(s.cell), borrowed(s.cost), borrowed(s.lease), borrowed(s.asked),
-        borrowed(s.line), borrowed(s.prefix), borrowed(s.use), borrowed(s.gains),
-    )  # fmt: skip

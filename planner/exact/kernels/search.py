@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.exact.kernels.arrays import Int, borrow_forest, borrow_room
+from planner.compiled import borrowed
+from planner.exact.kernels.arrays import Int
 from planner.exact.kernels.compiled import compiled
 from planner.exact.kernels.one_atom import take
 from planner.exact.kernels.one_request import Way, clear, insert
@@ -28,7 +29,6 @@ from planner.exact.kernels.search_state import (
     TOUCHED,
     TRIED,
     Search,
-    borrow_search,
     draw,
     draw_below,
 )
@@ -253,7 +253,7 @@ def improve(f: Forest, room: Room, s: Search, moves: int, most: int, temperature
     temperature
         Loss that is taken with a probability of 1 / e, in units of value; 0 takes none.
     """
-    f, room, s = borrow_forest(f), borrow_room(room), borrow_search(s)
+    f, room, s = borrowed(f), borrowed(room), borrowed(s)
     total = 0.0
     for r in range(f.value.shape[0]):
         total += s.worth[PLAN, r]
@@ -265,7 +265,7 @@ def improve(f: Forest, room: Room, s: Search, moves: int, most: int, temperature
 @compiled
 def restore(f: Forest, room: Room, s: Search) -> None:
     """Make the best plan the present one."""
-    f, room, s = borrow_forest(f), borrow_room(room), borrow_search(s)
+    f, room, s = borrowed(f), borrowed(room), borrowed(s)
     for r in range(f.value.shape[0]):
         if s.held[PLAN, r] == 1:
             _drop(f, room, s, r)

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.compiled import borrowed
 from planner.exact.kernels.arrays import F64, I64, U64, Int
 from planner.exact.kernels.compiled import compiled
 
@@ -85,17 +84,6 @@ class Search(NamedTuple):
     key: F64
     random: U64
     total: F64
-
-
-@compiled
-def borrow_search(s: Search) -> Search:
-    """Return the search without owners of its arrays."""
-    return Search(
-        borrowed(s.free), borrowed(s.first), borrowed(s.rows), borrowed(s.pieces),
-        borrowed(s.option), borrowed(s.worth), borrowed(s.held), borrowed(s.span),
-        borrowed(s.stale), borrowed(s.density), borrowed(s.vertex), borrowed(s.line),
-        borrowed(s.list), borrowed(s.key), borrowed(s.random), borrowed(s.total),
-    )  # fmt: skip
 
 
 @compiled
