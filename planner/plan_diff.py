@@ -8,18 +8,24 @@ from enum import StrEnum
 from typing import Any
 
 from planner.files.plan_document import PlanDocument
+from planner.states import State
 
 #: Metrics that a comparison shows, in order.
 COMPARED = (
     "acceptance", "accepted", "value", "preemption", "preemption_inner", "cost", "uniformity",
 )  # fmt: skip
 
+#: States in which all that was promised is held, or was.
+_WHOLE = frozenset({State.ACCEPTED, State.ACTIVE, State.COMPLETED})
+
 
 class Fate(StrEnum):
     """What became of a request between two plans."""
 
     GAINED = "gained"  # refused before, holds now
-    LOST = "lost"  # held before, refused now
+    LOST = "lost"  # held before, refused or failed now
+    DEGRADED = "degraded"  # all that was promised before, no longer all of it now
+    RESTORED = "restored"  # degraded before, all that was promised now
     ADDED = "added"  # not in the plan before
     GONE = "gone"  # not in the plan now
     MOVED = "moved"  # holds other rows
@@ -138,10 +144,27 @@ def _fate(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: b
         return Fate.ADDED if old is None else Fate.GONE
     if ("code" in old) != ("code" in new):
         return Fate.GAINED if "code" in old else Fate.LOST
+    kept = None if "code" in old else _kept(old["state"], new["state"])
+    if kept is not None:
+        return kept
     if moved:
         return Fate.MOVED
     same = _standing(old) == _standing(new) and old.get("choices") == new.get("choices")
     return None if same else Fate.CHANGED
+
+
+def _kept(old: str | None, new: str | None) -> Fate | None:
+    """Return what became of a promise, from one state to another; None where it stands as it did.
+
+    That comes before where its rows are: who loses part of a promise is not one of many that moved.
+    """
+    if old == new:
+        return None
+    if new == State.FAILED:
+        return Fate.LOST
+    if new == State.DEGRADED:
+        return Fate.DEGRADED
+    return Fate.RESTORED if old == State.DEGRADED and new in _WHOLE else None
 
 
 def _standing(entry: Mapping[str, Any] | None) -> str | None:

@@ -48,6 +48,12 @@ def test_a_plan_does_not_differ_from_itself() -> None:
         ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 1))], Fate.MOVED),
         ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 2), state="active")], Fate.CHANGED),
         ([_refused("a")], [_refused("a", "quota")], Fate.CHANGED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 2, 2), state="degraded")], Fate.DEGRADED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 2), state="degraded")], Fate.DEGRADED),
+        ([_held("a", state="degraded")], [_held("a", (0, 5, 2), state="active")], Fate.RESTORED),
+        ([_held("a", state="degraded")], [_held("a", (0, 5, 2), state="degraded")], Fate.MOVED),
+        ([_held("a", state="degraded")], [_held("a", state="cancelled")], Fate.CHANGED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 2, 2), state="failed")], Fate.LOST),
     ],
 )
 def test_each_fate_has_its_name(

@@ -78,6 +78,21 @@ def test_pins_that_cannot_all_stay_are_named(plan_file: Path, tmp_path: Path) ->
     assert CliRunner().invoke(main, ["validate", str(mended)]).exit_code == 0
 
 
+def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: Path) -> None:
+    """No machine is left for `a`: it is degraded in the summary and the JSON, not moved."""
+    document = json.loads(plan_file.read_text())
+    document["cluster"]["outages"] = [{"machines": "m", "count": 2, "start": 0, "end": 20}]
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(document))
+    given = ["optimize", str(broken), "--work", "5", "--no-solver"]
+    table = CliRunner().invoke(main, given)
+    assert table.exit_code == 0, table.output
+    assert "1 degraded, " in table.output
+    told = json.loads(CliRunner().invoke(main, [*given, "-o", "json"]).output)["diff"]
+    assert (told["counts"]["degraded"], told["counts"]["moved"]) == (1, 0)
+    assert [one["fate"] for one in told["requests"]] == ["degraded"]
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
