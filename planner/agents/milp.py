@@ -60,6 +60,9 @@ _PRICED_STAGES = (
     _Stage(keeps_value=True, share=1.0, keeps_falls=True),
 )
 
+#: Part of the time that each greedy start may take; the first run of each always ends.
+_STARTING = 0.1
+
 #: (value, minus preemption, minus cost): the greater is the better plan.
 _Score: TypeAlias = tuple[float, int, float]
 
@@ -109,7 +112,7 @@ class MilpAgent:
 
     name: str = "milp"
     solver: str = "highs"
-    start: tuple[str, ...] = ("gree", "gree-l")
+    start: tuple[str, ...] = ("gree", "gree-l", "portfolio-free")
     fills: bool = True
     default_time_s: float = 60.0
     most_memory: int = MOST_MEMORY
@@ -128,7 +131,7 @@ class MilpAgent:
     ) -> tuple[list[PlacementResult], SolverReport]:
         """Return the plan and its report; every ending leaves the best plan so far."""
         until = self._until(limits)
-        best = self._greedy(requests, view, limits)
+        best = self._greedy(requests, view, limits, until)
         asked = [index for index, request in enumerate(requests) if not request.graph.void]
         size = predicted_size(lay_out([requests[index] for index in asked], view), view)
         if size.memory > self.most_memory:
@@ -152,12 +155,16 @@ class MilpAgent:
             return None
         return self.clock() + (self.default_time_s if limits.time_s is None else limits.time_s)
 
-    def _greedy(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> _Best:
+    def _greedy(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits, until: float | None
+    ) -> _Best:
         bound = all_asked(requests, view.nominal)
         if not self.start:
             return _Best([_left_out() for _ in requests], (0.0, 0, 0.0), "nothing", bound)
         agents = [agent_named(name) for name in self.start]
-        plans = [agent.plan(requests, view, Limits(seed=limits.seed)) for agent in agents]
+        start_s = None if until is None else _STARTING * max(0.0, until - self.clock())
+        starter = Limits(start_s, seed=limits.seed, stop=limits.stop)
+        plans = [agent.plan(requests, view, starter) for agent in agents]
         scores = [_score(requests, plan, view) for plan in plans]
         best = scores.index(max(scores))
         return _Best(list(plans[best]), scores[best], self.start[best], bound)
@@ -289,8 +296,9 @@ def _score(
     if prices is not None:
         pairs = zip(requests, results, strict=True)
         cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
-    # Rounded, so that the order in which a cost is summed makes no plan better.
-    return *score_of(requests, results, view.nominal), -round(cost, 9)
+    value, falls = score_of(requests, results, view.nominal)
+    # Rounded, so that the order in which values and costs are summed makes no plan better.
+    return round(value, 9), falls, -round(cost, 9)
 
 
 def _left_out() -> PlacementResult:

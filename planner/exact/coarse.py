@@ -83,9 +83,10 @@ def coarse(problem: Problem, size: int) -> Coarse:
     room = problem.room
     columns = room.free.shape[1]
     marks = np.arange(0, columns, size)
+    # Prices go by `_caps`, not by these fit caps; a relaxation that read them would need the most.
     wide = Room(
         np.add.reduceat(room.free, marks, axis=1), room.demand_first, room.demand_rows,
-        room.demand_amounts, np.minimum.reduceat(room.fit, marks, axis=1), room.scale,
+        room.demand_amounts, np.maximum.reduceat(room.fit, marks, axis=1), room.scale,
         np.add.reduceat(room.capacity, marks, axis=1), room.shares,
     )  # fmt: skip
     less = replace(problem, forest=_forest(problem.forest, size), room=wide, base=0)

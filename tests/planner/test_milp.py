@@ -162,6 +162,19 @@ def test_the_second_solve_keeps_value_and_lowers_preemption() -> None:
     assert score_of([request], results, view.nominal)[1] == -1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_it_starts_from_the_best_greedy_plan(seed: int) -> None:
+    """However little it may work, it is worth at least what greedy agents reach in any order."""
+    requests = requests_of(seed)
+    view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
+    greedy = agent_named("portfolio-free").plan(requests, view, Limits())
+
+    results = MILP.plan(requests, view, Limits(work=1))
+
+    best = score_of(requests, greedy, view.nominal)
+    assert score_of(requests, results, view.nominal)[0] >= best[0] * (1 - 1e-9)
+
+
 def test_a_limit_of_no_time_returns_the_greedy_plan() -> None:
     """Stopped at once, the agent still answers, with what greedy found."""
     requests = requests_of(3)

@@ -20,6 +20,7 @@ from planner.optimization.search import Search
 from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, optimize
 from planner.placement import Code
 from planner.plan import Plan
+from planner.prices import PriceList
 from planner.renegotiation import result_of
 from planner.request import Request
 from planner.value import value_of
@@ -173,7 +174,7 @@ def test_who_only_swapped_places_goes_back() -> None:
         assert one.request is not None
         graph = one.request.graph
         assert layout.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
-    account = Account(cluster.nominal, np.ones(12), 0)
+    account = Account(cluster.nominal, PriceList(np.ones(12)), 0)
     moves = Moves(plan, shortage_of(layout.ledger))
     draw = np.random.default_rng(0)
     search = Search(promises, _ORDER, account, account.units(promises), moves, Parts(), draw)
