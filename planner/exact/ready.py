@@ -21,7 +21,6 @@ def load_loops(problem: Problem) -> bool:
     """
     if _ready:
         return False
-    _ready.append(True)
     hunt = Hunt(problem, seed=0)
     hunt.run(0, 1, 0.0)
     hunt.back_to_best()
@@ -30,6 +29,7 @@ def load_loops(problem: Problem) -> bool:
     evaluate(problem.forest, problem.room, flat.space, flat.prices)
     Generation(problem, flat.prices, problem.room.free.shape[1]).price()
     load_sweep(problem)
+    _ready.append(True)  # last: after a fault or ^C on the way the next call loads what is missing
     return True
 
 
