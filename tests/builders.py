@@ -74,6 +74,10 @@ class ClusterBuilder:
         renamed = {{"start": "from", "end": "to"}.get(key, key): keys[key] for key in keys}
         return self._more("policies", {"type": kind, **renamed})
 
+    def price(self, start: object, end: object, factor: float) -> ClusterBuilder:
+        """Make steps cost `factor` times as much."""
+        return self._more("prices", {"start": start, "end": end, "factor": factor})
+
     def build(self) -> Cluster:
         """Return the cluster; without machines, 100 of one core."""
         if "machines" not in self.document:

@@ -8,6 +8,7 @@ start's.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from planner.agents import agent_named
 from planner.agents.filling import filled
 from planner.exact.effort import Effort, Field
 from planner.exact.flatten import flattened
-from planner.exact.incumbent import Race
+from planner.exact.incumbent import BoundError, Race
 from planner.exact.keeping import Keep, started
 from planner.exact.laying import problem_of
 from planner.exact.prices import evaluation_s
@@ -31,6 +32,8 @@ from planner.request import Request
 from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
 from planner.value import score_of
 from planner.view import PlanView
+
+_LOG = logging.getLogger(__name__)
 
 #: Bytes that prices and plans may take; above it the greedy plan stands.
 MOST_MEMORY = 4 << 30
@@ -137,10 +140,10 @@ class ExactAgent:
             if detail:
                 outcome = SolverOutcome.TOO_LARGE
             else:
-                self._pursue(race, asked, effort, limits)
+                outcome, detail = self._pursued(race, asked, effort, limits)
         flat = race.results
-        if race.source != self.start:
-            flat = flattened(requests, flat, view, lambda: _late(effort, limits))
+        if keep is None or race.source != self.start:  # what stands stays: churn comes first
+            flat = flattened(requests, flat, view, _late(effort, limits))
         results = filled(requests, flat, view)
         return results, self._report(race, results, outcome, detail, limits)
 
@@ -177,6 +180,20 @@ class ExactAgent:
         stop = limits.stop or (lambda: False)
         gap = self.gap if limits.gap is None else limits.gap
         return Effort(until, limits.work, gap, stop, self.clock, tell)
+
+    def _pursued(
+        self, race: Race, asked: list[int], effort: Effort, limits: Limits
+    ) -> tuple[SolverOutcome | None, str]:
+        """Search; a fault in it costs what it would have found, never the plan in hand."""
+        try:
+            self._pursue(race, asked, effort, limits)
+        except BoundError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the best checked plan must outlive any fault
+            _LOG.error("the search of %s broke", self.name, exc_info=True)
+            why = f"{type(error).__name__}: {error}"
+            return SolverOutcome.FAILED, f"the search broke ({why}): the best so far stands"
+        return None, ""
 
     def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> None:
         must = [place for place, i in enumerate(asked) if i in race.keep]
@@ -219,12 +236,17 @@ class ExactAgent:
         return SolverReport(outcome.value, value, max(race.bound, value), race.source, detail)
 
 
-def _late(effort: Effort, limits: Limits) -> bool:
-    """Return whether no time is left to flatten the plan."""
-    if effort.stop():
-        return True
-    allowed = _FLATTENING_S if limits.time_s is None else _FLATTENING * limits.time_s
-    return effort.until is not None and effort.clock() >= effort.until + min(_FLATTENING_S, allowed)
+def _late(effort: Effort, limits: Limits) -> Callable[[], bool]:
+    """Return what says, from now on, whether no time is left to flatten the plan.
+
+    A search that ended early leaves no more time than one that took all of it, or a second.
+    """
+    if effort.until is None:
+        return effort.stop
+    part = _FLATTENING_S if limits.time_s is None else _FLATTENING * limits.time_s
+    until = effort.until + min(_FLATTENING_S, part)
+    until = min(until, effort.clock() + max(_FLATTENING_S, part))
+    return lambda: effort.stop() or effort.clock() >= until
 
 
 def _teller(

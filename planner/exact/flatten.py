@@ -1,7 +1,8 @@
 """Lower preemption of a plan whose value stays: what falls most is placed flat once more.
 
 Value comes first; among plans of equal value the one that takes fewest machines from others is the
-better (planning.md). Requests move one by one, beside all the others as they stand.
+better, then the cheaper (planning.md). Requests move one by one, beside all the others as they
+stand, each by every way to take its options that is worth no less.
 """
 
 from __future__ import annotations
@@ -11,16 +12,24 @@ from collections.abc import Callable, Sequence
 from planner.agent import Limits
 from planner.agents.atom_placer import GreedyAgent
 from planner.exact.check import satisfied
+from planner.exact.options import least_falls, ways
 from planner.kernels import GAPS, LOWEST
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import falls_of, worth_of
 from planner.view import PlanView
 
-#: Requests tried; each costs a copy or two of the profile.
+#: Requests tried a round; each costs a copy or two of the profile.
 MOST = 2000
 
+#: Rounds over all requests: who moves may leave another the room to lie flat.
+_ROUNDS = 3
+
 _FLAT = GreedyAgent("flat", (LOWEST, GAPS))
+_EARLY = GreedyAgent("flat early", (LOWEST, GAPS), early=True)
+
+#: (preemption, cost) of one request: the less the better.
+Rank = tuple[int, float]
 
 
 def flattened(
@@ -29,7 +38,7 @@ def flattened(
     view: PlanView,
     stop: Callable[[], bool],
 ) -> list[PlacementResult]:
-    """Return results of the same value with at most the same preemption.
+    """Return results of the same value with at most the same preemption, then cost.
 
     Parameters
     ----------
@@ -39,21 +48,56 @@ def flattened(
     kept = list(results)
     if stop():
         return kept
-    falls = [falls_of(request.graph, one) for request, one in zip(requests, kept, strict=True)]
     placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
     held = view.after(placed, view.version)
-    for index in sorted(range(len(kept)), key=lambda i: (-falls[i], i))[:MOST]:
-        if not falls[index] or stop():
+    for _ in range(_ROUNDS):
+        moved = False
+        for index in _falling(requests, kept, view):
+            if stop():
+                return kept
+            request = requests[index]
+            beside = held.without([(request, kept[index])], view.version)
+            flatter = _flatter(request, kept[index], beside)
+            if flatter is not kept[index]:
+                kept[index], moved = flatter, True
+                held = beside.after([(request, flatter)], view.version)
+        if not moved:
             break
-        request = requests[index]
-        beside = held.without([(request, kept[index])], view.version)
-        [again] = _FLAT.plan([request], beside, Limits())
-        if not again.placed or falls_of(request.graph, again) >= falls[index]:
-            continue
-        same = worth_of(request.graph, again.choices) >= worth_of(
-            request.graph, kept[index].choices
-        )
-        if same and satisfied(request, again):
-            kept[index] = again
-            held = beside.after([(request, again)], view.version)
     return kept
+
+
+def _falling(
+    requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
+) -> list[int]:
+    """Return who may get better, those first that fall most above what they must."""
+    above = {
+        index: falls_of(request.graph, result) - least_falls(request.graph)
+        for index, (request, result) in enumerate(zip(requests, results, strict=True))
+        if result.placed and len(result.vertices)
+    }
+    dear = view.prices is not None
+    may = [index for index, falls in above.items() if dear or falls > 0]
+    return sorted(may, key=lambda index: (-above[index], index))[:MOST]
+
+
+def _flatter(request: Request, result: PlacementResult, beside: PlanView) -> PlacementResult:
+    """Return the best of a placement and all that are found for it, worth no less."""
+    graph, best, rank = request.graph, result, _rank(request, result, beside)
+    worth = worth_of(graph, result.choices)
+    agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
+    for way in ways(request, result):
+        for agent in agents:
+            [again] = agent.plan([way], beside, Limits())
+            if not again.placed or worth_of(graph, again.choices) < worth:
+                continue
+            found = _rank(request, again, beside)
+            if found < rank and satisfied(request, again):
+                best, rank = again, found
+    return best
+
+
+def _rank(request: Request, result: PlacementResult, view: PlanView) -> Rank:
+    """Return preemption and cost, rounded so that the order of a sum makes nothing cheaper."""
+    prices = view.prices
+    cost = 0.0 if prices is None else prices.cost_of(request, result, view.nominal)
+    return falls_of(request.graph, result), round(cost, 9)

@@ -13,7 +13,6 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact import EXACT, ExactAgent
 from planner.exact.check import satisfied, sound
-from planner.exact.flatten import flattened
 from planner.exact.incumbent import BoundError, Race
 from planner.exact.laying import problem_of
 from planner.exact.prices import evaluation_s
@@ -134,21 +133,6 @@ def test_never_below_the_portfolio_and_the_gap_is_true(kind: str) -> None:
     assert all(one.placed for one in sound(requests, results, view)) == all(
         one.placed for one in results
     )
-
-
-def test_flattening_keeps_value_and_lowers_preemption() -> None:
-    """A work of 40 in a window of 40, held 4 high for 10 steps, falls by 1 when it is flat."""
-    cluster = a_cluster().machines("m", 4, cpu=1).build()
-    request = a_request("r", "window(atom(<1 cpu>, 1, 4, 10, 40), 0, 40)").on(cluster)
-    view = Plan(cluster, cluster.grid()).view()
-    high = PlacementResult(
-        vertices=np.array([0]), first=np.array([0, 1]), rows=np.array([[0, 10, 4]])
-    )
-    assert score_of([request], [high], view.nominal)[1] == -4
-    flat = flattened([request], [high], view, lambda: False)
-    assert score_of([request], flat, view.nominal)[1] == -1
-    assert sound([request], flat, view)[0].placed
-    assert flattened([request], [high], view, lambda: True) == [high]
 
 
 def test_equal_work_and_seed_give_the_equal_plan() -> None:

@@ -1,0 +1,122 @@
+"""Ways to take the options of a request: the request again, with all other options closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.value import options_of, satisfiable_options, worth_of
+from rdl.work_graph import (
+    ANY,
+    ATOM,
+    END,
+    KIND,
+    MIN_HEIGHT,
+    SATISFIABLE,
+    SHIFT_COUNT,
+    START,
+    WORK,
+    WorkGraph,
+)
+
+#: Ways that are all tried; of a request with more only those that differ in one choice.
+MOST_WAYS = 64
+
+#: The option taken of each `any` that is reached.
+Choices = dict[int, int]
+
+
+def least_falls(graph: WorkGraph) -> int:
+    """Return what the request falls by at least, whatever its options: heights that it must reach.
+
+    An atom falls from its greatest height, which is g at least, and work / window.
+    """
+    return _least_falls(graph, len(graph.vertices) - 1)
+
+
+def _least_falls(graph: WorkGraph, vertex: int) -> int:
+    row = graph.vertices[vertex]
+    if row[KIND] == ATOM:
+        mean = -(-int(row[WORK]) // max(1, int(row[END] - row[START])))
+        return max(int(row[MIN_HEIGHT]), mean) * int(row[SHIFT_COUNT])
+    if row[KIND] == ANY:
+        return min(_least_falls(graph, v) for v in satisfiable_options(graph, vertex))
+    return sum(_least_falls(graph, v) for v in options_of(graph, vertex))
+
+
+def ways(request: Request, result: PlacementResult) -> Iterator[Request]:
+    """Yield the request once for each way to take its options that is worth no less.
+
+    Parameters
+    ----------
+    result
+        Where it is placed.
+
+    Yields
+    ------
+    Request
+        The same, with a graph in which only the options of that way can be satisfied. Vertices
+        keep their numbers, so what is placed of it is a placement of `request`.
+    """
+    graph = request.graph
+    if not (graph.vertices[:, KIND] == ANY).any():
+        yield request
+        return
+    root = len(graph.vertices) - 1
+    taken = dict(result.choices)
+    few = _count(graph, root) <= MOST_WAYS
+    least = worth_of(graph, result.choices)
+    for choices in _all_ways(graph, root) if few else _one_changed(graph, taken):
+        if worth_of(graph, choices.items()) >= least:
+            yield replace(request, graph=_closed(graph, choices))
+
+
+def _count(graph: WorkGraph, vertex: int) -> int:
+    row = graph.vertices[vertex]
+    if row[KIND] == ATOM:
+        return 1
+    if row[KIND] == ANY:
+        return sum(_count(graph, v) for v in satisfiable_options(graph, vertex))
+    return prod(_count(graph, v) for v in options_of(graph, vertex))
+
+
+def _all_ways(graph: WorkGraph, vertex: int) -> Iterator[Choices]:
+    """Yield every way to take the options at and below a vertex, those written first first."""
+    row = graph.vertices[vertex]
+    if row[KIND] == ATOM:
+        yield {}
+    elif row[KIND] == ANY:
+        written = options_of(graph, vertex)
+        for option in satisfiable_options(graph, vertex):
+            for below in _all_ways(graph, option):
+                yield {vertex: written.index(option), **below}
+    else:
+        parts = [list(_all_ways(graph, v)) for v in options_of(graph, vertex)]
+        for together in product(*parts):
+            yield {v: option for part in together for v, option in part.items()}
+
+
+def _one_changed(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
+    """Yield the choices as they are, then with another option of one `any`.
+
+    What is chosen inside of another option is left open: nothing there was reached.
+    """
+    yield taken
+    for vertex, now in taken.items():
+        for other, option in enumerate(options_of(graph, vertex)):
+            if other != now and graph.vertices[option, SATISFIABLE]:
+                yield {**taken, vertex: other}
+
+
+def _closed(graph: WorkGraph, choices: Choices) -> WorkGraph:
+    """Return the graph with every other option of the `any` named out of reach."""
+    vertices = graph.vertices.copy()
+    for vertex, taken in choices.items():
+        for index, option in enumerate(options_of(graph, vertex)):
+            if index != taken:
+                vertices[option, SATISFIABLE] = 0
+    return replace(graph, vertices=vertices)
