@@ -8,7 +8,7 @@ anybody, and are no better by themselves, are not made at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeAlias
@@ -16,26 +16,19 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.commit import Admit, Change, Conflict, Update
+from planner.commit import Admit, Change, Conflict, Degrade
 from planner.degradation import pieces_of_change
-from planner.holding import holding_of
-from planner.metrics import preemption
+from planner.optimization.worth import SAME, is_idle, is_short, worth_of
 from planner.placement import Code
 from planner.plan import Plan
 from planner.preparation import conflicts_but_for_room
-from planner.prices import prices_of
 from planner.recheck import Added, Overlay, Piece
-from planner.record_parts import Holding
-from planner.states import State
-from planner.value import value_of
 
 #: A row of the profile ("free") or a window average ("slack"), by its number.
 _Place: TypeAlias = tuple[str, int]
 
-#: Value or cost that counts as none.
-_SAME: Final = 1e-9
-
 _IDLE: Final = "it would have made room for somebody who does not fit any more"
+_SPARED: Final = "there are machines for it again: it keeps all that it holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +51,13 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     """Return the part of `changes` that a Plan takes; all of them where all still fit.
 
     Two rules say who gives way where too much is asked: whoever brings least value, and whoever
-    comes in before whoever moves. The outcome that holds more value is taken.
+    comes in before whoever moves. The outcome that holds more value is taken. Nobody is degraded
+    whom the machines there are now, and the changes that are made, leave all that it holds.
     """
-    if not changes or plan.prepare(changes, plan.version, joint=True).record is not None:
+    losing = any(isinstance(one, Degrade) for one in changes)
+    if not changes:
+        return Fitting()
+    if not losing and plan.prepare(changes, plan.version, joint=True).record is not None:
         return Fitting(tuple(changes))
     unfit = {one.index: one for one in conflicts_but_for_room(plan, changes)}
     parts = {
@@ -69,14 +66,19 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
         if index not in unfit
     }
     overlay = Overlay(plan.ledger)
-    adds = {i: _adds(overlay, one) for i, one in parts.items() if not overlay.fit_shortage(one)}
-    worths = [_worth(plan, change) for change in changes]
+    spared = losing and not is_short(plan, changes)
+    adds = {
+        index: _adds(overlay, one)
+        for index, one in parts.items()
+        if not (spared and isinstance(changes[index], Degrade)) and not overlay.fit_shortage(one)
+    }
+    worths = [worth_of(plan, change) for change in changes]
     idle = cache(lambda index: is_idle(plan, changes[index]))
     best: _Choice | None = None
     for comers_first in (False, True):
         choice = _Choice(plan, changes, worths, adds, idle, comers_first)
         choice.settle()
-        if best is None or choice.worth > best.worth + _SAME:
+        if best is None or choice.worth > best.worth + SAME:
             best = choice
         if len(choice.made) == len(adds):
             break
@@ -102,20 +104,9 @@ def _conflict(overlay: Overlay, index: int, change: Change, pieces: Sequence[Pie
     id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
     short = overlay.shortage(pieces)
     if short is None:
-        return Conflict(index, id_, Code.CONFLICT, _IDLE)
+        detail = _SPARED if isinstance(change, Degrade) else _IDLE
+        return Conflict(index, id_, Code.CONFLICT, detail)
     return Conflict(index, id_, short.code, short.detail, short.binding)
-
-
-def _worth(plan: Plan, change: Change) -> float:
-    """Return the value that a change brings: of whom it takes in, or restores."""
-    if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
-        return value_of(change.request, change.result.choices, plan.cluster.nominal)
-    return 0.0
-
-
-def _is_degraded(plan: Plan, change: Update) -> bool:
-    number = plan.table.number_of(change.id)
-    return number is not None and plan.table.state(number) is State.DEGRADED
 
 
 @dataclass(slots=True)
@@ -156,10 +147,11 @@ class _Choice:
     def settle(self) -> None:
         """Leave out until the rest fits, take back in what then fits after all, drop idle moves."""
         self._leave_out()
+        self._drop_idle(index for index in self.made if isinstance(self.changes[index], Degrade))
         if len(self.made) < len(self.changes):
-            self._drop_idle()
+            self._drop_idle(self.made)
             while self._take_in():
-                self._drop_idle()
+                self._drop_idle(self.made)
 
     def _leave_out(self) -> None:
         """Leave changes out until no place is short any more."""
@@ -207,13 +199,27 @@ class _Choice:
         self._unmake(index)
         return False
 
-    def _drop_idle(self) -> None:
-        """Leave moves out that are no better by themselves and make room for nobody."""
-        for index in sorted(self.made):
+    def _drop_idle(self, indexes: Iterable[int]) -> None:
+        """Leave out what is no better by itself and makes room for nobody.
+
+        Losses come first, of the most valuable promise first.
+        """
+        for index in sorted(indexes, key=lambda one: (self.worths[one], one)):
             if self.idle(index):
                 self._unmake(index)
-                if not self._fit(index):
+                if not self._fit(index) or self._relieves(index):
                     self._make(index)
+
+    def _relieves(self, index: int) -> bool:
+        """Return whether machines are short without a change where it would give some back."""
+        ledger = self.plan.ledger
+        for (kind, number), one in self.adds[index].items():
+            if kind == "free" and ledger.book.rows[number].policy is None:
+                cells = slice(one.low, one.high)
+                over = self._sums[kind, number][cells] > ledger.free[number, cells]
+                if (over & (one.values < 0)).any():
+                    return True
+        return False
 
     def _fit(self, index: int) -> bool:
         return not any(self._over(place).any() for place in self.adds[index])
@@ -233,22 +239,3 @@ class _Choice:
                 cells = ledger.free if place[0] == "free" else ledger.averages.slack
                 self._sums[place] = np.zeros(cells.shape[1], dtype=np.int64)
             self._sums[place][one.low : one.high] += sign * one.values
-
-
-def is_idle(plan: Plan, change: Change) -> bool:
-    """Return whether a change is a move after which its owner falls and costs no less."""
-    if not isinstance(change, Update) or _is_degraded(plan, change):
-        return False
-    number = plan.table.number_of(change.id)
-    assert number is not None
-    before = _figures(plan, plan.table.holding(number))
-    after = _figures(plan, holding_of(change.request, change.result))
-    return after[0] >= before[0] and after[1] >= before[1] - _SAME
-
-
-def _figures(plan: Plan, held: Holding) -> tuple[int, float]:
-    """Return falls and cost of a holding."""
-    rows = [(one.bundle, rows) for one in held.atoms for _, rows in one.occurrences() if len(rows)]
-    prices = prices_of(plan.cluster, plan.grid)
-    cost = 0.0 if prices is None else prices.cost(rows, plan.cluster.nominal)
-    return preemption(one for _, one in rows)[0], cost

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -20,11 +20,12 @@ from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.moves import Moves
 from planner.adaptation.promise import Promise, promise_of
 from planner.commit import Admit, Change, Conflict, Degrade, Update
-from planner.optimization.fitting import Fitting, is_idle, still_fitting
+from planner.optimization.fitting import Fitting, still_fitting
 from planner.optimization.frozen import advance_to
 from planner.optimization.goal import Account, Goal, Parts, Units
 from planner.optimization.search import Search
 from planner.optimization.waiting import refused_promise
+from planner.optimization.worth import is_idle
 from planner.placement import Code, PlacementResult
 from planner.plan import Plan
 from planner.preparation import conflicts_but_for_room
@@ -47,10 +48,13 @@ def refitted(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Fittin
     """
     found = still_fitting(twin, changes)
     # Where machines are short, the repair has shared out what is left of them: no other places.
-    if not found.left_out or any(isinstance(one, Degrade) for one in changes):
+    if not found.left_out or any(isinstance(one, Degrade) for one in found.kept):
         return found
+    if all(isinstance(changes[one.index], Degrade) for one in found.left_out):
+        return found
+    spared = {one.index: one for one in found.left_out if isinstance(changes[one.index], Degrade)}
     advance_to(twin, frozen_until)
-    return _Refit(twin, changes).fitting() or found
+    return _Refit(twin, changes, spared).fitting() or found
 
 
 @dataclass(slots=True)
@@ -72,21 +76,25 @@ class _Refit:
 
     Attributes
     ----------
+    spared
+        Losses that are not made, and why, by their index.
     unfit
-        Those that mean nothing there any more.
+        Those that mean nothing there any more, losses that are not made among them.
     """
 
     twin: Plan
     changes: Sequence[Change]
+    spared: InitVar[Mapping[int, Conflict]]
     unfit: dict[int, Conflict] = field(init=False)
     _layout: Layout = field(init=False)
     _search: Search = field(init=False)
     _until: float = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, spared: Mapping[int, Conflict]) -> None:
         """Begin with all where they stand."""
         twin = self.twin
-        self.unfit = {one.index: one for one in conflicts_but_for_room(twin, self.changes)}
+        unfit = {one.index: one for one in conflicts_but_for_room(twin, self.changes)}
+        self.unfit = {**unfit, **spared}
         self._layout = Layout.of(twin)
         prices = PriceList(twin.cluster.price_factors(twin.grid))
         account = Account(twin.cluster.nominal, prices, twin.now)

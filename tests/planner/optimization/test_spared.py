@@ -1,0 +1,114 @@
+"""Losses that an optimisation found, on a Plan whose machines came back meanwhile: few are made."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planner.adaptation.layout import unfit
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.commit import Change, Degrade, Reconfigure
+from planner.optimizer import Effort, Scope, optimize, refitted, still_fitting
+from planner.plan import Plan
+from planner.plan_state import capture, restore
+from planner.recheck import pieces_of
+from planner.states import State
+from tests.builders import a_request, ask, commit
+from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
+
+_SLOW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _lose(plan: Plan, lost: int, start: int = 0) -> None:
+    """Take the last machines away from `start` on; nobody answers to it yet."""
+    cluster = with_outages(plan.cluster, *([(lost, start, 24)] if lost else ()))
+    commit(plan, Reconfigure(cluster))
+
+
+def _changes(plan: Plan) -> tuple[Change, ...]:
+    effort = Effort(Limits(work=20, seed=1), solver="")
+    return optimize(plan, None, Scope(admit_refused=True), effort).changes
+
+
+def _after(plan: Plan, changes: tuple[Change, ...]) -> Plan:
+    twin = restore(capture(plan).encode())
+    if changes:
+        prepared = twin.prepare(changes, twin.version, joint=True)
+        assert prepared.record is not None, prepared.outcomes
+        twin.apply(prepared.record)
+    return twin
+
+
+def _degraded(plan: Plan) -> set[str]:
+    return {one.id for one in plan.reservations() if one.state is State.DEGRADED}
+
+
+@_SLOW
+@given(plans(), st.integers(1, 6), st.integers(0, 12), st.booleans())
+def test_nobody_is_degraded_once_all_machines_are_back(
+    plan: Plan, lost: int, start: int, elsewhere: bool
+) -> None:
+    """Every loss is left out and says why; what was to use its room comes in only beside it."""
+    _lose(plan, lost, start)
+    changes = _changes(plan)
+    _lose(plan, 0)
+    twin = restore(capture(plan).encode())
+    found = refitted(twin, changes, 0) if elsewhere else still_fitting(plan, changes)
+    assert not any(isinstance(one, Degrade) for one in found.kept)
+    losses = {index for index, one in enumerate(changes) if isinstance(one, Degrade)}
+    told = {one.index: one.detail for one in found.left_out}
+    assert all("machines for it again" in told[index] for index in losses)
+    assert len(told) + len(found.kept) == len(changes)
+    after = _after(plan, found.kept)
+    assert (_degraded(after), violations(after)) == (set(), [])
+
+
+@_SLOW
+@given(plans(), st.integers(2, 6), st.integers(0, 5), st.integers(0, 12))
+def test_only_losses_that_are_needed_are_made(
+    plan: Plan, lost: int, still: int, start: int
+) -> None:
+    """Some machines are back: all fits what there is, and not without any one of the losses."""
+    _lose(plan, lost, start)
+    changes = _changes(plan)
+    _lose(plan, min(still, lost), start)
+    kept = still_fitting(plan, changes).kept
+    assert violations(_after(plan, kept)) == []
+    for loss in kept:
+        if isinstance(loss, Degrade):
+            others = tuple(one for one in kept if one is not loss)
+            assert _unfit(plan, loss.id) or _over(plan, others)
+
+
+def _unfit(plan: Plan, id_: str) -> bool:
+    number = plan.table.number_of(id_)
+    assert number is not None
+    pieces = pieces_of(plan.table.holding(number), plan.ledger, *plan.table.scope(number))
+    return unfit(plan.ledger, pieces)
+
+
+def _over(plan: Plan, changes: tuple[Change, ...]) -> bool:
+    """Return whether changes cannot be made, or leave machines short."""
+    if not changes:
+        return bool((plan.ledger.free < 0).any())
+    if plan.prepare(changes, plan.version, joint=True).record is None:
+        return True
+    return bool((_after(plan, changes).ledger.free < 0).any())
+
+
+def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
+    """Two hold three of six machines each; none is left, then three: the dearer one keeps all."""
+    plan = Plan(small_cluster(), small_cluster().grid())
+    for name, weight in (("a", 1), ("b", 5)):
+        request = a_request(name, "window(atom(<1 cpu>, 3, 3, 24, 72), 0, 24)").weight(weight)
+        assert ask(plan, request.on(plan.cluster), agent_named("earliest")).record is not None
+    _lose(plan, 6)
+    changes = _changes(plan)
+    assert [type(one) for one in changes] == [Degrade, Degrade]
+    assert len(still_fitting(plan, changes).kept) == 2
+    _lose(plan, 3)
+    found = still_fitting(plan, changes)
+    assert [one.id for one in found.kept if isinstance(one, Degrade)] == ["a"]
+    assert [(one.id, one.code.value) for one in found.left_out] == [("b", "conflict")]
+    assert refitted(restore(capture(plan).encode()), changes, 0) == found
