@@ -3,10 +3,11 @@
 Figure 12: atoms on a cluster that grows with them. Figure 14: 100 requests, from malleable atoms to
 gangs and from malleable atoms to workflows. One generator (bench/generator.py), T = 120 steps, load
 1.2. `milp-cold` is the agent `milp` without its greedy start and filling, as the paper's was: what
-the solver finds by itself. `milp` is worth at least the better of it and GREE-L.
+the solver finds by itself. `milp` starts from the best greedy plan, and is never below it.
 
-At full length this takes a quarter of an hour; `python -m bench.figures_12_14 --seed 1 --figure 12
---out FILE` runs a piece, and `--draw FOLDER FILE...` draws what pieces found and prints the table.
+At full length this takes most of an hour; `python -m bench.figures_12_14 --seed 1 --figure 12 --out
+FILE` runs a piece (`--agents`: of some agents), and `--draw FOLDER FILE...` draws what pieces found
+and prints the table.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from bench.figures_drawn import AGENTS, draw
 from bench.generator import Mix, cluster_of, compiled, generate
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
@@ -39,14 +41,14 @@ SHARES: Final = (10, 20, 50, 100)
 REQUESTS: Final = 100
 
 #: Seconds of each agent that takes all it is given.
-SECONDS: Final = {"milp-cold": 15.0, "exact": 5.0}
+SECONDS: Final = {"milp-cold": 15.0, "milp": 15.0, "exact": 5.0, "hybrid": 5.0}
 
 
-def agents() -> dict[str, Agent]:
-    """Return who takes part, the reference first."""
-    found = {name: agent_named(name) for name in ("gree", "gree-l", "portfolio")}
-    found["milp-cold"] = replace(MILP, name="milp-cold", start=(), fills=False)
-    return found | {"exact": agent_named("exact")}
+def agent_of(name: str) -> Agent:
+    """Return who takes part under a name."""
+    if name == "milp-cold":
+        return replace(MILP, name=name, start=(), fills=False)
+    return agent_named(name)
 
 
 def run(small: bool) -> dict[str, object]:
@@ -57,31 +59,39 @@ def run(small: bool) -> dict[str, object]:
         point
         for seed in seeds
         for point in (
-            *figure_12(seed, SIZES[:1] if small else SIZES, scale),
-            *figure_14(seed, SHARES[-1:] if small else SHARES, scale),
+            *figure_12(seed, SIZES[:1] if small else SIZES, Cast(scale=scale)),
+            *figure_14(seed, SHARES[-1:] if small else SHARES, Cast(scale=scale)),
         )
     ]
     params = {"steps": STEPS, "load": LOAD, "seeds": seeds, "seconds": SECONDS, "scale": scale}
     return {"params": params, "figures": {"points": points}}
 
 
-def figure_12(seed: int, sizes: Sequence[int], scale: float = 1.0) -> Iterable[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who takes part, and the part of their seconds that they get."""
+
+    names: Sequence[str] = AGENTS
+    scale: float = 1.0
+
+
+def figure_12(seed: int, sizes: Sequence[int], cast: Cast) -> Iterable[dict[str, Any]]:
     """Yield a point for each number of atoms, four machines an atom."""
     for count in sizes:
         mix = Mix(count, STEPS, 4 * count, "malleable", seed, LOAD)
         requests = compiled(generate(mix), mix)
         label = {"figure": "12", "kind": "atoms", "x": count, "seed": seed}
-        yield _point(label, cluster_of(mix), requests, scale)
+        yield _point(label, cluster_of(mix), requests, cast)
 
 
-def figure_14(seed: int, shares: Sequence[int], scale: float = 1.0) -> Iterable[dict[str, Any]]:
+def figure_14(seed: int, shares: Sequence[int], cast: Cast) -> Iterable[dict[str, Any]]:
     """Yield a point for each share (per cent) of gangs, then of workflows, and none of either."""
     cluster = cluster_of(Mix(REQUESTS, STEPS, 4 * REQUESTS))
     points = [("none", 0), *((kind, s) for kind in ("gangs", "workflows") for s in shares)]
     for kind, share in points:
         label = {"figure": "14", "kind": kind, "x": share, "seed": seed}
         requests = blended("gangs" if kind == "none" else kind, share, seed)
-        yield _point(label, cluster, requests, scale)
+        yield _point(label, cluster, requests, cast)
 
 
 def blended(kind: str, share: int, seed: int) -> list[Request]:
@@ -97,13 +107,13 @@ def blended(kind: str, share: int, seed: int) -> list[Request]:
 
 
 def _point(
-    label: Mapping[str, Any], cluster: Cluster, requests: list[Request], scale: float
+    label: Mapping[str, Any], cluster: Cluster, requests: list[Request], cast: Cast
 ) -> dict[str, Any]:
     """Return what every agent made of one set."""
     load_kernels()
     found = {
-        name: _measured(agent, cluster, requests, SECONDS.get(name, 0.0) * scale)
-        for name, agent in agents().items()
+        name: _measured(agent_of(name), cluster, requests, SECONDS.get(name, 0.0) * cast.scale)
+        for name in cast.names
     }
     return {**label, "agents": found}
 
@@ -142,19 +152,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--figure", choices=("12", "14"), default="12")
     parser.add_argument("--shares", default=",".join(map(str, SHARES)))
+    parser.add_argument("--agents", default=",".join(AGENTS), help="some of them, for a piece")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draw", type=Path, help="folder for the two pictures")
     parser.add_argument("pieces", nargs="*", type=Path)
     options = parser.parse_args()
     if options.draw is not None:
-        from bench.figures_drawn import draw
-
         points = [json.loads(line) for file in options.pieces for line in file.open()]
         draw(points, options.draw)
         return
     shares = [int(share) for share in options.shares.split(",")]
-    first = options.figure == "12"
-    for point in figure_12(options.seed, SIZES) if first else figure_14(options.seed, shares):
+    first, cast = options.figure == "12", Cast(options.agents.split(","))
+    seed = options.seed
+    for point in figure_12(seed, SIZES, cast) if first else figure_14(seed, shares, cast):
         text = json.dumps(point)
         print(text, flush=True)
         if options.out is not None:

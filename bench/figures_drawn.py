@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+#: Who takes part, in the order of tables, the reference first.
+AGENTS: Final = ("gree", "gree-l", "aligned", "portfolio", "milp-cold", "milp", "exact", "hybrid")
+
 #: The paper's four metrics, and the gap where one is proven.
 METRICS: Final = ("seconds", "acceptance", "preemption", "uniformity", "gap")
 
@@ -42,7 +45,7 @@ def draw(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
 def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return mean and spread over seeds of each metric, absolute and relative to gree."""
     groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
-    for point in points:
+    for point in merged(points):
         groups.setdefault((point["figure"], point["kind"], point["x"]), []).append(point)
     rows = []
     for (figure, kind, x), same in groups.items():
@@ -60,6 +63,18 @@ def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 )
             rows.append(row)
     return rows
+
+
+def merged(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a point for each set and seed with all agents that pieces ran on it, as ordered."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for point in points:
+        key = tuple(point[part] for part in ("figure", "kind", "x", "seed"))
+        found.setdefault(key, {**point, "agents": {}})["agents"] |= point["agents"]
+    return [
+        {**point, "agents": {n: point["agents"][n] for n in AGENTS if n in point["agents"]}}
+        for point in found.values()
+    ]
 
 
 def _mean_spread(values: Iterable[float | None]) -> tuple[float, float] | None:
