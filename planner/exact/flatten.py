@@ -43,7 +43,7 @@ def flattened(
     Parameters
     ----------
     stop
-        Asked before each request; True leaves the rest as it is.
+        Asked before each request and each way to take its options; True leaves the rest as it is.
     """
     kept = list(results)
     if stop():
@@ -57,7 +57,7 @@ def flattened(
                 return kept
             request = requests[index]
             beside = held.without([(request, kept[index])], view.version)
-            flatter = _flatter(request, kept[index], beside)
+            flatter = _flatter(request, kept[index], beside, stop)
             if flatter is not kept[index]:
                 kept[index], moved = flatter, True
                 held = beside.after([(request, flatter)], view.version)
@@ -80,12 +80,16 @@ def _falling(
     return sorted(may, key=lambda index: (-above[index], index))[:MOST]
 
 
-def _flatter(request: Request, result: PlacementResult, beside: PlanView) -> PlacementResult:
+def _flatter(
+    request: Request, result: PlacementResult, beside: PlanView, stop: Callable[[], bool]
+) -> PlacementResult:
     """Return the best of a placement and all that are found for it, worth no less."""
     graph, best, rank = request.graph, result, _rank(request, result, beside)
     worth = worth_of(graph, result.choices)
     agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
     for way in ways(request, result):
+        if stop():
+            break
         for agent in agents:
             [again] = agent.plan([way], beside, Limits())
             if not again.placed or worth_of(graph, again.choices) < worth:
