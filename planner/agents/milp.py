@@ -297,8 +297,9 @@ def _score(
         pairs = zip(requests, results, strict=True)
         cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
     value, falls = score_of(requests, results, view.nominal)
-    # Rounded, so that the order in which values and costs are summed makes no plan better.
-    return round(value, 9), falls, -round(cost, 9)
+    # Rounded, so that the order of a sum makes no plan better; values to digits, not places: one
+    # that rounds up by more than tolerances is more than the later stages could keep.
+    return float(f"{value:.12g}"), falls, -round(cost, 9)
 
 
 def _left_out() -> PlacementResult:
