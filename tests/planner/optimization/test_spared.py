@@ -17,7 +17,7 @@ from planner.states import State
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
 
-_SLOW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _lose(plan: Plan, lost: int, start: int = 0) -> None:
