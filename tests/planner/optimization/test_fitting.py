@@ -73,7 +73,8 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
     frozen = data.draw(st.integers(0, 6)) if elsewhere else 0
     found = refitted(_twin(plan), changes, frozen) if elsewhere else still_fitting(plan, changes)
     whole = bool(changes) and plan.prepare(changes, plan.version, joint=True).record is not None
-    assert (not found.left_out) == (whole or not changes)
+    # Elsewhere all may find a place though not all fit where they were to be.
+    assert (not found.left_out) == (whole or not changes) or (elsewhere and not found.left_out)
     assert len(found.kept) + len(found.left_out) == len(changes)
     made = {one.request.id for one in found.kept if isinstance(one, Admit | Update)}
     assert [one.index for one in found.left_out] == [
