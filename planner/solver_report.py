@@ -52,7 +52,8 @@ class SolverReport:
     source
         Where the plan came from: a solver, a search, or the greedy agent it started from.
     detail
-        One sentence for a person where the status is not ``optimal``, else empty.
+        One sentence for a person: why the status is not ``optimal``, or what beside value is not
+        proven where it is; else empty.
     """
 
     status: str

@@ -46,6 +46,11 @@ class _Stage:
         """Whether preemption is what it is for."""
         return self.keeps_value and not self.keeps_falls
 
+    @property
+    def lowers(self) -> str:
+        """What it is for, once value is found."""
+        return "cost" if self.keeps_falls else "preemption"
+
     def kept(self, best: _Best) -> Kept | None:
         """Return what may not be lost of the plan in hand."""
         falls = -best.score[1] if self.keeps_falls else None
@@ -84,6 +89,7 @@ class _Best:
     bound: float
     outcome: SolverOutcome = SolverOutcome.NO_ANSWER
     detail: str = ""
+    unproven: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +190,9 @@ class MilpAgent:
             return  # nothing to prove
         left_s = None if run.until is None else max(0.0, run.until - self.clock())
         if (limits.stop is not None and limits.stop()) or left_s == 0.0:
-            if not stage.keeps_value:
+            if stage.keeps_value:
+                best.unproven.append(stage.lowers)
+            else:
                 stopped = left_s != 0.0
                 best.outcome = SolverOutcome.STOPPED if stopped else SolverOutcome.NO_ANSWER
                 best.detail = "this came" if stopped else "the limit came"
@@ -207,6 +215,8 @@ class MilpAgent:
                 # Whether it is more than the gap asked for, value and bound decide.
                 best.outcome = SolverOutcome.FEASIBLE
                 best.detail = "the gap asked for is proven"
+        elif answer.status is not SolveStatus.OPTIMAL:
+            best.unproven.append(stage.lowers)
         self._keep(answer, built, requests, view, run)
 
     def _telling(
@@ -276,6 +286,8 @@ def _judge(best: _Best, value: float, asked: float) -> None:
     """Set the outcome by value and bound; a bound below a plan in hand proves nothing."""
     if is_proven(value, best.bound, asked):
         best.outcome, best.detail = SolverOutcome.OPTIMAL, ""
+        if best.unproven:
+            best.detail = f"the most value; {' and '.join(best.unproven)} not proven least"
     if value > best.bound and not is_proven(best.bound, value, asked):
         best.outcome, best.bound = SolverOutcome.FAILED, asked
         best.detail = "the solver's bound lies below the value of a plan in hand: it proves nothing"

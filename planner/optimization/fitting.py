@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from planner.commit import Admit, Change, Conflict, Degrade
 from planner.degradation import pieces_of_change
+from planner.optimization.counts import count_conflict, counted_out
 from planner.optimization.worth import SAME, is_idle, is_short, worth_of
 from planner.placement import Code
 from planner.plan import Plan
@@ -60,6 +61,8 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     if not losing and plan.prepare(changes, plan.version, joint=True).record is not None:
         return Fitting(tuple(changes))
     unfit = {one.index: one for one in conflicts_but_for_room(plan, changes)}
+    late = counted_out(plan, changes, unfit)
+    unfit = {index: one for index, one in unfit.items() if index not in late}
     parts = {
         index: pieces_of_change(plan, change)
         for index, change in enumerate(changes)
@@ -76,7 +79,7 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     idle = cache(lambda index: is_idle(plan, changes[index]))
     best: _Choice | None = None
     for comers_first in (False, True):
-        choice = _Choice(plan, changes, worths, adds, idle, comers_first)
+        choice = _Choice(plan, changes, worths, adds, idle, late, comers_first)
         choice.settle()
         if best is None or choice.worth > best.worth + SAME:
             best = choice
@@ -86,7 +89,9 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     for index in best.made:
         overlay.add(parts[index])
     left = [
-        unfit.get(index) or _conflict(overlay, index, change, parts[index])
+        unfit.get(index)
+        or (best.one_too_many(index) if index in late else None)
+        or _conflict(overlay, index, change, parts[index])
         for index, change in enumerate(changes)
         if index not in best.made
     ]
@@ -119,6 +124,8 @@ class _Choice:
         What each change that can be made at all adds to each place.
     idle
         Whether a change is of no use by itself.
+    late
+        Who comes in only where the policies on counts have room for it beside those that are made.
     comers_first
         Whether who comes in gives way before who moves, whatever it is worth.
     made
@@ -130,13 +137,14 @@ class _Choice:
     worths: Sequence[float]
     adds: Mapping[int, Mapping[_Place, Added]]
     idle: Callable[[int], bool]
+    late: frozenset[int]
     comers_first: bool
     made: set[int] = field(default_factory=set)
     _sums: dict[_Place, NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Sum up all that can be made at all."""
-        for index in self.adds:
+        for index in self.adds.keys() - self.late:
             self._make(index)
 
     @property
@@ -192,7 +200,14 @@ class _Choice:
         out = sorted(self.adds.keys() - self.made, key=lambda one: (-self.worths[one], one))
         return sum(self._fits_in(one) for one in out if not self.idle(one)) > 0
 
+    def one_too_many(self, index: int) -> Conflict | None:
+        """Return which policy on counts a change breaks beside all that is made, or None."""
+        made = [self.changes[one] for one in self.made]
+        return count_conflict(self.plan, index, self.changes[index], made)
+
     def _fits_in(self, index: int) -> bool:
+        if self.late and self.one_too_many(index) is not None:
+            return False
         self._make(index)
         if self._fit(index):
             return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Final
 
@@ -20,6 +20,7 @@ from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.moves import Moves
 from planner.adaptation.promise import Promise, promise_of
 from planner.commit import Admit, Change, Conflict, Degrade, Update
+from planner.optimization.counts import count_conflict, counted_out
 from planner.optimization.fitting import Fitting, still_fitting
 from planner.optimization.frozen import advance_to
 from planner.optimization.goal import Account, Goal, Parts, Units
@@ -80,12 +81,15 @@ class _Refit:
         Losses that are not made, and why, by their index.
     unfit
         Those that mean nothing there any more, losses that are not made among them.
+    late
+        Who comes in only where the policies on counts have room for it beside those that are made.
     """
 
     twin: Plan
     changes: Sequence[Change]
     spared: InitVar[Mapping[int, Conflict]]
     unfit: dict[int, Conflict] = field(init=False)
+    late: frozenset[int] = field(init=False)
     _layout: Layout = field(init=False)
     _search: Search = field(init=False)
     _until: float = field(init=False)
@@ -94,7 +98,8 @@ class _Refit:
         """Begin with all where they stand."""
         twin = self.twin
         unfit = {one.index: one for one in conflicts_but_for_room(twin, self.changes)}
-        self.unfit = {**unfit, **spared}
+        self.late = counted_out(twin, self.changes, unfit)
+        self.unfit = {i: one for i, one in unfit.items() if i not in self.late} | dict(spared)
         self._layout = Layout.of(twin)
         prices = PriceList(twin.cluster.price_factors(twin.grid))
         account = Account(twin.cluster.nominal, prices, twin.now)
@@ -114,11 +119,14 @@ class _Refit:
         comers = [one for one in asked if isinstance(one.change, Admit)]
         comers.sort(key=lambda one: (-one.promise.value, one.index))
         for one in comers:
-            layout.take(one.promise, one.result)
+            if one.index not in self.late:
+                layout.take(one.promise, one.result)
         if not self._settle(homeless, movers):
             return None
         for one in comers:
-            if one.promise.number in layout.lifted:
+            if one.promise.number not in layout.lifted or self._one_too_many(one, comers):
+                continue
+            if not layout.take(one.promise, one.result):
                 self._elsewhere(one)
         for one in movers:
             self._send_home(one)
@@ -138,6 +146,13 @@ class _Refit:
             promise = None if number is None else promise_of(twin, number)
         known = promise is not None and promise.request is not None
         return _Asked(index, promise, change) if known and promise is not None else None
+
+    def _one_too_many(self, one: _Asked, comers: Iterable[_Asked]) -> Conflict | None:
+        """Return which policy on counts somebody breaks beside those that have a place, or None."""
+        if not self.late:
+            return None
+        made = (other.change for other in comers if other.promise.number in self._layout.moved)
+        return count_conflict(self.twin, one.index, one.change, made)
 
     def _settle(self, pending: Sequence[_Asked], movers: Sequence[_Asked]) -> bool:
         """Give movers without a place another, or their old one, whoever is there by now.
@@ -201,7 +216,10 @@ class _Refit:
                 continue
             id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
             detail = _OUT if isinstance(change, Admit) else _STAYS
-            left.append(self.unfit.get(index) or Conflict(index, id_, Code.CAPACITY, detail))
+            why = self.unfit.get(index)
+            if why is None and one is not None and index in self.late:
+                why = self._one_too_many(one, asked.values())
+            left.append(why or Conflict(index, id_, Code.CAPACITY, detail))
         return Fitting(tuple(kept), tuple(left))
 
 

@@ -175,6 +175,18 @@ def test_it_starts_from_the_best_greedy_plan(seed: int) -> None:
     assert score_of(requests, results, view.nominal)[0] >= best[0] * (1 - 1e-9)
 
 
+def test_it_says_what_beside_value_is_not_proven() -> None:
+    """All is placed at once, so value is proven; without time preemption is not, and it says so."""
+    request = a_request("r", "window(atom(<1 cpu>, 1, 4, 0.001, 0.006), 0, 0.004)").on(CLUSTER)
+    view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
+
+    report = MILP.solve([request], view, Limits(time_s=0.0))[1]
+    proven = MILP.solve([request], view, Limits())[1]
+
+    assert (report.status, "preemption not proven" in report.detail) == ("optimal", True)
+    assert (proven.status, proven.detail) == ("optimal", "")
+
+
 def test_a_limit_of_no_time_returns_the_greedy_plan() -> None:
     """Stopped at once, the agent still answers, with what greedy found."""
     requests = requests_of(3)

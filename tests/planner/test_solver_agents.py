@@ -157,7 +157,7 @@ def test_a_solver_that_crashes_costs_the_proof_not_the_plan() -> None:
 
 def test_a_model_too_large_is_refused_with_its_size() -> None:
     """Nothing is built: the greedy plan stands, and the status says how much it would take."""
-    cluster, requests = crowded()
+    cluster, requests = crowded("workflows")
     view = Plan(cluster, cluster.grid()).snapshot()
     results, report = replace(MILP, most_memory=1 << 20).solve(requests, view, Limits())  # type: ignore[arg-type]
     assert report.status == "too_large"
