@@ -83,32 +83,42 @@ def _mean_spread(values: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return the rows as Markdown: what was run, then each agent's figures, mean ± spread."""
-    lines = [
-        "| set | agent | seconds | acceptance | over gree | preemption over gree "
-        "| uniformity over gree | gap |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    """Return the rows as Markdown, a line a set, mean ± spread: value and gap, then shapes."""
+    sets: dict[str, dict[str, Row]] = {}
     for row in rows:
-        name = f"{row['x']} atoms" if row["figure"] == "12" else _share(row)
-        cells = [
-            _text(row["seconds"], 2),
-            _text(row["acceptance"], 3),
-            _text(row["acceptance_relative"], 2),
-            _text(row["preemption_relative"], 2),
-            _text(row["uniformity_relative"], 2),
-            _text(row["gap"], 3),
-        ]
-        lines.append(f"| {name} | {row['agent']} | {' | '.join(cells)} |")
+        sets.setdefault(_set_name(row), {})[row["agent"]] = row
+    names = list(next(iter(sets.values())))
+    proving = [name for name in names if any(own[name]["gap"] for own in sets.values())]
+    lines = _head(["set", *names, *(f"gap of {name}, %" for name in proving)])
+    for name, own in sets.items():
+        shares = [_text(own[agent]["acceptance"], 1, 100.0) for agent in names]
+        gaps = [_text(own[agent]["gap"], 1, 100.0) for agent in proving]
+        lines.append(f"| {name} | {' | '.join(shares + gaps)} |")
+    shaped = [name for name in names[1:] if name != "milp-cold"]
+    lines += ["", *_head(["set", *shaped, *shaped])]
+    for name, own in sets.items():
+        falls = [_text(own[agent]["preemption_relative"], 2) for agent in shaped]
+        evenness = [_text(own[agent]["uniformity_relative"], 2) for agent in shaped]
+        lines.append(f"| {name} | {' | '.join(falls + evenness)} |")
     return lines
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(names)} |", "|---" + "|---:" * (len(names) - 1) + "|"]
+
+
+def _set_name(row: Row) -> str:
+    return f"{row['x']} atoms" if row["figure"] == "12" else f"100 requests, {_share(row)}"
 
 
 def _share(row: Row) -> str:
     return "malleable only" if row["kind"] == "none" else f"{row['x']} % {row['kind']}"
 
 
-def _text(pair: tuple[float, float] | None, digits: int) -> str:
-    return "–" if pair is None else f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
+def _text(pair: tuple[float, float] | None, digits: int, scale: float = 1.0) -> str:
+    if pair is None:
+        return "–"
+    return f"{scale * pair[0]:.{digits}f} ± {scale * pair[1]:.{digits}f}"
 
 
 def _panels(rows: Sequence[Row]) -> Figure:
