@@ -37,7 +37,7 @@ demo: setup
 # Types are checked while the kernels compile: each has a core of its own.
 test: $(VENV)/.installed
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
-	$(BIN)/python -m pytest -q -n 2 -m "$(NO_PACKAGE)"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(NO_PACKAGE)"
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .

@@ -96,7 +96,8 @@ def build_fleet(machines: Machines, classes: int) -> Fleet:
     from dispatch.placement.kernels.machines import CONFIGURATION, LEFT, Fleet
 
     configuration = machines.configuration_of
-    capacity = np.ascontiguousarray(machines.capacity, dtype=np.float64)
+    # A copy: an array that must not be written is another type, and all would be compiled twice.
+    capacity = np.array(machines.capacity, dtype=np.float64, order="C")
     size = capacity.shape[1]
     room = build_forest(machines.count, size + 1, 0.0)
     room.leaf[:, :size] = capacity[configuration]

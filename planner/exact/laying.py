@@ -110,7 +110,8 @@ def _room(
     segment = np.searchsorted(view.segments, np.arange(base, end), side="right") - 1
     segment = np.clip(segment, 0, len(view.segments) - 2)
     fit = np.array([demand.fit for demand in demands], dtype=np.int64)
-    fit = fit.reshape(len(demands), -1)[:, segment]
+    # Picked columns stand in another order in memory: kernels would be compiled for it once more.
+    fit = np.ascontiguousarray(fit.reshape(len(demands), -1)[:, segment])
     capacity = free / scale[:, None]
     shares = amounts / scale[rows]
     room = Room(free, first, rows, amounts, fit, scale, capacity, shares)

@@ -104,9 +104,9 @@ def test_a_weight_of_nothing_is_planned(service: Service, agent: str) -> None:
 
 
 def test_a_window_of_a_million_steps(open_service: Open, cluster_file: Path) -> None:
-    """Twelve days of seconds: admitted, refused and offered without a limit on time."""
+    """Twelve days of seconds: admitted, refused, and offered where offers have their time."""
     cluster_file.write_text(CLUSTER.replace('"60s"', '"1s"').replace('"4h"', "1000000"))
-    service = open_service()
+    service = open_service(offer_s=30.0)
     window = "window(atom(<1 cpu>, 1, 10, 1000, {}), 0, 1000000)"
 
     service.reserve("half", window.format(5_000_000))

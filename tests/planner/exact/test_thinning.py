@@ -112,3 +112,11 @@ def test_memory_that_is_plentiful_changes_nothing() -> None:
     assert len(one.free) == len(two.free) == 1
     assert (one.free == two.free).all()
     assert (one.demand_amounts == two.demand_amounts).all()
+
+
+def test_kernels_see_one_type_of_room() -> None:
+    """One demand or several: every array of the room lies row after row, and compiles once."""
+    for shape in (wide, narrow):
+        cluster, requests = shape(1, 1.2)
+        room = problem_of(requests[:12], Plan(cluster, cluster.grid()).view()).room
+        assert all(part.flags.c_contiguous for part in room if isinstance(part, np.ndarray))
