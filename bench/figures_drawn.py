@@ -27,7 +27,7 @@ _TITLES: Final = {
     "preemption_relative": "preemption / gree",
     "uniformity_relative": "uniformity / gree",
 }
-_MARKS: Final = "osD^v*"
+_MARKS: Final = "osD^v*PX"
 
 Row = Mapping[str, Any]
 
@@ -88,13 +88,13 @@ def table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         sets.setdefault(_set_name(row), {})[row["agent"]] = row
     names = list(next(iter(sets.values())))
-    proving = [name for name in names if any(own[name]["gap"] for own in sets.values())]
+    shaped = [name for name in names[1:] if name != "milp-cold"]
+    proving = [name for name in shaped if any(own[name]["gap"] for own in sets.values())]
     lines = _head(["set", *names, *(f"gap of {name}, %" for name in proving)])
     for name, own in sets.items():
         shares = [_text(own[agent]["acceptance"], 1, 100.0) for agent in names]
         gaps = [_text(own[agent]["gap"], 1, 100.0) for agent in proving]
         lines.append(f"| {name} | {' | '.join(shares + gaps)} |")
-    shaped = [name for name in names[1:] if name != "milp-cold"]
     lines += ["", *_head(["set", *shaped, *shaped])]
     for name, own in sets.items():
         falls = [_text(own[agent]["preemption_relative"], 2) for agent in shaped]
