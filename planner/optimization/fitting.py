@@ -77,15 +77,8 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     }
     worths = [worth_of(plan, change) for change in changes]
     idle = cache(lambda index: is_idle(plan, changes[index]))
-    best: _Choice | None = None
-    for comers_first in (False, True):
-        choice = _Choice(plan, changes, worths, adds, idle, late, comers_first)
-        choice.settle()
-        if best is None or choice.worth > best.worth + SAME:
-            best = choice
-        if len(choice.made) == len(adds):
-            break
-    assert best is not None
+    rules = (_Choice(plan, changes, worths, adds, idle, late, first) for first in (False, True))
+    best = _best_of(rules)
     for index in best.made:
         overlay.add(parts[index])
     left = [
@@ -96,6 +89,19 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
         if index not in best.made
     ]
     return Fitting(tuple(changes[index] for index in sorted(best.made)), tuple(left))
+
+
+def _best_of(choices: Iterable[_Choice]) -> _Choice:
+    """Settle one after the other; return what holds most value, the first that makes all."""
+    best: _Choice | None = None
+    for choice in choices:
+        choice.settle()
+        if best is None or choice.worth > best.worth + SAME:
+            best = choice
+        if len(choice.made) == len(choice.adds):
+            break
+    assert best is not None
+    return best
 
 
 def _adds(overlay: Overlay, pieces: Sequence[Piece]) -> dict[_Place, Added]:

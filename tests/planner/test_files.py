@@ -10,25 +10,19 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from planner.files import (
     FileError,
-    FileProblem,
     PlanDocument,
-    WorkloadLine,
     classes_from_json,
     cluster_from_json,
     cluster_to_json,
     read_cluster,
     read_line,
     read_plan,
-    read_workload,
     write_plan,
 )
-from planner.files.schema import load_schema, schema_problems
-from planner.files.workload_file import LineError
+from planner.files.schema import load_schema
 
 CLUSTER = """
 step = "60s"
@@ -322,80 +316,6 @@ def test_a_file_that_is_not_text_is_a_file_error(tmp_path: Path) -> None:
         read_plan(path)
 
 
-def test_a_bad_line_loses_nothing_else(tmp_path: Path) -> None:
-    """Good lines are read, each bad one is reported with its number."""
-    path = tmp_path / "w.jsonl"
-    path.write_text(
-        '{"id": "a", "rdl": "x"}\n'
-        "not json\n"
-        "\n"
-        '{"id": "b", "rdl": "x", "tennant": "t"}\n'
-        '{"id": "a", "rdl": "x"}\n'
-        '{"id": "c", "rdl": 7}\n'
-        '{"id": "d", "rdl": "x", "submitted": "+5m"}\n'
-        '{"id": "e", "rdl": "x", "submitted": "2m", "weight": 2, "priority": 3}\n'
-    )
-    problems: list[FileProblem] = []
-    lines = list(read_workload(path, on_problem=problems.append))
-    assert [line.id for line in lines] == ["a", "e"]
-    assert (lines[1].submitted_ms, lines[1].weight, lines[1].priority) == (120_000, 2.0, 3)
-    assert lines[1].line_number == 8
-    assert [one.line for one in problems] == [2, 4, 5, 6, 7]
-    assert "did you mean 'tenant'?" in str(problems[1])
-    assert "was given on line 1" in str(problems[2])
-
-
-@pytest.mark.parametrize("weight", ["1e400", "1e308", "-1", "true"])
-def test_a_weight_is_a_plain_number(tmp_path: Path, weight: str) -> None:
-    """A weight that makes values infinite is a bad line, not a plan that cannot be written."""
-    path = tmp_path / "w.jsonl"
-    path.write_text(f'{{"id": "a", "rdl": "x", "weight": {weight}}}\n')
-    with pytest.raises(FileError) as caught:
-        list(read_workload(path))
-    assert caught.value.pointer == "/weight"
-
-
-def test_without_a_listener_bad_lines_end_in_one_error(tmp_path: Path) -> None:
-    """All good lines come first, then the error with every problem."""
-    path = tmp_path / "w.jsonl"
-    path.write_text('{"rdl": "x"}\n{"id": "a", "rdl": "x"}\n{"id": 3, "rdl": "x"}\n')
-    seen: list[WorkloadLine] = []
-    with pytest.raises(FileError) as caught:
-        seen.extend(read_workload(path))
-    assert [line.id for line in seen] == ["a"]
-    assert [one.line for one in caught.value.problems] == [1, 3]
-
-
-def test_an_instant_of_submission_needs_an_origin_and_counts_from_it() -> None:
-    """Submissions may be RFC 3339 where the cluster has an origin."""
-    value = {"id": "a", "rdl": "x", "submitted": "2026-01-05T00:01:00Z"}
-    with pytest.raises(LineError, match="origin"):
-        read_line(value)
-    from datetime import UTC, datetime
-
-    origin = datetime(2026, 1, 5, tzinfo=UTC)
-    assert read_line(value, origin=origin).submitted_ms == 60_000
-    with pytest.raises(LineError, match="before the cluster's origin"):
-        read_line({**value, "submitted": "2026-01-04T00:00:00Z"}, origin=origin)
-
-
-@pytest.mark.parametrize("raw", ["[" * 100_000, '{"id": "a", "rdl": NaN}', '"text"', "3"])
-def test_hostile_lines_are_problems_not_crashes(tmp_path: Path, raw: str) -> None:
-    """Deep nesting, NaN, and JSON that is no object."""
-    path = tmp_path / "w.jsonl"
-    path.write_text(raw + "\n")
-    with pytest.raises(FileError):
-        list(read_workload(path))
-
-
-def test_a_line_written_is_the_line_read() -> None:
-    """to_json and read_line are a round trip."""
-    line = read_line(
-        {"id": "a", "tenant": "t", "queue": "q", "submitted": 1.5, "rdl": {"x": 1}, "weight": 0}
-    )
-    assert read_line(line.to_json()) == line
-
-
 def test_a_plan_written_is_the_plan_read(tmp_path: Path) -> None:
     """write_plan and read_plan are a round trip, byte for byte the second time."""
     document = PlanDocument.from_json(PLAN)
@@ -446,46 +366,6 @@ def test_a_plan_file_holds_numbers_of_json(tmp_path: Path, value: str) -> None:
     path.write_text(f'{{"version": {value}}}')
     with pytest.raises(FileError, match="not JSON"):
         read_plan(path)
-
-
-def test_the_schemas_are_valid_json_schemas() -> None:
-    """Each is accepted by a full implementation's meta-schema."""
-    for name in ("cluster", "workload", "plan", "classes"):
-        jsonschema.Draft202012Validator.check_schema(load_schema(name))
-
-
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.sampled_from("ab1"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
-    max_leaves=5,
-)
-
-
-@st.composite
-def _mutated_plans(draw: st.DrawFn) -> Any:
-    """A good plan with one value somewhere replaced or removed."""
-    document = json.loads(json.dumps(PLAN))
-    place = document
-    while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-        if not keys:
-            return document
-        key = draw(st.sampled_from(keys))
-        deeper = place[key]
-        if not isinstance(deeper, dict | list) or draw(st.booleans()):
-            if isinstance(place, dict) and draw(st.booleans()):
-                del place[key]
-            else:
-                place[key] = draw(_VALUES)
-            return document
-        place = deeper
-
-
-@given(_mutated_plans())
-def test_the_checker_agrees_with_a_full_implementation(document: Any) -> None:
-    """Ours finds a problem exactly where JSON Schema does."""
-    theirs = jsonschema.Draft202012Validator(load_schema("plan")).is_valid(document)
-    assert (not schema_problems(document, "plan")) == theirs
 
 
 def test_the_examples_of_the_manual_are_true() -> None:
