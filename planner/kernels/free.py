@@ -12,6 +12,7 @@ from planner.kernels.scratch import MAY_HOLD, NOTES
 
 @kernel
 def segment_of(segments: I64, t: int) -> Int:
+    """Return the segment that holds column t (the last one past the end)."""
     low, high = 0, segments.shape[0] - 2
     while low < high:
         middle = (low + high + 1) // 2

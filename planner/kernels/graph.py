@@ -6,7 +6,16 @@ import numpy as np
 
 from planner.kernels.arrays import Atom, Graph, Int, Run, Scratch, Tables
 from planner.kernels.compiled import inline, kernel
-from planner.kernels.scratch import BLOCKED, END_CAP, FAR, HELD_FROM, PRED, SHARED_FROM, SUCC, TODO
+from planner.kernels.scratch import (
+    BLOCKED,
+    END_CAP,
+    FAR,
+    HELD_FROM,
+    PRED,
+    SHARED_FROM,
+    SUCC,
+    TO_VISIT,
+)
 from rdl.work_graph import (
     BUNDLE,
     END,
@@ -29,6 +38,7 @@ from rdl.work_graph import (
 
 @kernel
 def start_of(g: Graph, run: Run, v: int) -> Int:
+    """Return the first column of a vertex's window."""
     if run.early:
         return run.columns - (g.vertices[v, END] - run.base)
     return g.vertices[v, START] - run.base
@@ -36,6 +46,7 @@ def start_of(g: Graph, run: Run, v: int) -> Int:
 
 @kernel
 def end_of(g: Graph, run: Run, v: int) -> Int:
+    """Return the first column past a vertex's window."""
     if run.early:
         return run.columns - (g.vertices[v, START] - run.base)
     return g.vertices[v, END] - run.base
@@ -55,11 +66,11 @@ def index_edges(g: Graph, run: Run, s: Scratch) -> None:
         for v in range(n):
             s.vertex[head, v + 1] += s.vertex[head, v]
         for v in range(n):
-            s.vertex[TODO, v] = s.vertex[head, v]
+            s.vertex[TO_VISIT, v] = s.vertex[head, v]
         for e in range(m):
             v = g.edges[e, column]
-            s.edge[side, s.vertex[TODO, v]] = e
-            s.vertex[TODO, v] += 1
+            s.edge[side, s.vertex[TO_VISIT, v]] = e
+            s.vertex[TO_VISIT, v] += 1
 
 
 @kernel
@@ -70,7 +81,7 @@ def share_efforts(g: Graph, run: Run, s: Scratch) -> None:
     2.1); `effort[0]` per vertex, `SHARED_FROM` the start of the first vertex on that path.
     """
     n = g.vertices.shape[0]
-    counts, todo = s.vertex[BLOCKED], s.vertex[TODO]
+    counts, todo = s.vertex[BLOCKED], s.vertex[TO_VISIT]
     size = 0
     for v in range(n):
         s.effort[0, v] = 0.0
@@ -134,6 +145,7 @@ def end_bound(g: Graph, run: Run, s: Scratch, a: int) -> Int:
 
 @kernel
 def atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
+    """Return atom v as its placement sees it, in the window [lo, hi)."""
     row = g.vertices[v]
     k = row[MULTIPLE]
     demand = g.demand_of[row[BUNDLE] * (g.labels + 1) + row[LABEL] + 1]
@@ -154,6 +166,7 @@ def atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
 
 @kernel
 def is_below(g: Graph, v: int, top: int) -> bool:
+    """Return whether v is `top` or stands below it: parents have larger numbers."""
     while v >= 0 and v < top:
         v = g.vertices[v, PARENT]
     return v == top
@@ -161,6 +174,7 @@ def is_below(g: Graph, v: int, top: int) -> bool:
 
 @inline
 def graph_of(t: Tables, r: int) -> Graph:
+    """Return request r's slices of the tables."""
     return Graph(
         t.vertices[t.vertex_first[r] : t.vertex_first[r + 1]],
         t.children[t.child_first[r] : t.child_first[r + 1]],
@@ -174,6 +188,7 @@ def graph_of(t: Tables, r: int) -> Graph:
 
 @kernel
 def has_largest_gap(g: Graph) -> bool:
+    """Return whether any edge has a largest gap."""
     for e in range(g.edges.shape[0]):
         if g.edges[e, 3] >= 0:
             return True

@@ -28,7 +28,7 @@ from planner.kernels.scratch import (
     STACKED,
     SUCC,
     TAKEN,
-    TODO,
+    TO_VISIT,
 )
 from rdl.work_graph import (
     ANY,
@@ -69,6 +69,7 @@ def _push(s: Scratch, a: int) -> None:
 
 @kernel
 def pop_atom(s: Scratch) -> Int:
+    """Take the atom that is placed next off the heap."""
     heap = s.vertex[HEAP]
     top = heap[0]
     s.state[HEAPED] -= 1
@@ -89,6 +90,7 @@ def pop_atom(s: Scratch) -> Int:
 
 @kernel
 def fail(s: Scratch, v: int, kind: int, lo: int, hi: int) -> None:
+    """Note which vertex found no place, and why: a kind, and columns between which it looked."""
     s.state[FAILED] = v
     s.state[FAILED_WHY] = kind
     s.state[FAILED_FROM] = lo
@@ -130,7 +132,7 @@ def _enqueue(g: Graph, run: Run, s: Scratch, a: int) -> None:
 @kernel
 def _open(g: Graph, run: Run, s: Scratch, root: int) -> bool:
     """Make ready every atom below `root` that waits for nothing more."""
-    todo = s.vertex[TODO]
+    todo = s.vertex[TO_VISIT]
     todo[0] = root
     size = 1
     while size > 0:

@@ -41,7 +41,7 @@ KEY1 = 14
 KEY2 = 15
 STACK = 16  # atoms in the order placed
 SHARED_FROM = 17  # GREE-L: first column that an atom shares with what must precede it
-TODO = 18  # work list
+TO_VISIT = 18  # work list
 VERTEX_ROWS: Final = 19
 
 # Cells of the request's state.
