@@ -7,11 +7,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from service.cli.differences import difference_rows, print_differences
 from service.cli.output import CSV, JSON, print_csv, print_json, print_table
-from service.cli.summary import difference_rows
 from service.cli.trouble import Trouble
 
-_SHOWN: Final = 50
 _WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
 
 
@@ -70,11 +69,10 @@ def progress_text(elapsed_s: float, value: float, bound: float, gap: float, sour
 
 def print_optimized(answer: Mapping[str, Any], form: str) -> None:
     """Print what an optimisation found: parts of the score, bound, and who moves."""
-    header, rows = difference_rows(answer["diff"])
     if form == JSON:
         print_json(answer)
     elif form == CSV:
-        print_csv(header, rows)
+        print_csv(*difference_rows(answer["diff"]))
     else:
         old, new = answer["before"], answer["after"]
         print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
@@ -82,11 +80,4 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
             f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
             f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
         )
-        counts = answer["diff"]["counts"].items()
-        told = [f"{count:,} {fate}" for fate, count in counts if count]
-        click.echo(", ".join([*told, f"{answer['diff']['same']:,} the same"]))
-        if rows:
-            click.echo()
-            print_table(header, rows[:_SHOWN])
-        if len(rows) > _SHOWN:
-            click.echo(f"... and {len(rows) - _SHOWN:,} more")
+        print_differences(answer["diff"])

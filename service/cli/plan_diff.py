@@ -7,12 +7,10 @@ from pathlib import Path
 import click
 
 from service.cli.codes import DONE
+from service.cli.differences import difference_rows, print_differences
 from service.cli.options import READABLE
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
-from service.cli.summary import difference_rows
 from service.cli.trouble import tells_trouble
-
-_SHOWN = 50
 
 
 @click.command("plan-diff")
@@ -26,20 +24,13 @@ def plan_diff(before: Path, after: Path, form: str) -> int:
     from planner.plan_diff import plan_diff as difference_of
 
     difference = difference_of(read_plan(before), read_plan(after)).to_json()
-    header, rows = difference_rows(difference)
     if form == JSON:
         print_json(difference)
     elif form == CSV:
-        print_csv(header, rows)
+        print_csv(*difference_rows(difference))
     else:
         metrics = [[name, *pair] for name, pair in difference["metrics"].items()]
         print_table(("metric", "before", "after"), metrics)
-        counts = [f"{count:,} {fate}" for fate, count in difference["counts"].items() if count]
-        counts.append(f"{difference['same']:,} the same")
-        click.echo(f"\n{', '.join(counts)}")
-        if rows:
-            click.echo()
-            print_table(header, rows[:_SHOWN])
-        if len(rows) > _SHOWN:
-            click.echo(f"... and {len(rows) - _SHOWN:,} more")
+        click.echo()
+        print_differences(difference)
     return DONE

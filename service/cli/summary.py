@@ -49,17 +49,6 @@ def request_rows(document: Mapping[str, Any]) -> list[list[object]]:
     return rows
 
 
-def difference_rows(difference: Mapping[str, Any]) -> tuple[tuple[str, ...], list[list[object]]]:
-    """Return header and one row a request that differs between two Plans."""
-    header = ("id", "fate", "before", "after", "start before", "start after", "end before",
-              "end after", "moved")  # fmt: skip
-    rows: list[list[object]] = [
-        [x["id"], x["fate"], x["before"], x["after"], *x["start"], *x["end"], x["moved"]]
-        for x in difference["requests"]
-    ]
-    return header, rows
-
-
 def extent(reservation: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return when a reservation's first allocation starts and its last ends, in seconds."""
     rows = [row for atom in reservation["atoms"] for row in atom["allocation"]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from service.cli.summary import METRIC_COLUMNS, difference_rows, run_rows
+from service.cli.differences import difference_rows
+from service.cli.summary import METRIC_COLUMNS, run_rows
 from service.pictures.report import beside_html, folded_html, list_html, page_html, table_html
 
 if TYPE_CHECKING:
@@ -54,12 +55,18 @@ def _sentence(run: AgentRun, comparison: Comparison) -> str:
     if run.agent != comparison.baseline and value is not None:
         text += f" ({value - 1:+.1%} beside {comparison.baseline}"
         text += f", preemption {falls - 1:+.0%})" if falls is not None else ")"
-    took = figures.runtime_ms
-    text += f", in {took / 1000:,.1f} s." if took >= 1000 else f", in {took:,.0f} ms."
+    text += f", in {_duration(figures.runtime_ms)}."
     if figures.gap is not None:
         least = "proven best" if run.status == "optimal" else f"at most {figures.gap:.1%} from best"
         text += f" It is {least}."
     return f"{text} {run.status}: {run.detail}." if run.detail else text
+
+
+def _duration(ms: float) -> str:
+    """Return how long a run took, in a unit that leaves figures before the point."""
+    if ms >= 1000:
+        return f"{ms / 1000:,.1f} s"
+    return f"{ms:,.0f} ms" if ms >= 10 else f"{ms:,.1f} ms" if ms >= 1 else f"{1000 * ms:,.0f} µs"
 
 
 def _relative_rows(comparison: Comparison) -> list[list[object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
@@ -175,3 +176,14 @@ def test_a_page_says_what_is_best_and_draws_every_plan() -> None:
     ):
         assert text in page
     assert page.count("<svg") == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.00042, "420 µs"), (0.0042, "4.2 ms"), (0.042, "42 ms"), (4.2, "4.2 s")],
+)
+def test_a_page_says_how_long_in_a_unit_that_shows_it(seconds: float, told: str) -> None:
+    """An agent of half a millisecond did not take 0 ms."""
+    ticks = (seconds * number for number in count())
+    page = comparison_page(compare(CLUSTER, WORK, ["gree"], timer=lambda: next(ticks)), "page")
+    assert f", in {told}." in page
