@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 import click
 
 from service.cli.codes import DONE
-from service.cli.http import Reply, Server, problem_text
+from service.cli.http import Reply, Server
 from service.cli.options import WRITABLE
 from service.cli.output import print_table
 from service.cli.running import running
@@ -205,7 +205,7 @@ def _answered(server: Server, body: dict[str, Any]) -> Reply:
             break
         time.sleep(0.5)
     if reply.status not in (201, 409, 422):
-        raise Trouble(f"{body['id']}: {problem_text(reply.body)}")
+        raise Trouble(f"{body['id']}: {reply.problem()}")
     return reply
 
 

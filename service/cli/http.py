@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 from service.cli.trouble import Trouble
+from service.config import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _TIMEOUT_S: Final = 120.0
@@ -49,8 +52,14 @@ class Reply:
             With what the server said, if it did not.
         """
         if not self.ok:
-            raise Trouble(problem_text(self.body))
+            raise Trouble(self.problem())
         return self.body
+
+    def problem(self) -> str:
+        """Return what the server said of a call that failed, as lines for a person."""
+        if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
+            return problem_text(self.body)
+        return f"the server answered {_phrase(self.status)} without saying why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +70,17 @@ class Server:
     token: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not an HTTP URL.
+        """Refuse what is not an HTTP URL, and a token that no header can carry.
 
         Raises
         ------
         Trouble
             Naming what would be right.
         """
-        if urlsplit(self.url).scheme not in ("http", "https"):
+        if not _is_url(self.url):
             raise Trouble(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
+        if self.token and not _is_plain(self.token):
+            raise Trouble("a token is of visible ASCII characters; look at --token or AGENDA_TOKEN")
 
     def call(
         self,
@@ -91,7 +102,7 @@ class Server:
         Raises
         ------
         Trouble
-            If nothing answers, or not in JSON.
+            If nothing answers, or not as an Agenda server does.
         """
         url = self.url.rstrip("/") + path
         given = {name: value for name, value in (query or {}).items() if value is not None}
@@ -101,11 +112,25 @@ class Server:
         sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
         if self.token:
             sent["Authorization"] = f"Bearer {self.token}"
+        status, raw = self._sent(Request(url, data, sent, method=method))
+        value = _json(raw, url)
+        if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
+            raise Trouble(f"{url} did not answer as an Agenda server does; is it one?")
+        return Reply(status, value)
+
+    def _sent(self, request: Request) -> tuple[int, bytes]:
+        """Return status and body; this machine is asked directly, whatever proxies are set."""
+        here = is_loopback(urlsplit(self.url).hostname or "")
+        opener = build_opener(ProxyHandler({})) if here else build_opener()
         try:
-            with urlopen(Request(url, data, sent, method=method), timeout=_TIMEOUT_S) as answer:
-                return Reply(answer.status, _json(answer.read(), url))
-        except HTTPError as error:
-            return Reply(error.code, _json(error.read(), url))
+            try:
+                with opener.open(request, timeout=_TIMEOUT_S) as answer:
+                    return answer.status, answer.read()
+            except HTTPError as error:
+                return error.code, error.read()
+        except HTTPException as error:
+            what = f"{type(error).__name__} {error}".strip()
+            raise Trouble(f"{self.url} did not answer in HTTP ({what}); is it a server?") from error
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
             raise Trouble(f"no answer from {self.url} ({reason}); is `agenda serve` up?") from error
@@ -132,12 +157,30 @@ class Server:
         return entries
 
 
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        return known and parts.port != 0 and _is_plain(text)
+    except ValueError:  # brackets that do not close, a port that is no number or too large
+        return False
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def _phrase(status: int) -> str:
+    names = {one.value: one.phrase for one in HTTPStatus}
+    return f"{status} {names.get(status, '')}".strip()
+
+
 def _json(raw: bytes, url: str) -> Any:
     if not raw:
         return None
     try:
         return json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Trouble(f"{url} did not answer in JSON; is it an Agenda server?") from error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.codes import DONE, REFUSED
-from service.cli.http import Server, problem_text
+from service.cli.http import Server
 from service.cli.options import READABLE, READABLE_OR_STDIN, agent_name
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.reservations import bodies_in, client_options
@@ -64,10 +64,7 @@ def _ask_server(
     server: Server, file: str | None, id_: str | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     body = _one_body(file) if file is not None else _refused_body(server, str(id_))
-    reply = server.call("POST", "/v1/offers", {**body, **given})
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
-    answer: dict[str, Any] = reply.body
+    answer: dict[str, Any] = server.call("POST", "/v1/offers", {**body, **given}).good()
     return answer
 
 
@@ -82,10 +79,8 @@ def _one_body(file: str) -> dict[str, Any]:
 def _refused_body(server: Server, id_: str) -> dict[str, Any]:
     from urllib.parse import quote
 
-    reply = server.call("GET", f"/v1/reservations/{quote(id_, safe='')}")
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
-    kept: Mapping[str, Any] = reply.body
+    path = f"/v1/reservations/{quote(id_, safe='')}"
+    kept: Mapping[str, Any] = server.call("GET", path).good()
     if kept["state"] != "refused":
         raise Trouble(f"{id_} is {kept['state']}, not refused")
     asked = {name: kept[name] for name in ("tenant", "queue", "weight", "priority")}

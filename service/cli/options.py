@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,23 @@ def span(value: str | tuple[float, float]) -> tuple[float, float]:
     if not 0 <= pair[0] <= pair[1] < float("inf"):
         raise click.BadParameter(f"{value!r}: the first is zero or more, the second no less")
     return pair
+
+
+def finite(value: str | float) -> float:
+    """Return a number that is not infinite.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a number") from error
+    if not isfinite(number):
+        raise click.BadParameter(f"{value!r} is not a finite number")
+    return number
 
 
 def names(value: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ import click
 from service.cli.codes import DONE, ERROR
 from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset
 from service.cli.output import JSON, TABLE, format_option, print_json
-from service.cli.trouble import Trouble, tells_trouble
+from service.cli.sources import read_text
+from service.cli.trouble import tells_trouble
 
 if TYPE_CHECKING:
     from rdl.compile_context import CompileContext
@@ -83,7 +83,7 @@ def check(
     """
     from rdl.errors import RdlError
 
-    text = _read_text(file)
+    text = read_text(file)
     where = _Where(cluster, step, horizon, asked["origin"], asked["submitted"], asked["exact_work"])
     context = where.context()
     try:
@@ -103,13 +103,6 @@ def _compile(text: str, context: CompileContext) -> tuple[Expression, WorkGraph]
     # Spans point into RDL text only; problems of JSON carry pointers.
     spans_into = None if text.lstrip().startswith("{") else text
     return expression, compile_expression(expression, context, spans_into)
-
-
-def _read_text(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise Trouble(f"{file}: not UTF-8 text ({error.reason})") from error
 
 
 def _tell_problems(error: RdlError, file: str, form: str) -> None:

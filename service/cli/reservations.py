@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from service.cli.codes import DONE, ERROR, REFUSED
-from service.cli.http import DEFAULT_SERVER, Reply, Server, problem_text
-from service.cli.options import READABLE_OR_STDIN
+from service.cli.http import DEFAULT_SERVER, Reply, Server
+from service.cli.options import READABLE_OR_STDIN, finite
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.sources import read_text
 from service.cli.summary import extent, offer_lines
 from service.cli.trouble import Trouble, tells_trouble
 
@@ -48,7 +47,7 @@ def client_options(function: F) -> F:
 @click.option("--id", "id_", help="Id of the reservation; the server makes one without.")
 @click.option("--tenant", help="Who asks.")
 @click.option("--queue", help="Under which queue.")
-@click.option("--weight", type=float, help="Factor of the value.")
+@click.option("--weight", type=finite, help="Factor of the value.")
 @click.option("--priority", type=int, help="Larger first within a batch.")
 @click.option("--agent", help="Who places it.")
 @click.option(
@@ -91,16 +90,16 @@ def post_batch(
     Trouble
         If the batch as a whole was not taken.
     """
-    done = server.call("POST", "/v1/reservations:batch", list(bodies), query)
-    if not done.ok:
-        raise Trouble(problem_text(done.body))
-    return [Reply(line["status"], line["body"]) for line in done.body["results"]]
+    done = server.call("POST", "/v1/reservations:batch", list(bodies), query).good()
+    return [Reply(line["status"], line["body"]) for line in done["results"]]
 
 
 def bodies_in(file: str) -> Iterator[dict[str, Any]]:
     """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    text = read_text(file)
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not numbered:
+        return
     parsed = [_object(line) for _, line in numbered] if text.lstrip().startswith("{") else []
     if not any(line is not None and "rdl" in line for line in parsed):
         yield {"rdl": text if _object(text) is None else _object(text)}
@@ -114,16 +113,26 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _no_number(text: str) -> None:
+    """Refuse NaN and Infinity, which Python's reader takes and JSON does not know."""
+    raise ValueError(f"{text} is not JSON")
 
 
 def _code_of(reply: Reply) -> int:
     if reply.ok:
         return DONE
-    return REFUSED if reply.body.get("code") in REFUSALS else ERROR
+    return REFUSED if _said(reply, "code") in REFUSALS else ERROR
+
+
+def _said(reply: Reply, name: str) -> Any:
+    """Return a member of a problem document; None where something else answered."""
+    return reply.body.get(name) if isinstance(reply.body, dict) else None
 
 
 def _print_replies(
@@ -139,8 +148,8 @@ def _print_replies(
     for body, reply in zip(bodies, replies, strict=True):
         if not reply.ok:
             name = f"{body['id']}: " if "id" in body else ""
-            click.echo(f"{name}{problem_text(reply.body)}", err=True)
-            for line in offer_lines(reply.body.get("refusal", {}).get("offers", ())):
+            click.echo(f"{name}{reply.problem()}", err=True)
+            for line in offer_lines((_said(reply, "refusal") or {}).get("offers", ())):
                 click.echo(line, err=True)
 
 
@@ -179,13 +188,10 @@ def listed(
 @tells_trouble
 def show(id_: str, server: str, token: str | None, form: str) -> int:
     """Show one reservation: its expression, allocation and history, or why it was refused."""
-    reply = Server(server, token).call("GET", _path(id_))
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
+    body = Server(server, token).call("GET", _path(id_)).good()
     if form == JSON:
-        print_json(reply.body)
+        print_json(body)
         return DONE
-    body = reply.body
     print_table(_COLUMNS, [_row(body)])
     click.echo(f"\n{body['expression']}")
     if "code" in body:
@@ -219,13 +225,11 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 def cancel(id_: str, server: str, token: str | None, revision: int | None, form: str) -> int:
     """Cancel a reservation: what lies ahead is given back, the past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
-    reply = Server(server, token).call("DELETE", _path(id_), headers=headers)
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
+    body = Server(server, token).call("DELETE", _path(id_), headers=headers).good()
     if form == JSON:
-        print_json(reply.body)
+        print_json(body)
     else:
-        print_table(_COLUMNS, [_row(reply.body)])
+        print_table(_COLUMNS, [_row(body)])
     return DONE
 
 

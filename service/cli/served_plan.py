@@ -16,9 +16,8 @@ from planner.workload import compile_line
 from rdl.expressions import AnyOf, Expression, children_of
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
-from service.cli.http import Server, problem_text
+from service.cli.http import Server
 from service.cli.reservations import listed
-from service.cli.trouble import Trouble
 
 #: What an API entry carries beyond the plan file's.
 _SERVED_ONLY: Final = frozenset({"version", "history"})
@@ -33,10 +32,8 @@ def served_plan(server: Server) -> dict[str, Any]:
     Trouble
         If the server does not answer.
     """
-    described = server.call("GET", "/v1/cluster")
-    if not described.ok:
-        raise Trouble(problem_text(described.body))
-    cluster = cluster_from_json(described.body)
+    described = server.call("GET", "/v1/cluster").good()
+    cluster = cluster_from_json(described)
     entries = [
         {name: value for name, value in entry.items() if name not in _SERVED_ONLY}
         for entry in listed(server, {})
@@ -50,7 +47,7 @@ def served_plan(server: Server) -> dict[str, Any]:
     ).to_json()
     agents = sorted({str(entry["agent"]) for entry in reservations})
     return {
-        "cluster": described.body,
+        "cluster": described,
         "version": _version(server),
         "step_s": grid.seconds(1),
         "agent": ", ".join(agents) or "none",
@@ -62,10 +59,8 @@ def served_plan(server: Server) -> dict[str, Any]:
 
 
 def _version(server: Server) -> int:
-    reply = server.call("GET", "/v1/reservations", query={"limit": 1})
-    if not reply.ok:
-        raise Trouble(problem_text(reply.body))
-    return int(reply.body["version"])
+    page = server.call("GET", "/v1/reservations", query={"limit": 1}).good()
+    return int(page["version"])
 
 
 def _without_state(entry: Mapping[str, Any]) -> dict[str, Any]:

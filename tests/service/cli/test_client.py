@@ -1,0 +1,138 @@
+"""The client's side of HTTP: what is no server, no token or no request is told in one line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli.codes import ERROR, USAGE
+from service.cli.main import main
+from service.cli.reservations import bodies_in
+from service.cli.trouble import Trouble
+
+RDL = "atom(<1 cpu>, 1, 1, 60, 60)"
+
+
+class Strange(BaseHTTPRequestHandler):
+    """Answers by the path as servers do that are not Agenda, or are in trouble."""
+
+    def do_GET(self) -> None:
+        """Answer as the id says."""
+        word = self.path.rsplit("/", 1)[-1]
+        if word == "garbage":
+            self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+            return
+        self.send_response(502 if word == "proxy" else 500 if word == "text" else 200)
+        raw = {"list": b"[1]", "text": b'"oops"', "short": b"{}"}.get(word, b"")
+        self.send_header("Content-Length", str(len(raw) + 9 * (word == "short")))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def strange() -> Iterator[str]:
+    """A server that is none of ours; returns its URL."""
+    server = HTTPServer(("127.0.0.1", 0), Strange)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def agenda(*arguments: object) -> Result:
+    """Run `agenda` in this process; a fault is raised, not turned into an exit code."""
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "ftp://h", "http://", "http://[::1", "http://h:port", "http://h:99999", "http://a b/",
+     "http://\N{SNOWMAN}.example"],
+)  # fmt: skip
+def test_what_is_no_url_is_told(url: str) -> None:
+    """A URL that no request can be sent to is named, with one that works."""
+    done = agenda("list", "--server", url)
+    assert done.exit_code == ERROR
+    assert f"{url!r} is not a server's URL; write http://127.0.0.1:8080" in done.stderr
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "\N{SNOWMAN}", "a b"])
+def test_a_token_that_no_header_carries_is_told(token: str) -> None:
+    """The message names the option and the variable, and does not repeat the secret."""
+    done = agenda("list", "--token", token)
+    assert done.exit_code == ERROR
+    assert "--token or AGENDA_TOKEN" in done.stderr
+    assert token not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("proxy", "the server answered 502 Bad Gateway without saying why"),
+        ("text", "the server answered 500 Internal Server Error without saying why"),
+        ("list", "did not answer as an Agenda server does"),
+        ("garbage", "did not answer in HTTP (BadStatusLine"),
+        ("short", "did not answer in HTTP (IncompleteRead"),
+    ],
+)
+def test_strange_answers_are_told(strange: str, word: str, told: str) -> None:
+    """Whatever listens there, the client says what it got instead of breaking."""
+    done = agenda("show", word, "--server", strange)
+    assert done.exit_code == ERROR
+    assert told in done.stderr
+
+
+def test_this_machine_is_asked_past_a_proxy(strange: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy for the world outside does not stand between the client and loopback."""
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert "502 Bad Gateway" in agenda("show", "proxy", "--server", strange).stderr
+
+
+def test_files_that_hold_no_request_are_told(tmp_path: Path) -> None:
+    """Bytes that are no text, and a file without anything, are not sent anywhere."""
+    file = tmp_path / "job.rdl"
+    file.write_bytes(b"atom(\xff")
+    done = agenda("submit", file)
+    assert (done.exit_code, "not UTF-8 text" in done.stderr) == (ERROR, True)
+    file.write_text(" \n\n")
+    done = agenda("submit", file)
+    assert (done.exit_code, "nothing to submit" in done.stderr) == (ERROR, True)
+
+
+def test_a_byte_order_mark_and_odd_line_ends_are_no_part_of_a_request(tmp_path: Path) -> None:
+    """Editors write marks; a line separator inside a JSON string does not end the line."""
+    file = tmp_path / "day.jsonl"
+    lines = ['{"id": "a", "tenant": "x\u2028y", "rdl": "void"}\r\n', '{"id": "b", "rdl": "void"}\n']
+    file.write_text("\ufeff" + "".join(lines), encoding="utf-8")
+    assert [body["id"] for body in bodies_in(str(file))] == ["a", "b"]
+
+
+def test_numbers_that_json_does_not_know_are_told(tmp_path: Path) -> None:
+    """NaN is refused where it stands, in an option and in a line."""
+    file = tmp_path / "job.rdl"
+    file.write_text(RDL)
+    done = agenda("submit", file, "--weight", "nan")
+    assert (done.exit_code, "not a finite number" in done.stderr) == (USAGE, True)
+    file.write_text(f'{{"rdl": "{RDL}"}}\n{{"rdl": "{RDL}", "weight": NaN}}\n')
+    with pytest.raises(Trouble, match="line 2 is not a workload line"):
+        list(bodies_in(str(file)))
+
+
+def test_deep_json_is_handed_on_as_text(tmp_path: Path) -> None:
+    """What the client cannot read the server judges, which says what is wrong with it."""
+    file = tmp_path / "deep.json"
+    file.write_text('{"all": [' * 5000)
+    assert list(bodies_in(str(file))) == [{"rdl": file.read_text()}]
