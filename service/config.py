@@ -52,6 +52,9 @@ class ServiceConfig:
         How long a change may wait to be planned before it is answered 503.
     tick_s
         Pause between two looks of the dispatcher at the Plan; 0 dispatches nothing by itself.
+    takeover_s
+        How long the process that dispatches may be silent before another takes over; what began
+        on its machines begins anew then.
     """
 
     database: str = DEFAULT_DATABASE
@@ -70,6 +73,7 @@ class ServiceConfig:
     offer_s: float = 0.25
     plan_timeout_s: float = 60.0
     tick_s: float = 1.0
+    takeover_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -84,6 +88,10 @@ class ServiceConfig:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.tick_s < 0:
             raise ConfigError(f"tick_s must be 0 or more, not {self.tick_s}")
+        # Its lease is renewed by a tick in its second half; one tick may come late.
+        if not self.takeover_s >= max(1.0, 4 * self.tick_s):
+            least = max(1.0, 4 * self.tick_s)
+            raise ConfigError(f"takeover_s must be at least {least:g}, not {self.takeover_s}")
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

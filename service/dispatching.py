@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -39,8 +38,26 @@ from service.store import ApplicationRow, ApplicationRows, LeaseLostError, Statu
 
 logger = logging.getLogger("agenda.service")
 
-#: How long a process that has gone silent keeps others from dispatching.
-LEASE_MS: Final = 10_000
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a process ticks, and how long others wait for it.
+
+    Attributes
+    ----------
+    tick_s
+        Pause between two ticks; 0 never ticks by itself.
+    takeover_s
+        How long a process that has gone silent keeps others from dispatching.
+    """
+
+    tick_s: float
+    takeover_s: float
+
+    @property
+    def lease_ms(self) -> int:
+        """Return how long a process may dispatch after it said so."""
+        return round(1000 * self.takeover_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +83,8 @@ class Dispatching:
     ----------
     replica, clock
         The Plan, the store and the time.
-    tick_s
-        Pause between two ticks; 0 never ticks by itself.
+    pace
+        How often it ticks.
     gives_back
         Tells the Plan what is not needed any more.
 
@@ -77,13 +94,11 @@ class Dispatching:
         The applications on disk.
     """
 
-    def __init__(
-        self, replica: Replica, clock: Clock, tick_s: float, gives_back: GivesBack
-    ) -> None:
+    def __init__(self, replica: Replica, clock: Clock, pace: Pace, gives_back: GivesBack) -> None:
         self._replica = replica
         self.rows: ApplicationRows = replica.store.applications
         self._clock = clock
-        self._tick_s = tick_s
+        self._pace = pace
         self._gives_back = gives_back
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._until_ms = -1
@@ -94,7 +109,7 @@ class Dispatching:
 
     def start(self) -> None:
         """Tick from now on, in a thread of its own."""
-        if self._tick_s > 0 and self._thread.ident is None:
+        if self._pace.tick_s > 0 and self._thread.ident is None:
             self._thread.start()
 
     def nudge(self) -> None:
@@ -117,7 +132,7 @@ class Dispatching:
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins anew")
                 self._loop = None
-            self._wake.wait(self._tick_s)
+            self._wake.wait(self._pace.tick_s)
             self._wake.clear()
 
     def tick(self) -> Cycle | None:
@@ -150,11 +165,11 @@ class Dispatching:
             self._gives_back.release(change)
 
     def _has_lease(self, clock_ms: int) -> bool:
-        left_ms = self._until_ms - clock_ms
-        if LEASE_MS // 2 < left_ms <= LEASE_MS:
+        left_ms, lease_ms = self._until_ms - clock_ms, self._pace.lease_ms
+        if lease_ms // 2 < left_ms <= lease_ms:
             return True
-        held = self.rows.lease(self._holder, clock_ms, clock_ms + LEASE_MS)
-        self._until_ms = clock_ms + LEASE_MS if held else -1
+        held = self.rows.lease(self._holder, clock_ms, clock_ms + lease_ms)
+        self._until_ms = clock_ms + lease_ms if held else -1
         return held
 
     def _open(self, now_ms: int) -> DispatchLoop | None:

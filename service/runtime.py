@@ -35,7 +35,7 @@ from service.commands import (
 )
 from service.committer import Committer
 from service.config import ServiceConfig
-from service.dispatching import Dispatching, GivesBack
+from service.dispatching import Dispatching, GivesBack, Pace
 from service.drafts import context_of
 from service.optimizing.applying import Applier
 from service.optimizing.runner import Runner
@@ -88,7 +88,7 @@ class Runtime:
         self.dispatching = Dispatching(
             replica,
             clock,
-            config.tick_s,
+            Pace(config.tick_s, config.takeover_s),
             GivesBack(partial(close_reservation, self), partial(release_rows, self)),
         )
         self._waiting = WaitingRoom(config.group)

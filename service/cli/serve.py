@@ -26,6 +26,9 @@ from service.cli.trouble import tells_trouble
 )
 @click.option("--agent", type=agent_name, default="gree-l", show_default=True,
               help="Who places requests that name no agent.")  # fmt: skip
+@click.option("--takeover", "takeover_s", type=click.FloatRange(min=4), default=10.0,
+              show_default=True, metavar="SECONDS",
+              help="Silence of the process that dispatches after which another does.")  # fmt: skip
 @tells_trouble
 def serve(cluster: Path | None, **settings: Any) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""

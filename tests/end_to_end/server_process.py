@@ -21,7 +21,8 @@ _START = (
     "import sys; from pathlib import Path; "
     "from service.config import ServiceConfig; from service.server import run; "
     "run(ServiceConfig(database=sys.argv[1], cluster=Path(sys.argv[2]), port=int(sys.argv[3]), "
-    "workers=int(sys.argv[4]), threads=8, agent='gree', snapshot_every=int(sys.argv[5])))"
+    "workers=int(sys.argv[4]), threads=8, agent='gree', snapshot_every=int(sys.argv[5]), "
+    "tick_s=0.25, takeover_s=2.0))"
 )
 
 

@@ -193,6 +193,17 @@ def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: 
     assert _shown(first, "a")["state"] in ("starting", "running")
 
 
+def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open) -> None:
+    """With a takeover of five seconds the other goes on after six, and not after four."""
+    first, second = (open_service(tick_s=0, takeover_s=5.0) for _ in range(2))
+    _submit(second, "a", _application())
+    assert first.runtime.dispatching.tick() is not None
+    first.clock.advance(4)
+    assert second.runtime.dispatching.tick() is None
+    first.clock.advance(2)
+    assert second.runtime.dispatching.tick() is not None
+
+
 def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
     """Outages of the Plan are the truth: nothing stays on a machine that is away."""
     _submit(still, "a", _application(10))
@@ -214,7 +225,7 @@ def test_the_thread_ticks_by_itself(open_service: Open) -> None:
     service = open_service(tick_s=0.02)
     _submit(service, "a", _application())
     shown = _shown(service, "a")
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while shown["state"] != "running" and time.monotonic() < until:
         time.sleep(0.02)
         shown = _shown(service, "a")
