@@ -14,9 +14,11 @@ from planner.cluster import Cluster
 from planner.policy import EACH, CapacityOverTime, Policy, Quota, RequestLimits
 from planner.validator_capacity import Steps, exceeded, excesses, used_by
 from planner.validator_records import Held, PlanViolation
-from rdl.expressions import Window
-from rdl.satisfaction_periods import Frame, PeriodError, first_instant, instant_ms
+from rdl.compiler import CompileContext, compile_expression
+from rdl.errors import RdlError
+from rdl.satisfaction_periods import first_instant
 from rdl.time_grid import TimeGrid
+from rdl.work_graph import END, START
 
 #: States that count against `max_count`.
 STANDING = ("accepted", "active", "degraded")
@@ -38,7 +40,7 @@ def policy_violations(
                 case Quota():
                     found += _quota(policy, where, mine, grid)
                 case RequestLimits():
-                    found += _limits(policy, where, mine, grid)
+                    found += _limits(policy, where, mine, cluster, grid)
     return found
 
 
@@ -158,15 +160,17 @@ def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[t
 
 
 def _limits(
-    policy: RequestLimits, where: str, held: Sequence[Held], grid: TimeGrid
+    policy: RequestLimits, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> Iterator[PlanViolation]:
     standing = [entry for entry in held if entry.state in STANDING]
     if policy.max_count is not None and len(standing) > policy.max_count:
         detail = f"{len(standing)} reservations stand, above {policy.max_count}"
         yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
     for entry in held:
-        start, end = window_ms(entry, grid)
-        window, lead = end - start, start - entry.submitted_ms
+        between = window_ms(entry, cluster, grid)
+        if between is None:
+            continue
+        window, lead = between[1] - between[0], max(0, between[0] - entry.submitted_ms)
         broken = [
             (what, amount, limit)
             for what, amount, limit in (
@@ -182,15 +186,17 @@ def _limits(
             yield PlanViolation(f"{where} {entry.where}", "policy", detail, entry.id, None, amount)
 
 
-def window_ms(entry: Held, grid: TimeGrid) -> tuple[int, int]:
-    """Return the window a request gives itself, rounded inward; without one, all there is."""
-    start, end = entry.submitted_ms, grid.horizon_ms
-    inside = entry.expression
+def window_ms(entry: Held, cluster: Cluster, grid: TimeGrid) -> tuple[int, int] | None:
+    """Return [start, end) in ms that the windows of a request leave to it, rounded inward.
+
+    What the compiler says of the whole request: windows inside count as they do for the planner.
+    None where no time is asked for (a void), and where the oracle or the reader says what is wrong.
+    """
+    context = CompileContext(grid, entry.submitted_ms, cluster.shapes(), cluster.max_period_ms)
     try:
-        while isinstance(inside, Window):
-            start = max(start, instant_ms(inside.start, Frame(), grid, entry.submitted_ms))
-            end = min(end, instant_ms(inside.end, Frame(), grid, entry.submitted_ms))
-            inside = inside.of
-    except (PeriodError, OverflowError):
-        start, end = entry.submitted_ms, grid.horizon_ms  # the oracle reports the date
-    return grid.ms(grid.ceil(start)), grid.ms(grid.floor(end))
+        graph = compile_expression(entry.expression, context)
+    except RdlError:
+        return None
+    if not len(graph.vertices):
+        return None
+    return grid.ms(int(graph.vertices[-1, START])), grid.ms(int(graph.vertices[-1, END]))

@@ -433,6 +433,39 @@ def test_limits() -> None:
         assert (found[0], found[3]) == ("policy", amount), tighter
 
 
+TEN = "atom(<1 cpu>, 5, 5, 10, 50)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "atoms", "seconds", "lead"),
+    [
+        (f"order(window({TEN}, 20, 40), window({TEN}, 50, 70))", {"0.0": 20, "1.0": 50}, 50, 20),
+        (f"window(order({TEN}, window({TEN}, 30, 40)), 5, 100)", {"0.0": 5, "0.1.0": 30}, 35, 5),
+        (f"every(30s, window({TEN}, 5, 20), times=2)", {"0@0.0": 5, "0@1.0": 35}, 45, 5),
+    ],
+)
+def test_the_window_of_a_request_is_what_all_its_windows_leave(
+    asked: str, atoms: dict[str, int], seconds: int, lead: int
+) -> None:
+    """Windows inside and recurrences count: the limits that just allow it, and just do not."""
+    rows = {path: [[start, start + 10, 5]] for path, start in atoms.items()}
+    held = reservation("a", asked, rows)
+    exact = RequestLimits("l", Scope(), seconds * SECOND, lead * SECOND, lead * SECOND)
+    assert policy_faults(exact, held) == []
+    for tighter in (
+        {"max_window_ms": seconds * SECOND - 1},
+        {"min_lead_ms": lead * SECOND + 1},
+        {"max_lead_ms": lead * SECOND - 1},
+    ):
+        assert len(policy_faults(replace(exact, **tighter), held)) == 1, tighter
+
+
+def test_a_best_effort_session_has_no_window() -> None:
+    """Nothing is promised to a void, so no limit on windows can be broken by it."""
+    asked = reservation("v", "window(void(<1 cpu>, 5), 10, 90)", {})
+    assert policy_faults(RequestLimits("l", Scope(), SECOND, 50 * SECOND, SECOND), asked) == []
+
+
 def test_policies_of_today_need_not_hold_for_what_stands() -> None:
     """A lowered policy evicts nobody: the check of policies can be left out."""
     lowered = replace(cluster(), policies=(over_time(instant=Decimal("0.1")),))
