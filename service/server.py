@@ -30,11 +30,10 @@ def run(config: ServiceConfig) -> None:
     Raises
     ------
     ConfigError
-        For an address that others can reach, or a database without a cluster.
+        For an address that others can reach, a database that cannot be opened, or one without a
+        cluster.
     FileError
         If the cluster file cannot be read.
-    sqlalchemy.exc.OperationalError
-        If the database cannot be opened.
     """
     require_loopback(config)
     with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:

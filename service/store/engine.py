@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import sqlalchemy as sa
+from alembic.util import CommandError
 from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from service.config import ConfigError
 
 #: How long SQLite waits for another process's write, ms. A write is one append: milliseconds.
 _BUSY_MS = 30_000
+
+#: What would be right, by what SQLite says.
+_ADVICE: Final = {
+    "unable to open database file": "its folder must be there and may be written",
+    "attempt to write a readonly database": "the file and its folder must be writable",
+    "file is not a database": "the file holds something else; name another",
+    "database or disk is full": "make room on the disk",
+}
+
+
+@contextmanager
+def opening(url: str) -> Iterator[None]:
+    """Tell a database that cannot be opened, or is none of ours, as a setting that cannot work.
+
+    Raises
+    ------
+    ConfigError
+        Saying why, without the password of the URL.
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        raise ConfigError(
+            f"{url.partition('://')[0]}://... is not a database URL ({error}); write "
+            "sqlite:///agenda.db or postgresql+psycopg://user@host/database"
+        ) from error
+    except DBAPIError as error:
+        why = " ".join(str(error.orig).split())
+        advice = f"; {_ADVICE[why]}" if why in _ADVICE else ""
+        shown = sa.make_url(url).render_as_string()
+        raise ConfigError(f"the database {shown} cannot be opened: {why}{advice}") from error
+    except CommandError as error:
+        shown = sa.make_url(url).render_as_string()
+        raise ConfigError(
+            f"the database {shown} was made by another, newer version of Agenda ({error})"
+        ) from error
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -44,12 +84,14 @@ def open_engine(url: str) -> sa.Engine:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # the driver would start transactions on its own, late
     cursor = connection.cursor()
-    for pragma in (
-        f"busy_timeout={_BUSY_MS}",
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "foreign_keys=ON",
-    ):
+    cursor.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+    (mode,) = cursor.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        raise ConfigError(
+            f"the Plan must be on a disk with SQLite's write-ahead log, which this database "
+            f"does not keep (its journal is {mode!r}); write sqlite:///agenda.db"
+        )
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

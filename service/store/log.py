@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from service.store.applications import ApplicationRows
 from service.store.driver import Driver
-from service.store.engine import open_engine
+from service.store.engine import open_engine, opening
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
 from service.store.remembered import REMEMBER, RememberedAnswer, answer_of, row_of
@@ -81,11 +81,12 @@ class Store:
 
         Raises
         ------
-        sqlalchemy.exc.OperationalError
-            If the database cannot be reached or written.
+        ConfigError
+            If the database cannot be reached or written, or is none of Agenda's.
         """
-        self._engine = open_engine(url)
-        migrate(self._engine)
+        with opening(url):
+            self._engine = open_engine(url)
+            migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
         self._driver = Driver(self._engine)
