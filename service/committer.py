@@ -127,6 +127,11 @@ class Committer:
             note_conflicts(prepared, pending)
             for draft, answer in answers:
                 draft.answer = answer
+            for draft in pending:
+                if draft.conflict is not None:
+                    draft.answer = conflict_answer(draft)
+            if atomic:
+                spoil(drafts)
         return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
 
     def move_to_now(self) -> None:
@@ -183,8 +188,8 @@ class Committer:
         hopeless = [d for d in group.open() if last or not _worth_another_round(d.conflict)]
         for draft in hopeless:
             draft.answer = conflict_answer(draft)
-        if hopeless and group.atomic:
-            spoil(group.open())
+        if group.atomic:
+            spoil([*hopeless, *group.open()])
 
     def _append(self, group: Group, based_on: int, *, last: bool) -> None:
         """Commit what can be committed, again until no other process was faster."""

@@ -40,6 +40,17 @@ class TestOneId:
         kept = service.client.get("/v1/reservations/a").get_json()
         assert kept["atoms"][0]["allocation"][0][2] == 1
 
+    def test_spoils_a_batch_of_all_or_nothing(self, service: Service) -> None:
+        """Two requests of one id: the batch is 409, and neither it nor its dry run keeps one."""
+        batch = [{"id": id_, "rdl": NARROW} for id_ in ("a", "b", "a")]
+
+        for query in ("?atomic=true&dry_run=true", "?atomic=true"):
+            answer = service.client.post(f"/v1/reservations:batch{query}", json=batch)
+
+            assert (answer.status_code, answer.get_json()["code"]) == (409, "duplicate_id")
+            assert [one["pointer"] for one in answer.get_json()["errors"]] == ["/2/id"]
+            assert service.client.get("/v1/reservations").get_json()["reservations"] == []
+
     def test_is_taken_once_by_clients(self, open_service: Open) -> None:
         """Of clients that ask for different things under one id one has it, the others are 409."""
         service = open_service()
