@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
 
 from rdl.checker import check
-from rdl.errors import MALFORMED, Problem, RdlError, quoted
+from rdl.errors import MALFORMED, Problem, RdlError
 from rdl.expressions import Expression
 from rdl.json_codec import from_json, pointer_of
 from rdl.limits import DEFAULT_LIMITS, MOST_PROBLEMS, SourceLimits
 from rdl.parser import parse
+from rdl.strict_json import JsonTextError, read_json
 from rdl.yarn_codec import from_yarn, is_yarn
 
 
@@ -63,36 +62,10 @@ def _read_json(text: str, limits: SourceLimits) -> object:
         message = f"the text has {len(text)} characters"
         raise RdlError((Problem(MALFORMED, message, fix=f"write at most {limits.max_source}"),))
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        span = (error.pos, error.pos + 1)
-        problem = Problem(MALFORMED, f"not JSON: {error.msg}", span, fix="write an object {...}")
+        return read_json(text)
+    except JsonTextError as error:
+        if error.at is None:
+            raise RdlError((Problem(MALFORMED, error.message, fix=error.fix),)) from error
+        span = (error.at[0], error.at[0] + 1)
+        problem = Problem(MALFORMED, error.message, span, fix="write an object {...}")
         raise RdlError((problem,), text) from error
-    except RecursionError as error:
-        message = f"objects and lists are nested more than {limits.max_depth} deep"
-        raise RdlError((Problem(MALFORMED, message, fix="nest less"),)) from error
-    except _MeaninglessError as error:
-        raise RdlError((Problem(MALFORMED, f"not JSON: {error}"),)) from error
-    except ValueError as error:
-        message = "a number has thousands of digits"
-        raise RdlError((Problem(MALFORMED, message, fix="write fewer"),)) from error
-
-
-class _MeaninglessError(ValueError):
-    """JSON by its grammar, but without one meaning."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; a key given twice would hide what its first value says."""
-    read = dict(pairs)
-    if len(read) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise _MeaninglessError(f"the key {quoted(name)} is given twice in one object")
-            seen.add(name)
-    return read
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise _MeaninglessError(f"{name} is not a number of JSON")

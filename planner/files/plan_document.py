@@ -12,6 +12,7 @@ from planner.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
+from rdl.strict_json import JsonTextError, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,29 +138,20 @@ def read_plan(path: str | Path) -> PlanDocument:
     return PlanDocument.from_json(parse_plan(path), str(path))
 
 
-def parse_plan(path: str | Path) -> object:
+def parse_plan(path: str | Path) -> Any:
     """Return the JSON value in a file, whatever it is.
 
     Raises
     ------
     FileError
-        If it is not JSON; NaN and Infinity are not.
+        If it is not JSON with one meaning: NaN, and keys given twice, are not.
     OSError
         If the file cannot be opened.
     """
     try:
-        return json.loads(Path(path).read_bytes(), parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save it as UTF-8")
+        return read_json(Path(path).read_bytes())
+    except JsonTextError as error:
+        where = "" if error.at is None else f" at column {error.at[2]}"
+        line = None if error.at is None else error.at[1]
+        problem = FileProblem(f"{error.message}{where}", line=line, fix=error.fix)
         raise FileError(str(path), (problem,)) from error
-    except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg} at column {error.colno}"
-        raise FileError(str(path), (FileProblem(message, line=error.lineno),)) from error
-    except RecursionError as error:
-        raise FileError(str(path), (FileProblem("not a plan: nested too deeply"),)) from error
-    except ValueError as error:
-        raise FileError(str(path), (FileProblem(f"not JSON: {error}"),)) from error
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a number of JSON")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
 from rdl.durations import TimeTextError, read_instant
 from rdl.expressions import Absolute, Offset
+from rdl.strict_json import JsonTextError, read_json
 from rdl.time_grid import seconds_of
 
 DEFAULT_TENANT = "default"
@@ -148,20 +148,11 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
 
 def _parsed(raw: bytes | str) -> object:
     try:
-        return json.loads(raw, parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save the file as UTF-8")
-        raise LineError((problem,)) from error
-    except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg} at column {error.colno}"
-        raise LineError((FileProblem(message, fix="write one JSON object a line"),)) from error
-    except (RecursionError, ValueError) as error:
-        message = "not JSON: nested too deeply or a number without meaning"
-        raise LineError((FileProblem(message, fix="write one JSON object a line"),)) from error
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a number of JSON")
+        return read_json(raw)
+    except JsonTextError as error:
+        column = "" if error.at is None else f" at column {error.at[2]}"
+        fix = error.fix or "write one JSON object a line"
+        raise LineError((FileProblem(f"{error.message}{column}", fix=fix),)) from error
 
 
 def _submitted_ms(raw: object, origin: datetime | None) -> int:

@@ -112,16 +112,13 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
 
 
 def _object(text: str) -> dict[str, Any] | None:
+    from rdl.strict_json import JsonTextError, read_json
+
     try:
-        value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        value = read_json(text)
+    except JsonTextError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _no_number(text: str) -> None:
-    """Refuse NaN and Infinity, which Python's reader takes and JSON does not know."""
-    raise ValueError(f"{text} is not JSON")
 
 
 def _code_of(reply: Reply) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rdl.strict_json import JsonTextError, read_json
 from service.importers.lines import Imported, Skipped, TraceError
 from service.importers.stages import (
     MachineKind,
@@ -143,9 +144,10 @@ def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
 
 def _read_json(text: str) -> dict[str, _Task]:
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise TraceError(f"not JSON: {error}") from error
+        document = read_json(text)
+    except JsonTextError as error:
+        line = "" if error.at is None else f"line {error.at[1]}: "
+        raise TraceError(f"{line}{error}") from error
     workflow = _object(document, "workflow")
     if "specification" in workflow:
         specified = _tasks(_object(workflow, "specification"), "workflow.specification")

@@ -7,7 +7,6 @@ by `rdl.yarn_codec`; nothing is modelled.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from rdl.durations import epoch_ms, instant_of_epoch_ms
 from rdl.errors import RdlError
 from rdl.json_codec import to_json
+from rdl.strict_json import JsonTextError, read_json
 from rdl.yarn_codec import YarnReservation, from_yarn
 from service.importers.lines import Imported, Skipped, TraceError
 
@@ -71,19 +71,27 @@ def import_yarn(
 def _bodies(text: str) -> list[Any]:
     """Return the JSON values of a text: a list's entries, one value, or one value a line."""
     try:
-        whole = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg != "Extra data":
-            raise TraceError(f"line {error.lineno}: not JSON ({error.msg})") from error
-        return [_one(line, number) for number, line in enumerate(text.splitlines(), 1) if line]
+        whole = read_json(text)
+    except JsonTextError as error:
+        if not error.message.endswith("Extra data"):
+            raise _unread(error, None) from error
+        return [
+            _one(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+        ]
     return whole if isinstance(whole, list) else [whole]
 
 
 def _one(line: str, number: int) -> Any:
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"line {number}: not JSON ({error.msg})") from error
+        return read_json(line)
+    except JsonTextError as error:
+        raise _unread(error, number) from error
+
+
+def _unread(error: JsonTextError, number: int | None) -> TraceError:
+    """Return the error of a text that is no JSON, in line `number` of a file where it has many."""
+    line = number if number is not None or error.at is None else error.at[1]
+    return TraceError(f"{error}" if line is None else f"line {line}: {error}")
 
 
 def _day_of(ms: int) -> datetime:

@@ -81,3 +81,26 @@ def test_a_line_written_is_the_line_read() -> None:
         {"id": "a", "tenant": "t", "queue": "q", "submitted": 1.5, "rdl": {"x": 1}, "weight": 0}
     )
     assert read_line(line.to_json()) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"id": "a", "id": "b", "rdl": "all()"}', "the key 'id' is given twice"),
+        (
+            '{"id": "a", "rdl": {"graph": {"nodes": {"x": 1, "x": 2}}}}',
+            "'x' is given twice",
+        ),
+        (r'{"id": "a\ud800", "rdl": "all()"}', "half of a character"),
+    ],
+)
+def test_a_line_that_says_two_things_or_half_a_thing_is_left_out(
+    tmp_path: Path, line: str, says: str
+) -> None:
+    """A key given twice would hide a job; half of a character could not be written to a plan."""
+    path = tmp_path / "w.jsonl"
+    path.write_text(f'{line}\n{{"id": "good", "rdl": "all()"}}\n')
+    told: list[FileProblem] = []
+    assert [one.id for one in read_workload(path, None, told.append)] == ["good"]
+    assert [one.line for one in told] == [1]
+    assert says in told[0].message

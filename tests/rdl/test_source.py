@@ -55,7 +55,7 @@ def test_limits_reach_every_kind_of_source() -> None:
         ('{"all": [], "all": [3]}', "not JSON: the key 'all' is given twice in one object"),
         ('{"all": [NaN]}', "not JSON: NaN is not a number of JSON"),
         (f'{{"all": [{"9" * 5000}]}}', "a number has thousands of digits; write fewer"),
-        ('{"all":' * 100_000, "objects and lists are nested more than 200 deep; nest less"),
+        ('{"all":' * 100_000, "objects and lists are nested too deeply; nest less"),
         ("{" + " " * 1_000_000, "the text has 1000001 characters; write at most 1000000"),
     ],
 )

@@ -202,6 +202,20 @@ def test_yarn_submissions_may_stand_one_a_line() -> None:
     assert import_yarn([json.dumps(body) + "\n" for body in bodies], 60) == one
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"queue": "a", "queue": "b"}', "'queue' is given twice"),
+        ('{"queue": "a"}\n\n{"queue": }', "line 3: not JSON: Expecting value"),
+    ],
+)
+def test_yarn_text_without_one_meaning_is_told(text: str, says: str) -> None:
+    """Endless nesting, a key given twice and broken JSON are errors of the trace, with the line."""
+    with pytest.raises(TraceError, match=says):
+        import_yarn([text], 60)
+
+
 def yarn_body(arrival: int, deadline: int) -> dict[str, Any]:
     """A submission with one stage."""
     stage = {

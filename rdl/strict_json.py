@@ -1,0 +1,98 @@
+"""JSON that has one meaning: no key twice, no NaN, no half of a character, no endless number.
+
+Python's reader takes all of these. A key given twice hides what its first value says (a job of a
+graph, say), and a text with half of a character cannot be written to any file again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NoReturn
+
+from rdl.errors import quoted
+
+#: An escape of half of a character: a fast test, before every text is looked at.
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class JsonTextError(ValueError):
+    """A text that is not JSON, or JSON without one meaning.
+
+    Attributes
+    ----------
+    message, fix
+        What is wrong; what would be right, or None.
+    at
+        (offset, line from 1, column from 1) where the reader stopped, or None.
+    """
+
+    def __init__(
+        self, message: str, fix: str | None = None, at: tuple[int, int, int] | None = None
+    ) -> None:
+        self.message = message
+        self.fix = fix
+        self.at = at
+        super().__init__(message if fix is None else f"{message}; {fix}")
+
+
+def read_json(raw: str | bytes) -> Any:
+    """Return the value of a JSON text; bytes are UTF-8, or UTF-16 or UTF-32 as JSON has it.
+
+    Raises
+    ------
+    JsonTextError
+        For anything that is not JSON with one meaning.
+    """
+    try:
+        text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw))
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except JsonTextError:
+        raise
+    except UnicodeDecodeError as error:
+        raise JsonTextError(f"not UTF-8 text: {error.reason}", "save it as UTF-8") from error
+    except json.JSONDecodeError as error:
+        at = error.pos, error.lineno, error.colno
+        raise JsonTextError(f"not JSON: {error.msg}", at=at) from error
+    except RecursionError as error:
+        raise JsonTextError("objects and lists are nested too deeply", "nest less") from error
+    except ValueError as error:
+        raise JsonTextError("a number has thousands of digits", "write fewer") from error
+    if _HALF.search(text):
+        _check_whole(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise JsonTextError(
+                    f"not JSON: the key {quoted(name)} is given twice in one object"
+                )
+            seen.add(name)
+    return read
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise JsonTextError(f"not JSON: {name} is not a number of JSON")
+
+
+def _check_whole(value: object) -> None:
+    """Refuse texts with half of a character, keys included; without recursion."""
+    pending = [value]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, dict):
+            pending += [*here, *here.values()]
+        elif isinstance(here, list):
+            pending += here
+        elif isinstance(here, str):
+            try:
+                here.encode()
+            except UnicodeEncodeError as error:
+                half = quoted(here[error.start])
+                message = f"not JSON: {quoted(here)} has {half}, which is half of a character"
+                raise JsonTextError(message) from error
