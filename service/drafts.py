@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
@@ -31,7 +32,7 @@ from planner.renegotiation import Renegotiation as PlannedUpdate
 from planner.renegotiation import renegotiation_of
 from planner.request import Request
 from planner.reservation import Refusal
-from planner.states import Event, may
+from planner.states import Event, State, may
 from planner.view import PlanView
 from rdl.compiler import CompileContext, compile_expression
 from rdl.errors import RdlError
@@ -49,6 +50,14 @@ from service.commands import (
     Renegotiation,
 )
 from service.problems import ApiError, ProblemDocument, problem_of_rdl
+
+#: What an event does to a reservation, in a sentence.
+_DONE_TO_IT: Final = {
+    Event.RENEGOTIATE: "renegotiated",
+    Event.CANCEL: "cancelled",
+    Event.CLOSE: "closed",
+    Event.RELEASE: "released",
+}
 
 
 @dataclass(slots=True)
@@ -219,17 +228,27 @@ def _blocked(plan: Plan, id_: str, revision: int | None, event: Event) -> Answer
     """Return why an event cannot happen to a reservation, or None."""
     number = plan.table.number_of(id_)
     if number is None:
-        return ProblemDocument("not_found", f"there is no reservation {id_!r}")
+        return no_reservation(plan, id_, event)
     state = plan.table.state(number)
     if not may(state, event):
-        verb = {Event.RENEGOTIATE: "renegotiated", Event.CANCEL: "cancelled", Event.CLOSE: "closed"}
-        detail = f"the reservation {id_!r} is {state.value} and cannot be {verb[event]}"
-        return ProblemDocument("wrong_state", detail)
+        return _wrong_state(id_, state, event)
     present = int(plan.table.meta[number]["revision"])
     if revision is not None and revision != present:
         detail = f"the reservation {id_!r} is at revision {present}, not {revision}"
         return ProblemDocument("stale_revision", detail, headers={"ETag": f'"{present}"'})
     return None
+
+
+def no_reservation(plan: Plan, id_: str, event: Event) -> ProblemDocument:
+    """Return why an event cannot happen to an id that no reservation has."""
+    if plan.refusal(id_) is not None:
+        return _wrong_state(id_, State.REFUSED, event)
+    return ProblemDocument("not_found", f"there is no reservation {id_!r}")
+
+
+def _wrong_state(id_: str, state: State, event: Event) -> ProblemDocument:
+    detail = f"the reservation {id_!r} is {state.value} and cannot be {_DONE_TO_IT[event]}"
+    return ProblemDocument("wrong_state", detail)
 
 
 def cluster_tag(cluster: Cluster) -> str:

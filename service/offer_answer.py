@@ -64,5 +64,6 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         raise problem_of_rdl(error, "/rdl") from error
     refusal = answer["refusal"]
     if refusal is not None and refusal["code"] == Code.MALFORMED:
-        raise malformed([ApiError(refusal["detail"])])
+        # What compiled and is still malformed names a queue that takes no reservations.
+        raise malformed([ApiError(refusal["detail"], pointer="/queue")])
     return answer

@@ -9,6 +9,7 @@ from typing import Any
 from planner.agents import AGENT_NAMES
 from planner.cluster import Cluster
 from planner.request import Request
+from planner.states import Event
 from rdl.errors import RdlError
 from rdl.formatter import format_expression
 from rdl.json_codec import to_json
@@ -24,13 +25,12 @@ from service.commands import (
     Rendered,
     Renegotiation,
 )
-from service.drafts import cluster_tag
+from service.drafts import cluster_tag, no_reservation
 from service.problems import (
     ApiError,
     ApiProblemError,
     ProblemDocument,
     nearest,
-    problem,
     problem_of_rdl,
 )
 from service.rendering import (
@@ -133,12 +133,12 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
     Raises
     ------
     ApiProblemError
-        ``not_found``, or as :func:`read_ask`.
+        ``not_found``, ``wrong_state`` for a refused request, or as :func:`read_ask`.
     """
     with runtime.reading() as plan:
         present = plan.reservation(reservation)
-    if present is None:
-        raise problem("not_found", f"there is no reservation {reservation!r}")
+        if present is None:
+            raise ApiProblemError(no_reservation(plan, reservation, Event.RENEGOTIATE))
     agent = agent_of(runtime, values, "")
     rdl = values["rdl"]
     source = _text_of(rdl)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from service.api.fields import Field
-from service.problems import ApiError, problem
+from service.problems import ApiError, ApiProblemError, problem
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 
-_ENTITY_TAG = re.compile(r'"([^"]{1,128})"\Z')
+_ENTITY_TAG = re.compile(r'"([^",]{1,128})"\Z')
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
@@ -69,21 +69,29 @@ class Call:
         ApiProblemError
             ``malformed`` when it is not one quoted tag.
         """
-        return self._tag("if-match", "If-Match")
+        tags = self._tags("if-match", "If-Match", "one tag")
+        if tags is not None and len(tags) > 1:
+            raise _strange_tag("If-Match", "one tag", self.headers["if-match"])
+        return None if tags is None else tags[0]
 
-    def if_none_match(self) -> str | None:
-        """Return the tag of If-None-Match, as :meth:`if_match` does."""
-        return self._tag("if-none-match", "If-None-Match")
+    def if_none_match(self) -> list[str]:
+        """Return the tags of If-None-Match, as :meth:`if_match` does; caches send several."""
+        return self._tags("if-none-match", "If-None-Match", "tags") or []
 
-    def _tag(self, name: str, shown: str) -> str | None:
+    def _tags(self, name: str, shown: str, what: str) -> list[str] | None:
         value = self.headers.get(name)
         if value is None or value.strip() == "*":
-            return None if value is None else "*"
-        match = _ENTITY_TAG.match(value.strip().removeprefix("W/"))
-        if match is None:
-            error = ApiError(f'write one tag in quotes, such as "1", not {value!r}', pointer=shown)
-            raise problem(Code.MALFORMED, f"{shown} cannot be read", [error])
-        return match[1]
+            return None if value is None else ["*"]
+        found = [_ENTITY_TAG.match(one.strip().removeprefix("W/")) for one in value.split(",")]
+        tags = [one[1] for one in found if one is not None]
+        if len(tags) < len(found):
+            raise _strange_tag(shown, what, value)
+        return tags
+
+
+def _strange_tag(header: str, what: str, value: str) -> ApiProblemError:
+    error = ApiError(f'write {what} in quotes, such as "1", not {value!r}', pointer=header)
+    return problem(Code.MALFORMED, f"{header} cannot be read", [error])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def _plan(runtime: Runtime, call: Call) -> Reply:
     with runtime.reading() as plan:
         tag = str(plan.version)
         headers = {"ETag": f'"{tag}"'}
-        if call.if_none_match() in (tag, "*"):
+        if {tag, "*"} & set(call.if_none_match()):
             return Reply(304, headers=headers)
         series = plan_series.capture(plan, span, reservations=call.query["reservations"])
     return Reply(200, series.to_json(), headers)

@@ -79,6 +79,23 @@ class TestRenegotiation:
         assert (gone.status_code, gone.get_json()["code"]) == (409, "wrong_state")
         assert (none.status_code, none.get_json()["code"]) == (404, "not_found")
 
+    def test_a_refused_one_is_told_as_refused(self, service: Service) -> None:
+        """An id that `GET` shows as refused is no missing one: nothing can be done to it."""
+        service.reserve("r1", "window(atom(<1 cpu>, 10, 10, 3h, 30h), +0, +4h)")
+        assert (
+            service.ask("r2", "window(atom(<1 cpu>, 10, 10, 3h, 30h), +0, +4h)").status_code == 409
+        )
+        path = "/v1/reservations/r2"
+
+        answers = [
+            service.client.put(path, json={"rdl": LATE}, headers=if_match(1)),
+            service.client.post(f"{path}/close"),
+            service.client.delete(path),
+        ]
+
+        assert [one.get_json()["code"] for one in answers] == ["wrong_state"] * 3
+        assert all("is refused and cannot be" in one.get_json()["detail"] for one in answers)
+
     def test_a_started_one_keeps_its_past(self, service: Service) -> None:
         """What has run stays and counts: more work is placed after it, past rows as they were."""
         service.reserve("r1", "window(atom(<1 cpu>, 10, 10, 600, 12000), +0, +20m)")

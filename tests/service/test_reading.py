@@ -102,13 +102,15 @@ class TestPlan:
         assert "reservations" not in filled.client.get("/v1/plan").get_json()
 
     def test_is_tagged_with_its_version(self, filled: Service) -> None:
-        """If-None-Match of the present version is 304 with no body, of another 200."""
+        """If-None-Match of the present version, alone or of several, is 304 with no body."""
         tag = filled.client.get("/v1/plan").headers["ETag"]
 
         same = filled.client.get("/v1/plan", headers={"If-None-Match": tag})
+        among = filled.client.get("/v1/plan", headers={"If-None-Match": f'"1", W/{tag}'})
         other = filled.client.get("/v1/plan", headers={"If-None-Match": '"1"'})
 
         assert (same.status_code, same.get_data()) == (304, b"")
+        assert among.status_code == 304
         assert other.status_code == 200
 
     @pytest.mark.parametrize(
