@@ -194,6 +194,14 @@ class Ledger:
             self._take_averages(demand, rows, sign)
         self.cells.index_again()
 
+    def close(self, columns: NDArray[np.bool_]) -> None:
+        """Leave nothing free of the machines at some columns, in place."""
+        self.fill()
+        pool = slice(len(self.book.cluster.resources))  # whatever machines give is taken of these
+        free = self.cells.free[pool]
+        free[:, columns] = np.minimum(free[:, columns], 0)
+        self.cells.index_again()
+
     def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64[steps]: bundles held at each column by `rows`."""
         steps = self.cells.free.shape[1]

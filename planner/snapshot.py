@@ -42,6 +42,12 @@ class PlanSnapshot:
         """Return the view of `version`, in which `placed`, which stood in this one, does not."""
         return self._changed(placed, version, -1)
 
+    def closed(self, steps: NDArray[np.bool_]) -> PlanSnapshot:
+        """Return a view of its own in which no machine is free at some steps."""
+        ledger = self._ledger.copy()
+        ledger.close(steps)
+        return PlanSnapshot(ledger, self.version)
+
     def _changed(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
     ) -> PlanSnapshot:

@@ -125,3 +125,13 @@ class PlanView(Protocol):
     def without(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> PlanView:
         """Return a view of its own in which `placed`, which stands in this one, does not."""
         ...
+
+    def closed(self, steps: NDArray[np.bool_]) -> PlanView:
+        """Return a view of its own in which no machine is free at some steps.
+
+        Parameters
+        ----------
+        steps
+            bool[grid.horizon - first], True where nothing may be placed.
+        """
+        ...

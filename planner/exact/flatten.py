@@ -2,12 +2,15 @@
 
 Value comes first; among plans of equal value the one that takes fewest machines from others is the
 better, then the cheaper (planning.md). Requests move one by one, beside all the others as they
-stand, each by every way to take its options that is worth no less.
+stand, each by every way to take its options that is worth no less. Placing flat knows no prices:
+where steps differ in price all are tried once more, with the dear steps closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from planner.agent import Limits
 from planner.agents.atom_placer import GreedyAgent
@@ -18,6 +21,7 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import falls_of, worth_of
 from planner.view import PlanView
+from rdl.work_graph import ATOM, END, KIND, START
 
 #: Requests tried a round; each costs a copy or two of the profile.
 MOST = 2000
@@ -25,8 +29,14 @@ MOST = 2000
 #: Rounds over all requests: who moves may leave another the room to lie flat.
 _ROUNDS = 3
 
+#: Price limits that are tried for a request; each costs a copy of the profile and two placements.
+_LEVELS = 3
+
 _FLAT = GreedyAgent("flat", (LOWEST, GAPS))
 _EARLY = GreedyAgent("flat early", (LOWEST, GAPS), early=True)
+
+#: Where a request is tried: views of what others leave, some with steps closed.
+_Views = Callable[[Request, PlanView], list[PlanView]]
 
 #: (preemption, cost) of one request: the less the better.
 Rank = tuple[int, float]
@@ -46,24 +56,36 @@ def flattened(
         Asked before each request and each way to take its options; True leaves the rest as it is.
     """
     kept = list(results)
-    if stop():
-        return kept
+    if not stop():
+        _rounds(requests, kept, view, (_as_it_is, stop))
+        if view.prices is not None:
+            _rounds(requests, kept, view, (_cheap_views, stop))
+    return kept
+
+
+def _rounds(
+    requests: Sequence[Request],
+    kept: list[PlacementResult],
+    view: PlanView,
+    how: tuple[_Views, Callable[[], bool]],
+) -> None:
+    """Place one after the other anew where that is better, until nobody moves any more."""
+    stop = how[1]
     placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
     held = view.after(placed, view.version)
     for _ in range(_ROUNDS):
         moved = False
         for index in _falling(requests, kept, view):
             if stop():
-                return kept
+                return
             request = requests[index]
             beside = held.without([(request, kept[index])], view.version)
-            flatter = _flatter(request, kept[index], beside, stop)
+            flatter = _flatter(request, kept[index], beside, how)
             if flatter is not kept[index]:
                 kept[index], moved = flatter, True
                 held = beside.after([(request, flatter)], view.version)
         if not moved:
-            break
-    return kept
+            return
 
 
 def _falling(
@@ -81,23 +103,47 @@ def _falling(
 
 
 def _flatter(
-    request: Request, result: PlacementResult, beside: PlanView, stop: Callable[[], bool]
+    request: Request,
+    result: PlacementResult,
+    beside: PlanView,
+    how: tuple[_Views, Callable[[], bool]],
 ) -> PlacementResult:
     """Return the best of a placement and all that are found for it, worth no less."""
     graph, best, rank = request.graph, result, _rank(request, result, beside)
     worth = worth_of(graph, result.choices)
+    views_of, stop = how
     agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
+    tries = [(view, agent) for view in views_of(request, beside) for agent in agents]
     for way in ways(request, result):
         if stop():
             break
-        for agent in agents:
-            [again] = agent.plan([way], beside, Limits())
+        for view, agent in tries:
+            [again] = agent.plan([way], view, Limits())
             if not again.placed or worth_of(graph, again.choices) < worth:
                 continue
             found = _rank(request, again, beside)
             if found < rank and satisfied(request, again):
                 best, rank = again, found
     return best
+
+
+def _as_it_is(_request: Request, beside: PlanView) -> list[PlanView]:
+    return [beside]
+
+
+def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
+    """Return the view with all steps closed that cost more than a limit, for a few limits.
+
+    None where every step that the request may take costs the same.
+    """
+    assert beside.prices is not None
+    factors = beside.prices.factors[beside.first :]
+    atoms = request.graph.vertices[request.graph.vertices[:, KIND] == ATOM]
+    first, last = int(atoms[:, START].min()), int(atoms[:, END].max() + request.graph.shifts.max())
+    levels = np.unique(factors[max(0, first - beside.first) : last - beside.first])[:-1]
+    if len(levels) > _LEVELS:
+        levels = levels[np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64)]
+    return [beside.closed(factors > level) for level in levels]
 
 
 def _rank(request: Request, result: PlacementResult, view: PlanView) -> Rank:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact import EXACT
 from planner.agents.milp import MILP
-from planner.cluster import Cluster
+from planner.cluster import Cluster, Price
 from planner.exact import options
 from planner.exact.check import satisfied, sound
 from planner.exact.flatten import flattened
@@ -114,6 +116,36 @@ def test_of_equal_preemption_the_cheaper_is_held() -> None:
         request = a_request("r", "window(atom(<1 cpu>, 1, 1, 600, 1800), 0, 7200)").on(priced)
         [result] = EXACT.solve([request], view, Limits())[0]
         assert not any(a < dear + 60 and b > dear for a, b, _ in result.rows.tolist())
+
+
+def test_cheap_steps_in_the_middle_of_a_window_are_found() -> None:
+    """Neither the latest nor the earliest hour is the cheap one: that is held, and no other."""
+    cluster = a_cluster().step("60s").horizon("3h").machines("m", 4, cpu=1)
+    priced = cluster.price("1h", "2h", 0.25).build()
+    request = a_request("r", "window(atom(<1 cpu>, 1, 1, 600, 1800), 0, 10800)").on(priced)
+    [result] = EXACT.solve([request], seen(priced), Limits())[0]
+    assert result.rows[0, 0] >= 60
+    assert result.rows[-1, 1] <= 120
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_prices_the_rank_never_rises(seed: int) -> None:
+    """On tiny sets over all operators value stays, then preemption, then cost falls or stays."""
+    cluster = replace(CLUSTER, prices=(Price(1, 3, 3.0), Price(4, 5, 0.5)))
+    requests, view = tiny(seed), seen(cluster)
+    start = list(agent_named("gree").plan(requests, view, Limits()))
+    flat = flattened(requests, start, view, lambda: False)
+    ranks = []
+    for plan in (start, flat):
+        value, falls = score_of(requests, plan, view.nominal)
+        assert view.prices is not None
+        costs = [
+            view.prices.cost_of(*pair, view.nominal) for pair in zip(requests, plan, strict=True)
+        ]
+        ranks.append((-value, -falls, sum(costs)))
+    assert ranks[1][0] == pytest.approx(ranks[0][0])
+    assert ranks[1][1:] <= (ranks[0][1], ranks[0][2] + 1e-9)
+    assert [one.placed for one in sound(requests, flat, view)] == [one.placed for one in start]
 
 
 def test_what_must_be_kept_and_stands_is_left_alone() -> None:
