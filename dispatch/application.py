@@ -6,10 +6,11 @@ faster (Zoe, section 2.1). An application is a description; one run of it is an 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rdl.resources import Resources
+from rdl.resources import MAX_AMOUNT, Resources
 
 
 class Kind(StrEnum):
@@ -98,3 +99,16 @@ class Application:
     def elastic(self) -> tuple[Component, ...]:
         """The components that make it faster, in file order."""
         return tuple(component for component in self.components if not component.core)
+
+
+def implausible(components: Iterable[Component]) -> str | None:
+    """Return why components ask for too much together, or None; sums of many stay below int64."""
+    whole: dict[str, int] = {}
+    for component in components:
+        for kind, amount in component.resources.items():
+            whole[kind] = whole.get(kind, 0) + amount * component.count
+    above = [kind for kind, amount in whole.items() if amount > MAX_AMOUNT]
+    if not above:
+        return None
+    most = Resources.of({above[0]: MAX_AMOUNT})
+    return f"all components ask for more {above[0]} than is plausible; the most is {most}"

@@ -6,7 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from dispatch.application import Application, Component, Kind
+from dispatch.application import Application, Component, Kind, implausible
 from dispatch.fields import Fields
 from planner.files.errors import FileError, FileProblem
 from rdl.durations import TimeTextError, read_duration, seconds_text
@@ -112,15 +112,20 @@ def _read_components(fields: Fields) -> tuple[Component, ...]:
         seen.add(component.name)
     if components and not any(component.core for component in components):
         fields.note("no component is core", "components", "mark those it cannot do without as core")
+    too_much = implausible(components)
+    if too_much is not None:
+        fields.note(too_much, "components")
     return components
 
 
 def _read_component(value: object, at: str, problems: list[FileProblem]) -> Component:
     fields = Fields(value, at, problems, _COMPONENT_KEYS)
     fields.require("name", "core", "resources")
+    before = len(problems)
     resources = fields.resources("resources")
-    if fields.entries.get("resources") == {}:
-        fields.note("a component asks for at least one resource", "resources")
+    if not resources and "resources" in fields.entries and len(problems) == before:
+        fix = 'write amounts above 0, such as {"cpu": 1, "memory": "2 GiB"}'
+        fields.note("a component asks for at least one resource", "resources", fix)
     return Component(
         name=fields.text("name", _NAME, least=1, most=128),
         count=fields.whole("count", 1, _MOST_COMPONENTS, default=1),

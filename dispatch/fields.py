@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TypeGuard
 
 from planner.files.errors import FileProblem
 from rdl.resources import AmountError, Resources
@@ -91,7 +93,8 @@ class Fields:
             self.note(f"expected a whole number, not {shown(value)}", key)
             return max(default, low)
         if not low <= value <= high:
-            bound = f"at least {low}" if high == _UNLIMITED else f"from {low} to {high}"
+            at_least = high == _UNLIMITED and value < low
+            bound = f"at least {low}" if at_least else f"from {low} to {high}"
             self.note(f"{value} is out of range, it must be {bound}", key)
             return max(default, low)
         return value
@@ -152,6 +155,13 @@ class Fields:
                 near = difflib.get_close_matches(str(key).lower(), known, n=1)
                 fix = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
                 self.note(f"unknown key {str(key)!r}", str(key), fix)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return whether a value is a number as JSON means it: neither NaN, infinite, nor a flag."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def escaped(key: str) -> str:

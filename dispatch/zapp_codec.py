@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dispatch.application import Application
-from dispatch.fields import Fields, shown
+from dispatch.application import Application, implausible
+from dispatch.fields import Fields, is_number, shown
 from dispatch.zapp import (
     MOST_PROCESSES,
     Zapp,
@@ -19,7 +19,7 @@ from dispatch.zapp import (
     application_of,
     has_tag,
 )
-from dispatch.zapp_environment import check_variables, read_pairs
+from dispatch.zapp_environment import check_services, read_pairs
 from dispatch.zapp_v2 import read_version_two
 from planner.files.errors import FileError, FileProblem
 
@@ -67,7 +67,11 @@ def application_from_zapp(value: object, path: str = "zapp") -> Application:
     FileError
         As :func:`read_zapp`.
     """
-    return application_of(read_zapp(value, path))
+    application = application_of(read_zapp(value, path))
+    too_much = implausible(application.components)
+    if too_much is not None:
+        raise FileError(path, (FileProblem(too_much, "/services"),))
+    return application
 
 
 def write_zapp(zapp: Zapp) -> dict[str, object]:
@@ -97,24 +101,13 @@ def _read_three(value: object, problems: list[FileProblem]) -> Zapp:
         fields.note(f"format {shown(version)} is not read", "version", "write 3 (or 2)")
     entries = fields.items("services", least=1)
     services = tuple(_read_service(entry, at, problems) for at, entry in entries)
-    _check_services(fields, services)
+    check_services(fields, services)
     return Zapp(
         name=fields.text("name", _NAME, least=3, most=128),
         size=fields.whole("size", 0),
         will_end=fields.flag("will_end"),
         services=services,
     )
-
-
-def _check_services(fields: Fields, services: tuple[ZappService, ...]) -> None:
-    names = [service.name for service in services]
-    for index, service in enumerate(services):
-        if service.name and service.name in names[:index]:
-            message = f"a second service is called {service.name!r}"
-            fields.problems.append(FileProblem(message, f"/services/{index}/name"))
-        check_variables(service, f"/services/{index}", services, fields.problems)
-    if services and not any(service.monitor for service in services):
-        fields.note("no service has monitor set", "services", "set it for the one that tells")
 
 
 def _read_service(value: object, at: str, problems: list[FileProblem]) -> ZappService:
@@ -173,10 +166,9 @@ def _bounds(resources: Fields, key: str) -> tuple[int | float | None, int | floa
     found: list[int | float | None] = []
     for bound in ("min", "max"):
         value = inner.entries.get(bound)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        if value is not None and not is_number(value):
             inner.note(f"expected a number or null, not {shown(value)}", bound)
-            value = None
-        found.append(value if isinstance(value, int | float) else None)
+        found.append(value if is_number(value) else None)
     return found[0], found[1]
 
 

@@ -1,4 +1,4 @@
-"""Environments of ZApps: pairs of texts, and the variables Zoe puts into their values."""
+"""What services of a ZApp share: their names, one monitor, and the variables of environments."""
 
 from __future__ import annotations
 
@@ -6,30 +6,56 @@ import string
 from collections.abc import Mapping, Sequence
 
 from dispatch.fields import Fields, shown
-from dispatch.zapp import ZappService
+from dispatch.zapp import ELASTIC, ZappService
 from planner.files.errors import FileProblem
 
 _VARIABLES = ("user_name", "execution_id", "execution_name", "deployment_name", "dns_name#self")
 
 
 def read_pairs(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Return ``environment`` as pairs; a shorter or longer entry breaks Zoe when it runs."""
+    """Return ``environment`` as pairs; a shorter or longer entry breaks Zoe when it runs.
+
+    One that is refused leaves an empty pair, so that the others keep their places.
+    """
     pairs: list[tuple[str, str]] = []
     for at, entry in fields.items("environment"):
         if not isinstance(entry, list | tuple) or len(entry) != 2:
             message = f"expected a pair [name, value], not {shown(entry)}"
             fields.problems.append(FileProblem(message, at))
+            pairs.append(("", ""))
             continue
         name, value = entry
         if not isinstance(name, str) or not isinstance(value, str) or not name:
             message = f"name and value are texts, not {shown(entry)}"
             fields.problems.append(FileProblem(message, at))
-            continue
+            name, value = "", ""
         pairs.append((name, value))
     return tuple(pairs)
 
 
-def check_variables(
+def check_services(fields: Fields, services: Sequence[ZappService]) -> None:
+    """Note names that stand twice, variables that Zoe does not know, and a missing monitor.
+
+    The part of a service that is not essential is called ``<name>-elastic`` here: no other service
+    may have that name.
+    """
+    taken: set[str] = set()
+    extended = {f"{one.name}{ELASTIC}": one.name for one in services if one.total > one.essential}
+    for index, service in enumerate(services):
+        if service.name and service.name in taken:
+            message = f"a second service is called {service.name!r}"
+            fields.problems.append(FileProblem(message, f"/services/{index}/name"))
+        elif service.name in extended:
+            message = f"{service.name!r} is what the elastic part of another service is called"
+            fix = f"rename it, or make all of {extended[service.name]!r} essential"
+            fields.problems.append(FileProblem(message, f"/services/{index}/name", fix=fix))
+        taken.add(service.name)
+        _check_variables(service, f"/services/{index}", services, fields.problems)
+    if services and not any(service.monitor for service in services):
+        fields.note("no service has monitor set", "services", "set it for the one that tells")
+
+
+def _check_variables(
     service: ZappService,
     at: str,
     services: Sequence[ZappService],

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from dispatch.fields import Fields, shown
+from dispatch.fields import Fields, is_number, shown
 from dispatch.zapp import MOST_PROCESSES, Zapp, ZappPort, ZappService, ZappVolume, has_tag
-from dispatch.zapp_environment import check_variables, read_pairs
+from dispatch.zapp_environment import check_services, read_pairs
 from planner.files.errors import FileProblem
 
 _TOP = (
@@ -50,14 +50,7 @@ def read_version_two(value: object, problems: list[FileProblem]) -> Zapp:
         fields.note("Missing required key: priority")
     entries = fields.items("services", least=1)
     services = tuple(_read_service(entry, at, problems) for at, entry in entries)
-    names = [service.name for service in services]
-    for index, service in enumerate(services):
-        if service.name and service.name in names[:index]:
-            message = f"a second service is called {service.name!r}"
-            problems.append(FileProblem(message, f"/services/{index}/name"))
-        check_variables(service, f"/services/{index}", services, problems)
-    if services and not any(service.monitor for service in services):
-        fields.note("no service has monitor set", "services")
+    check_services(fields, services)
     if fields.has("priority"):
         fields.whole("priority", 0, 1024)
     return Zapp(
@@ -110,7 +103,7 @@ def _amount(fields: Fields, key: str) -> int | float | None:
     if key == "memory":  # noted once, not once a resource
         fields.problems.extend(inner.problems)
     value = inner.entries.get(key, _NO_LIMIT)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         message = f"expected a number, not {shown(value)}"
         fields.problems.append(FileProblem(message, f"{at}/{key}"))
         return None

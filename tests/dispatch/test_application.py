@@ -116,6 +116,25 @@ def test_an_application_needs_a_core_component() -> None:
         application_from_json(document)
 
 
+@pytest.mark.parametrize("amounts", [{}, {"cpu": 0}, {"cpu": 0, "memory": "0 GiB"}])
+def test_a_component_asks_for_something(amounts: dict[str, object]) -> None:
+    """One that asks for nothing would fit everywhere without end: refused, core or elastic."""
+    core = {"name": "a", "core": True, "resources": {"cpu": 1}}
+    free = {"name": "b", "core": False, "resources": amounts}
+    for components in ([core, free], [{**free, "core": True}]):
+        with pytest.raises(FileError, match="at least one resource") as caught:
+            application_from_json({"name": "a", "components": components})
+        assert caught.value.pointer == f"/components/{len(components) - 1}/resources"
+
+
+def test_components_ask_for_no_more_than_is_plausible() -> None:
+    """A million components of 2**40 MiB: told here, before sums overflow where it would run."""
+    core = {"name": "a", "core": True, "resources": {"cpu": 1}}
+    many = {"name": "b", "core": False, "count": 1_000_000, "resources": {"memory": 2**40}}
+    with pytest.raises(FileError, match="more memory than is plausible"):
+        application_from_json({"name": "a", "components": [core, many]})
+
+
 def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     """One application in both forms is equal, and a broken file names its line."""
     toml = tmp_path / "a.toml"

@@ -91,13 +91,41 @@ def test_every_problem_of_a_zapp_is_told() -> None:
             f"{at}/sized",
             f"{at}/environment/0/1",
             f"{at}/environment/1",
-            f"{at}/environment/1/1",
+            f"{at}/environment/2/1",
             f"{at}/ports/0/port_number",
             f"{at}/volumes/0",
             f"{at}/resources/memory/min",
             "/services",
         }
     )
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), 1e300])
+def test_no_amount_breaks_the_reader(amount: float) -> None:
+    """NaN, infinity and more than is plausible are problems with a pointer, in both formats."""
+    for kind in ("memory", "cores"):
+        three = copy.deepcopy(SPARK)
+        three["services"][0]["resources"][kind]["min"] = amount
+        service = {"name": "s", "docker_image": "a", "monitor": True}
+        service["required_resources"] = {kind: amount}
+        two = {"name": "old", "version": 2, "priority": 1, "will_end": True, "services": [service]}
+        for document in (three, two):
+            with pytest.raises(FileError) as caught:
+                application_from_zapp(document)
+            assert str(caught.value.pointer).startswith("/services")
+
+
+def test_no_service_is_called_as_the_elastic_part_of_another() -> None:
+    """`worker` has an elastic part, `worker-elastic` here: a second one of that name is refused."""
+    twice = copy.deepcopy(SPARK)
+    second = copy.deepcopy(twice["services"][0])
+    twice["services"].append(second | {"name": "worker-elastic", "essential_count": 24})
+    with pytest.raises(FileError, match="elastic part of another service") as caught:
+        application_from_zapp(twice)
+    assert caught.value.pointer == "/services/1/name"
+    twice["services"][0]["essential_count"] = 24
+    names = [component.name for component in application_from_zapp(twice).components]
+    assert names == ["worker", "worker-elastic"]
 
 
 def test_format_two_is_read_leniently() -> None:
