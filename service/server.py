@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import socket
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from service.clock import SystemClock
-from service.config import MULTIPROCESS_DIRECTORY, ServiceConfig, require_loopback
+from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_loopback
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -30,12 +32,13 @@ def run(config: ServiceConfig) -> None:
     Raises
     ------
     ConfigError
-        For an address that others can reach, a database that cannot be opened, or one without a
-        cluster.
+        For an address that others can reach or that is taken, a database that cannot be opened, or
+        one without a cluster.
     FileError
         If the cluster file cannot be read.
     """
     require_loopback(config)
+    require_port(config)
     with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
         # Read when prometheus_client is imported, so it is set before anything imports it.
         os.environ[MULTIPROCESS_DIRECTORY] = directory
@@ -43,6 +46,35 @@ def run(config: ServiceConfig) -> None:
 
         open_replica(config, SystemClock()).store.close()
         _application(config).run()
+
+
+def require_port(config: ServiceConfig) -> None:
+    """Refuse an address that cannot be listened on, before anything is written.
+
+    Raises
+    ------
+    ConfigError
+        Saying why, and what may help.
+    """
+    host = config.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, config.port), family=family).close()
+    except OSError as error:
+        advice = {
+            errno.EADDRINUSE: "stop who listens there, or name another with --port",
+            errno.EACCES: "name a port above 1023 with --port",
+        }.get(error.errno or 0, "try --host 127.0.0.1")
+        own = isinstance(error, socket.gaierror)  # numbers of its own, words with them
+        why = error.strerror if own else os.strerror(error.errno or 0)
+        raise ConfigError(
+            f"cannot listen on {_address(config)}: {str(why).lower()}; {advice}"
+        ) from error
+
+
+def _address(config: ServiceConfig) -> str:
+    host = config.host.strip("[]")
+    return f"[{host}]:{config.port}" if ":" in host else f"{host}:{config.port}"
 
 
 def _application(config: ServiceConfig) -> Any:
@@ -82,9 +114,8 @@ def settle_memory() -> None:
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:
-    host = f"[{config.host}]" if ":" in config.host else config.host
     return {
-        "bind": f"{host}:{config.port}",
+        "bind": _address(config),
         "workers": config.workers,
         "threads": config.threads,
         "worker_class": "service.worker.ProblemWorker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,26 @@ def test_other_addresses_refuse_to_start(host: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no tokens"):
         run(ServiceConfig(host=host, database=f"sqlite:///{database}"))
 
+    assert not database.exists()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
+def test_a_port_in_use_is_told_before_anything_is_written(host: str, tmp_path: Path) -> None:
+    """The address, and what to do, in one line; no database is begun."""
+    database = tmp_path / "agenda.db"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        other = socket.create_server((host.strip("[]"), 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no address {host}")
+    with other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"1\]?:{port}|localhost:{port}") as caught:
+            run(ServiceConfig(host=host, port=port, database=f"sqlite:///{database}"))
+
+    assert "address already in use; stop who listens there, or name another with --port" in str(
+        caught.value
+    )
     assert not database.exists()
 
 
