@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,11 +120,38 @@ def _text(value: object) -> str:
 
 
 def write_plan(document: PlanDocument, path: str | Path) -> None:
-    """Write a plan file; a reader never sees half of one."""
+    """Write a plan file; a reader never sees half of one, and one that was there keeps its mode.
+
+    A link stays one: what it names is written. A device or a pipe is written to, not replaced.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what stood there before then still does.
+    """
+    text = document.to_text()
     target = Path(path)
-    partial = target.with_name(f"{target.name}.partial")
-    partial.write_text(document.to_text(), encoding="utf-8")
-    partial.replace(target)
+    try:
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8")
+        else:
+            _replace(target.resolve(), text)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say which file
+        raise
+
+
+def _replace(target: Path, text: str) -> None:
+    # Two that write at once each have a name of their own: the later one wins, whole.
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, partial)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read_plan(path: str | Path) -> PlanDocument:

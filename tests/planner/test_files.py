@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -237,10 +239,17 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
             "either a count or names",
         ),
         ({"origin": "yesterday"}, "/origin", "instant"),
+        ({"origin": "9999-12-31T12:00:00Z"}, "/", "leaves the calendar"),
+        ({"origin": "0001-01-01T12:00:00Z"}, "/", "leaves the calendar"),
         (
             {"prices": [{"start": "2026-01-01T00:00:00Z", "end": 1, "factor": 1}]},
             "/prices/0/start",
             "needs the cluster's origin",
+        ),
+        (
+            {"prices": [{"start": 0, "end": 1, "factor": 1e308}]},
+            "/prices/0/factor",
+            "1e+308 is more than 1000000000",
         ),
         ({"policies": [{"type": "quotas"}]}, "/policies/0/type", "did you mean 'quota'?"),
         ({"policies": [{"name": "x"}]}, "/policies/0", "'type' is missing"),
@@ -325,6 +334,48 @@ def test_a_plan_written_is_the_plan_read(tmp_path: Path) -> None:
     assert read_plan(path).to_text() == path.read_text()
     assert json.loads(path.read_text()) == PLAN
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_writing_a_plan_replaces_only_a_file(tmp_path: Path) -> None:
+    """A link stays a link, a pipe is written to, a file that was private stays private."""
+    document = PlanDocument.from_json(PLAN)
+    kept = tmp_path / "kept.json"
+    kept.write_text("old")
+    kept.chmod(0o600)
+    link = tmp_path / "link.json"
+    link.symlink_to(kept)
+    write_plan(document, link)
+    assert link.is_symlink()
+    assert kept.read_text() == document.to_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_plan(document, pipe)
+        assert os.read(reader, 1_000_000).decode() == document.to_text()
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["kept.json", "link.json", "pipe"]
+
+
+def test_a_plan_that_cannot_be_written_leaves_what_stood_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk at the last moment: the old plan stands, and no part of the new one is left."""
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        write_plan(PlanDocument.from_json(PLAN), path)
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["plan.json"]
 
 
 @pytest.mark.parametrize(
