@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 import numpy as np
@@ -123,6 +123,7 @@ class Cluster:
                 f"the horizon {duration_text(self.horizon_ms)} is more than {MOST_STEPS:,} steps "
                 f"of {duration_text(self.step_ms)}; take longer steps"
             )
+        self._check_calendar()
         sizes = {group.name: group.count for group in self.machines}
         for outage in self.outages:
             count = sizes.get(outage.machines)
@@ -130,6 +131,19 @@ class Cluster:
                 raise ClusterError(f"an outage names unknown machines {outage.machines!r}")
             if any(not 0 <= index < count for index in outage.indices):
                 raise ClusterError(f"an outage names machines outside {outage.machines}-0..{count}")
+
+    def _check_calendar(self) -> None:
+        """Check that every step has a date, in every zone and with the days around it."""
+        if self.origin is None:
+            return
+        days = timedelta(days=3)
+        try:
+            _ = self.origin - days, self.origin + timedelta(milliseconds=self.horizon_ms) + days
+        except OverflowError as error:
+            raise ClusterError(
+                f"the horizon {duration_text(self.horizon_ms)} from the origin "
+                f"{self.origin.isoformat()} leaves the calendar; take an origin of our times"
+            ) from error
 
     def grid(self) -> TimeGrid:
         """Return the grid from the origin to the horizon.

@@ -143,7 +143,7 @@ def _refusals(document: Mapping[str, object]) -> list[PlanViolation]:
             found.append(PlanViolation(where, "shape", "must be an object"))
             continue
         name = str(entry.get("id"))
-        if entry.get("code") not in {code.value for code in Code}:
+        if entry.get("code") not in [code.value for code in Code]:
             detail = f"{entry.get('code')!r} is no code of a refusal"
             found.append(PlanViolation(f"{where}/code", "state", detail, name))
         if "atoms" in entry or "choices" in entry:

@@ -24,6 +24,10 @@ from rdl.time_grid import TimeGrid
 #: States of a reservation that stands in a plan; a refusal stands apart.
 STATES = ("accepted", "active", "completed", "cancelled", "degraded", "failed")
 
+#: Bundles in one row and seconds in one time beyond which sums would not be exact; no RDL has more.
+_MOST_BUNDLES = 2**31 - 1
+_MOST_SECONDS = 10**12
+
 #: States in which the whole promise is held or was kept.
 WHOLE = ("accepted", "active", "completed")
 
@@ -191,8 +195,9 @@ def _row(value: object, where: str, grid: TimeGrid) -> tuple[int, int, int]:
     if start % grid.step_ms or end % grid.step_ms:
         raise UnreadableError(where, "rows", f"{value!r} does not start and end on a step")
     first, last = start // grid.step_ms, end // grid.step_ms
-    if not 0 <= first < last <= grid.horizon or value[2] < 1:
-        detail = f"steps [{first}, {last}) x {value[2]} are empty or outside [0, {grid.horizon})"
+    if not 0 <= first < last <= grid.horizon or not 1 <= value[2] <= _MOST_BUNDLES:
+        whole = f"[0, {grid.horizon}) x {_MOST_BUNDLES}"
+        detail = f"steps [{first}, {last}) x {value[2]} are empty or outside {whole}"
         raise UnreadableError(where, "rows", detail)
     return first, last, value[2]
 
@@ -227,8 +232,9 @@ def _choices(fields: Mapping[str, object], where: str) -> dict[str, int]:
 def _ms(seconds: object, where: str) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise UnreadableError(where, "shape", f"a time is a number of seconds, not {seconds!r}")
-    ms = round(seconds * 1000) if math.isfinite(seconds) else 0
-    if not math.isclose(ms, seconds * 1000, rel_tol=1e-12, abs_tol=1e-6):
+    known = -_MOST_SECONDS < seconds < _MOST_SECONDS  # not so for NaN and the infinite
+    ms = round(seconds * 1000) if known else 0
+    if not known or not math.isclose(ms, seconds * 1000, rel_tol=1e-12, abs_tol=1e-6):
         raise UnreadableError(where, "shape", f"{seconds!r} s is no whole number of milliseconds")
     return ms
 

@@ -160,6 +160,10 @@ ONE = "atom(<1 cpu>, 1, 10, 5, 50)"
         ([[0, 5, -10]], "rows", "/reservations/0/atoms/0/allocation/0"),
         ([[0, 5]], "rows", "/reservations/0/atoms/0/allocation/0"),
         ([[0, "5", 10]], "shape", "/reservations/0/atoms/0/allocation/0"),
+        ([[0, 5, 10**30]], "rows", "/reservations/0/atoms/0/allocation/0"),
+        ([[0, 1e306, 10]], "shape", "/reservations/0/atoms/0/allocation/0"),
+        ([[0, 10**400, 10]], "shape", "/reservations/0/atoms/0/allocation/0"),
+        ([[0, float("nan"), 10]], "shape", "/reservations/0/atoms/0/allocation/0"),
         ([[0, 4, 10]], "oracle", "/reservations/0"),
         ([[0, 4, 10], [4, 6, 5]], "oracle", "/reservations/0"),
     ],
@@ -213,6 +217,7 @@ def test_junk_is_a_violation_not_a_crash(broken: object) -> None:
     assert ("shape", "/reservations") in faults(document(reservations=None))
     assert ("shape", "/step_s") in faults(document(step_s=broken))
     assert [v.rule for v in validate({"cluster": broken})] == ["shape"]
+    assert ("state", "/refusals/0/code") in faults(document(refusals=[refusal("a", code=broken)]))
 
 
 def test_ids_are_those_asked_each_once() -> None:
