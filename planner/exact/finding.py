@@ -47,15 +47,17 @@ class Finder:
         self._hunt.load([self._race.results[position] for position in self._positions])
         self._offered = self._hunt.value
 
-    def find_plans(self, bound_done: Callable[[], bool]) -> None:
+    def find_plans(self, bound_done: Callable[[], bool], cycle: int = 0) -> None:
         """Anneal in cycles, each twice as long as the one before, from the best plan of all.
 
         Parameters
         ----------
         bound_done
             Whether nobody lowers the bound any more: then a tiny set is left when it is exhausted.
+        cycle
+            Number of the first cycle: which of `HOT` it begins at.
         """
-        effort, length, moves, cycle = self._effort, _CYCLE_S[0], 20, 0
+        effort, length, moves = self._effort, _CYCLE_S[0], 20
         while not self._over():
             if self._race.value > max(self._loaded, self._hunt.value) * (1 + _BETTER):
                 self._load()

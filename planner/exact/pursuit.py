@@ -2,14 +2,16 @@
 
 A thread for each: the compiled loops of both let go of the interpreter. Where CP-SAT can prove more
 than prices (`planner.exact.router`) it has a thread too, and once its bound is the better, prices
-are left. With a work limit all take turns in one thread, so that equal calls give equal answers.
+are left. Elsewhere a second search takes the core that prices leave when they have settled. With a
+work limit all take turns in one thread, so that equal calls give equal answers.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 
 from planner.exact.effort import CHECKS, CP_SAT, Effort, Field, hear, scaled
 from planner.exact.finding import Finder
@@ -32,11 +34,14 @@ def pursue(race: Race, field: Field, effort: Effort) -> None:
         return
     ended = threading.Event()
     with ThreadPoolExecutor(2, thread_name_prefix="bound") as pool:
-        others = [pool.submit(chase.lower_bound, ended)]
+        bounds = [pool.submit(chase.lower_bound, ended)]
         if field.prove:
-            others.append(pool.submit(chase.prove, ended))
+            bounds.append(pool.submit(chase.prove, ended))
+            others = bounds
+        else:
+            others = [*bounds, pool.submit(chase.search_too, bounds[0], ended)]
         try:
-            chase.find_plans(lambda: all(one.done() for one in others))
+            chase.find_plans(lambda: all(one.done() for one in bounds))
         finally:
             ended.set()
         for one in others:
@@ -54,6 +59,20 @@ class _Chase:
     def find_plans(self, bound_done: Callable[[], bool]) -> None:
         """Look for plans until the effort is over or a tiny set is exhausted."""
         self._finder.find_plans(bound_done)
+
+    def search_too(self, bound: Future[None], ended: threading.Event) -> None:
+        """Look for plans with other random numbers once nobody lowers the bound any more.
+
+        Its first cycle is as warm as the other search's second. Two last checks at once would take
+        twice as long, so it ends before the other.
+        """
+        wait([bound])
+        if ended.is_set():
+            return
+        effort = replace(self._effort, tell=lambda: None, stop=ended.is_set)
+        effort.keep(effort.check_s)
+        field = replace(self._field, seed=self._field.seed + 1)
+        Finder(self._race, field, effort).find_plans(lambda: False, cycle=1)
 
     def lower_bound(self, ended: threading.Event) -> None:
         """Lower the bound until told to end or nothing more can be gained."""
