@@ -17,11 +17,13 @@ from dispatch.cycle import Cycle, Work
 from dispatch.directive import Directive
 from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import ExecutionState
+from dispatch.give_back import Victim
 from dispatch.line import LineOptions
 from dispatch.machines import MachinePool, Vector
 from dispatch.moving import Mover, missing_parts, place_order, why_unplaced
 from dispatch.placement.interface import Policy
 from dispatch.placer import Placer
+from dispatch.refit import misplaced, overflowing
 from dispatch.serving import Serving
 
 __all__ = ["Cycle", "DispatchOptions", "Dispatcher"]
@@ -63,6 +65,7 @@ class Dispatcher:
     _serving: Serving
     _work: Work
     _retry: bool
+    _anew: bool
     _closed: frozenset[str]
     _cleared: frozenset[str]
     _pending: list[Execution]
@@ -130,7 +133,7 @@ class Dispatcher:
                 self._placer.hold(*one)
             for one in changes.left:
                 self._placer.release(*one)
-        self._retry = anew
+        self._retry = self._anew = anew
         if anew or before is None or before.table_version != directive.table_version:
             table = directive.dispatch_table
             self._placer = Placer(machines, self._options.policy, table, self._rng)
@@ -154,15 +157,26 @@ class Dispatcher:
                 part.covered = part.granted = 0
 
     def _clear_machines(self, machines: MachinePool) -> None:
-        """Stop what stands on machines that have gone, and requeue who lost a core with them."""
+        """Stop what has lost its machine, or its place there where machines have changed."""
         assert self._table is not None
         for name in sorted(machines.down - self._cleared):
-            for execution, part, piece in list(self._table.on_machine(name)):
-                self._work.mover.remove(execution, part, piece, f"{name} is away")
-                self._work.changed.add(execution)
-                if part.component.core:
-                    self._table.requeue(execution, self._work.directive.at_ms, f"{name} is away")
+            for victim in list(self._table.on_machine(name)):
+                self._evict(victim, f"{name} is away")
         self._cleared = machines.down
+        if self._anew:
+            for victim in list(misplaced(self._table, machines)):
+                self._evict(victim, f"{victim[2].machine} no longer carries its labels")
+            for victim in overflowing(self._table, self._placer, self._work.directive.at_ms):
+                self._evict(victim, f"{victim[2].machine} has become too small")
+
+    def _evict(self, victim: Victim, reason: str) -> None:
+        """Take a component off its machine; who loses a core goes back into the line."""
+        assert self._table is not None
+        execution, part, _ = victim
+        self._work.mover.remove(*victim, reason)
+        self._work.changed.add(execution)
+        if part.component.core:
+            self._table.requeue(execution, self._work.directive.at_ms, reason)
 
     def _take_changes(self, changed: Iterable[Execution]) -> None:
         assert self._table is not None

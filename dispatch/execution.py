@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dispatch.application import Application, Component
 from dispatch.executions import FINAL_EXECUTION_STATES, ExecutionState
-from dispatch.machines import Vector
+from dispatch.machines import MachinePool, Vector
 
 
 @dataclass(slots=True)
@@ -31,8 +31,11 @@ class Part:
     ----------
     component, amounts
         What was asked for, and for one of them the amounts in the pool's order.
+    never
+        Why none of them can run on the machines there are; empty where they can.
     wanted
-        How many are still to run: elastic ones that ended by themselves do not come back.
+        How many are still to run: elastic ones that ended by themselves do not come back, and of
+        elastic ones that can never run none is, so that they hold no room from others.
     held
         Those on machines, first started first.
     covered, granted
@@ -40,8 +43,9 @@ class Part:
     """
 
     component: Component
-    amounts: Vector
-    wanted: int
+    amounts: Vector = ()
+    wanted: int = 0
+    never: str = ""
     held: list[Piece] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
@@ -49,6 +53,19 @@ class Part:
     paused_until_ms: int = 0
     _used: set[int] = field(default_factory=set)
     _lowest: int = 0
+    _ended: int = 0
+
+    def refit(self, pool: MachinePool) -> None:
+        """Follow the machines there are."""
+        self.amounts = pool.vector(self.component.resources)
+        self.never = pool.why_never(self.component) or ""
+        idle = self.never and not self.component.core
+        self.wanted = 0 if idle else self.component.count - self._ended
+
+    def ended(self) -> None:
+        """Count one that ended by itself."""
+        self._ended += 1
+        self.wanted -= 1
 
     def free_index(self) -> int:
         """Return the lowest number that none of them has."""
@@ -99,7 +116,7 @@ class Execution:
     number: int
     after: tuple[str, ...]
     parts: tuple[Part, ...]
-    core: Vector
+    core: Vector = ()
     state: ExecutionState = ExecutionState.QUEUED
     must_leave: bool = False
     started_ms: int | None = None
@@ -109,6 +126,12 @@ class Execution:
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""
         return self.number
+
+    def refit(self, pool: MachinePool) -> None:
+        """Follow the machines there are."""
+        for part in self.parts:
+            part.refit(pool)
+        self.core = total_of(self.parts, len(pool.resources))
 
     @property
     def order(self) -> tuple[int, int]:

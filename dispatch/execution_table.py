@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dispatch.application import Application
 from dispatch.assignment import AssignmentRow, Key, VirtualAssignment
 from dispatch.events import BackendEvent, EventKind
-from dispatch.execution import Execution, Part, Piece, total_of
+from dispatch.execution import Execution, Part, Piece
 from dispatch.executions import (
     FINAL_EXECUTION_STATES,
     ExecutionEvent,
@@ -75,11 +75,9 @@ class ExecutionTable:
         """
         if id_ in self._executions:
             raise ValueError(f"there is an execution {id_!r} already")
-        parts = tuple(
-            Part(one, self.pool.vector(one.resources), one.count) for one in application.components
-        )
-        core = total_of(parts, len(self.pool.resources))
-        execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts, core)
+        parts = tuple(Part(one) for one in application.components)
+        execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts)
+        execution.refit(self.pool)
         self._met += 1
         self._executions[id_] = execution
         execution.reason = self.pool.why_never_all(application) or ""
@@ -96,17 +94,6 @@ class ExecutionTable:
         self._changed[id_] = execution
         self.note(execution)
         return execution
-
-    def move_to(self, pool: MachinePool) -> None:
-        """Go on with other machines; what stood on machines that are gone is off."""
-        self.pool = pool
-        for execution in self:
-            for part in execution.parts:
-                part.amounts = pool.vector(part.component.resources)
-                for piece in list(part.held):
-                    if pool.number_of(piece.machine) is None:
-                        self.lost(execution, part, piece)
-            execution.core = total_of(execution.parts, len(pool.resources))
 
     def get(self, id_: str) -> Execution | None:
         """Return an execution, or None."""
@@ -202,7 +189,7 @@ class ExecutionTable:
             if core:
                 self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
             else:
-                part.wanted -= 1
+                part.ended()
             return
         if not self.pool.is_up(piece.machine):
             if core:  # nobody's fault: it waits with its first submission, whatever `restart` says
@@ -229,6 +216,11 @@ class ExecutionTable:
         """Send an execution that held its cores back into the line."""
         if execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING):
             self._move(execution, ExecutionEvent.REQUEUE, at_ms, reason)
+
+    def reject(self, execution: Execution, at_ms: int, reason: str) -> None:
+        """End an execution that waits and can never run any more."""
+        if execution.state is ExecutionState.QUEUED:
+            self._move(execution, ExecutionEvent.REJECT, at_ms, reason)
 
     def admitted(self, execution: Execution, at_ms: int) -> None:
         """Note that all its cores have machines."""

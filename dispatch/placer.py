@@ -131,6 +131,11 @@ class Placer:
         found: NDArray[np.int64] = self._left[number]
         return found
 
+    def overfull(self) -> list[tuple[str, list[int]]]:
+        """Return the machines that hold more than they have, each with what is too much."""
+        numbers = np.flatnonzero((self._left < 0).any(axis=1)).tolist()
+        return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
+
     def candidates(self, part: Part) -> list[str]:
         """Return the open machines that could hold one component if they were empty.
 

@@ -27,6 +27,7 @@ from dispatch.follower import PlanFollower
 from dispatch.live_classes import LiveTables, TableJob
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
+from dispatch.refit import move_to
 from planner.commit import Release
 from planner.plan import Plan
 from planner.start_delay import StartDelays
@@ -242,7 +243,7 @@ class Dispatching:
             if plan.cluster.machines != self._pool.cluster.machines:
                 self._pool = MachinePool(plan.cluster)
                 self._backend.set_machines(self._pool.names, now_ms)
-                loop.table.move_to(self._pool)
+                move_to(loop.table, self._pool, now_ms)
             self._follower.delays = self._starts.table()
             return self._follower.follow(now_ms), self._tables.due(plan, now_ms)
 

@@ -98,6 +98,9 @@ def _print_one(reply: Reply, form: str) -> int:
         click.echo()
         parts = [[part["name"], *(part[key] for key in _PARTS[1:])] for part in body["components"]]
         print_table(_PARTS, parts)
+        for part in body["components"]:
+            if part.get("reason"):
+                click.echo(f"\n{part['reason']}")
     return DONE
 
 

@@ -220,6 +220,32 @@ def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: S
     assert len(_rows(still)) == 10
 
 
+def test_elastic_components_that_no_machine_holds_say_so(still: Service) -> None:
+    """They are not wanted, with the reason beside them, and who comes next is not kept waiting."""
+    application = _application(1, 50)
+    application["components"][1]["labels"] = ["gpu"]
+    _submit(still, "a", application)
+    _submit(still, "b", _application(1))
+    still.runtime.dispatching.tick()
+    still.runtime.dispatching.tick()
+    worker = _shown(still, "a")["components"][1]
+    assert (worker["wanted"], worker["assigned"]) == (0, 0)
+    assert worker["reason"] == "'w' is for machines labelled gpu, and there are none"
+    assert _shown(still, "b")["state"] == "running"
+
+
+def test_machines_that_become_smaller_are_left(still: Service) -> None:
+    """A machine of ten cores becomes one of four: six components go, the core one stays."""
+    cluster = still.client.get("/v1/cluster").get_json()
+    for cores, expected in ((10, 10), (4, 4)):
+        cluster["machines"][0] |= {"count": 1, "resources": {"cpu": cores}}
+        assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+        _submit(still, "a", _application(1, 9))
+        still.runtime.dispatching.tick()
+        still.runtime.dispatching.tick()
+        assert (len(_rows(still)), _shown(still, "a")["state"]) == (expected, "running")
+
+
 def test_the_thread_ticks_by_itself(open_service: Open) -> None:
     """With a tick of 20 ms an application is running without anybody calling."""
     service = open_service(tick_s=0.02)

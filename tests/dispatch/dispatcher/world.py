@@ -14,6 +14,7 @@ from dispatch.executions import ExecutionState
 from dispatch.follower import PlanFollower
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
+from dispatch.refit import move_to
 from planner.cluster import Cluster
 from planner.plan import Plan
 from rdl.resources import Resources
@@ -67,6 +68,12 @@ class World:
         cycle = self.loop.tick(self.follower.follow(round(at_s * 1000)))
         self.check(before, cycle)
         return cycle
+
+    def change(self, cluster: Cluster, at_s: int) -> None:
+        """Describe the machines anew, as the service does when the cluster is changed."""
+        self.pool = MachinePool(cluster)
+        self.backend.set_machines(self.pool.names, at_s * 1000)
+        move_to(self.table, self.pool, at_s * 1000)
 
     def restart(self) -> None:
         """Forget what the dispatcher derived; executions and the backend stay."""

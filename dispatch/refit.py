@@ -1,0 +1,62 @@
+"""Machines that are described anew: what can never run on them, and what has lost its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dispatch.execution import Execution, Part, Piece
+from dispatch.execution_table import ExecutionTable
+from dispatch.give_back import Victim, clearing_of, victims_first
+from dispatch.machines import MachinePool
+from dispatch.placer import Placer
+
+
+def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
+    """Go on with other machines.
+
+    What stood on machines that are gone is off, and who lost a core with them goes back into the
+    line. Who can never run any more is rejected, as it would be if it came now.
+    """
+    table.pool = pool
+    for execution in [one for one in table if not one.is_over]:
+        execution.refit(pool)
+        for part in execution.parts:
+            for piece in list(part.held):
+                if pool.number_of(piece.machine) is None:
+                    table.lost(execution, part, piece)
+                    if part.component.core:
+                        table.requeue(execution, at_ms, f"{piece.machine} is gone")
+        why = pool.why_never_all(execution.application)
+        if why is not None:
+            table.requeue(execution, at_ms, why)
+            table.reject(execution, at_ms, why)
+
+
+def misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
+    """Yield what stands on machines that no longer carry its labels."""
+    for execution in table:
+        for part in execution.parts:
+            allowed = pool.allowed(part.component.labels)
+            for piece in list(part.held) if allowed is not None else ():
+                number = pool.number_of(piece.machine)
+                if allowed is not None and number is not None and not allowed[number]:
+                    yield execution, part, piece
+
+
+def overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[Victim]:
+    """Yield the least that has to leave machines that have become smaller, the newest first."""
+    for machine, missing in placer.overfull():
+        elastic: list[Victim] = []
+        cores: dict[Execution, list[tuple[Part, Piece]]] = {}
+        for execution, part, piece in table.on_machine(machine):
+            if part.component.core:
+                cores.setdefault(execution, []).append((part, piece))
+            else:
+                elastic.append((execution, part, piece))
+        elastic.sort(key=lambda victim: -victim[2].since_ms)
+        ordered = victims_first(cores, now_ms, lambda _: False)
+        leaving = clearing_of(machine, missing, elastic, ordered)
+        if leaving is not None:
+            yield from leaving.elastic
+            for execution in leaving.cores:
+                yield from ((execution, part, piece) for part, piece in cores[execution])

@@ -1,0 +1,95 @@
+"""Machines that are described anew, and components that none of them can ever hold."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatch.application import Application, Component
+from dispatch.executions import ExecutionState
+from planner.cluster import Cluster
+from rdl.resources import Resources
+from tests.builders import a_cluster
+from tests.dispatch.dispatcher.test_laws import applications
+from tests.dispatch.dispatcher.world import a_world, an_application
+
+_TWO = a_cluster().machines("plain", 2, cpu=4).build()
+
+
+def _with_elastic(count: int, resources: dict[str, int], *labels: str) -> Application:
+    core = Component("m", 1, True, Resources.of({"cpu": 1000}))
+    more = Component("w", count, False, Resources.of(resources), labels=frozenset(labels))
+    return Application("greedy", (core, more))
+
+
+@pytest.mark.parametrize(
+    "greedy",
+    [
+        _with_elastic(7, {"cpu": 8000}),
+        _with_elastic(7, {"cpu": 1000}, "gpu"),
+        _with_elastic(7, {"cpu": 1000, "gpu": 1}),
+    ],
+)
+def test_elastic_components_that_can_never_run_hold_no_room(greedy: Application) -> None:
+    """Too large, for labels or of a kind that no machine has: they wait, the next in line runs."""
+    world = a_world(_TWO)
+    first = world.submit(greedy)
+    world.submit(an_application("next", 1, 6), 1)
+    world.tick(1)
+    assert (world.held("greedy"), world.held("next")) == ([1, 0], [1, 6])
+    assert first.parts[1].never
+    assert not first.parts[0].never
+
+
+def test_what_can_never_run_any_more_is_rejected() -> None:
+    """A kind of resource goes: who asks for it is rejected and off, the others run on."""
+    world = a_world(a_cluster().machines("p", 2, cpu=4, gpu=1).build())
+    asked = Component("m", 1, True, Resources.of({"gpu": 1}))
+    world.submit(Application("learner", (asked,)))
+    world.submit(an_application("other"))
+    world.tick(0)
+    world.change(a_cluster().machines("p", 2, cpu=4).build(), 1)
+    world.tick(1)
+    learner = world.table.get("learner")
+    assert learner is not None
+    assert learner.state is ExecutionState.REJECTED
+    assert learner.reason == "'m' asks for gpu, which no machine offers"
+    assert world.held("other") == [1]
+
+
+def test_who_loses_a_core_with_its_machine_waits_again() -> None:
+    """Three machines become two: the application of three cores is out, the one of two comes in."""
+    world = a_world(a_cluster().machines("plain", 3, cpu=4, memory=8).build())
+    world.submit(an_application("two", 2, cpu=4))
+    world.submit(an_application("more", 1, cpu=4))
+    world.tick(0)
+    world.change(a_cluster().machines("plain", 2, cpu=4, memory=8).build(), 1)
+    world.tick(1)
+    assert (world.held("two"), world.held("more")) == ([2], [0])
+    world.change(a_cluster().machines("plain", 3, cpu=4, memory=8).build(), 2)
+    world.tick(2)
+    assert (world.held("two"), world.held("more")) == ([2], [1])
+
+
+@st.composite
+def _clusters(draw: st.DrawFn) -> Cluster:
+    labels = draw(st.sampled_from([(), ("gpu",)]))
+    big = a_cluster().machines("big", draw(st.integers(1, 3)), cpu=draw(st.integers(1, 4)))
+    return big.machines("gpu", draw(st.integers(1, 3)), labels, cpu=draw(st.integers(1, 3))).build()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_clusters(), min_size=2, max_size=4), st.data())
+def test_the_laws_hold_across_changes_of_the_machines(
+    clusters: list[Cluster], data: st.DataObject
+) -> None:
+    """Fewer, smaller or other machines: none over-committed, labels obeyed, cores whole."""
+    world = a_world(clusters[0], "window(atom(<1 cpu>, 1, 2, 10, 40), 0, 60)")
+    for number in range(data.draw(st.integers(1, 6))):
+        world.submit(data.draw(applications(number)), number)
+    world.tick(6)
+    for index, cluster in enumerate(clusters[1:]):
+        world.change(cluster, 8 + index)
+        world.tick(8 + index)
+        assert world.tick(8 + index).deltas == ()
