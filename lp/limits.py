@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from lp.errors import ModelError
 from lp.result import Basis, FloatArray
+
+#: Largest whole number that solvers keep.
+LARGEST: Final = 2**31 - 1
+
+#: A solver starts as many threads as it is told to, whatever that does to the machine.
+_MOST_THREADS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,9 @@ class SolveLimits:
         Work limits: branch-and-bound nodes (models with integers), and simplex, interior-point or
         first-order iterations (continuous models).
     threads
-        0 lets the solver choose.
+        0 lets the solver choose; 1,024 at most.
+    seed
+        Any whole number >= 0; solvers are told it modulo 2^31.
     deterministic
         One thread, fixed seed, work limits in place of the clock: equal calls give equal answers.
     watchdog
@@ -55,6 +65,21 @@ class SolveLimits:
         return math.inf if self.deterministic else self.time_s
 
     @property
+    def solver_seed(self) -> int:
+        """Seed that the solver itself is told: they keep it in 32 bits."""
+        return self.seed % (LARGEST + 1)
+
+    @property
+    def solver_nodes(self) -> int | None:
+        """Node limit that the solver itself is told; more than it can count is no limit to it."""
+        return None if self.nodes is None else min(self.nodes, LARGEST)
+
+    @property
+    def solver_iterations(self) -> int | None:
+        """Iteration limit that the solver itself is told."""
+        return None if self.iterations is None else min(self.iterations, LARGEST)
+
+    @property
     def solver_threads(self) -> int:
         """Thread count that the solver itself is told."""
         return 1 if self.deterministic else self.threads
@@ -65,18 +90,20 @@ def _check_limits(limits: SolveLimits) -> None:
     for name in ("time_s", "gap_rel", "gap_abs", "watchdog_grace_s"):
         value = getattr(limits, name)
         if math.isnan(value) or value < 0:
-            raise ValueError(f"{name} is {value}: expected a number >= 0")
+            raise ModelError(f"{name} is {value}: expected a number >= 0")
     for name in ("nodes", "iterations", "threads", "seed"):
         value = getattr(limits, name)
         if value is not None and value < 0:
-            raise ValueError(f"{name} is {value}: expected an integer >= 0")
+            raise ModelError(f"{name} is {value}: expected an integer >= 0")
+    if limits.threads > _MOST_THREADS:
+        raise ModelError(f"threads is {limits.threads}: expected at most {_MOST_THREADS:,}")
     if limits.deterministic and math.isfinite(limits.time_s) and not limits.watchdog:
-        raise ValueError(
+        raise ModelError(
             "deterministic=True with time_s: a clock makes answers differ between runs; "
             "limit nodes or iterations, or set watchdog=True to keep time_s as a kill deadline"
         )
     if limits.watchdog and not math.isfinite(limits.time_s):
-        raise ValueError("watchdog=True needs a finite time_s: it is the deadline watched over")
+        raise ModelError("watchdog=True needs a finite time_s: it is the deadline watched over")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Nothing here loops over variables or rows in Python; a solver receives the assem
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,17 +12,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lp.arrays import BoolArray, IntArray, ModelArrays, Sense
+from lp.errors import ModelError
 from lp.result import FloatArray
-
-IntArray = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
-
-
-class Sense(enum.Enum):
-    """Direction of the objective."""
-
-    MINIMISE = "min"
-    MAXIMISE = "max"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,72 +58,6 @@ class Entries:
     rows: ArrayLike
     columns: ArrayLike
     values: ArrayLike
-
-
-@dataclass(frozen=True, slots=True)
-class ModelArrays:
-    """A whole model as read-only arrays: rows in compressed sparse row form.
-
-    Attributes
-    ----------
-    cost, lower, upper, integer
-        Shape (columns,).
-    row_lower, row_upper
-        Shape (rows,); infinite where a row has no such side.
-    starts, indices, values
-        Row r holds entries starts[r] to starts[r + 1]; columns ascend, none repeats.
-    """
-
-    name: str
-    sense: Sense
-    offset: float
-    cost: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    integer: BoolArray
-    row_lower: FloatArray
-    row_upper: FloatArray
-    starts: IntArray
-    indices: IntArray
-    values: FloatArray
-    blocks: Mapping[str, slice]
-    row_blocks: Mapping[str, slice]
-
-    @property
-    def columns(self) -> int:
-        """Number of variables."""
-        return int(self.cost.size)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return int(self.row_lower.size)
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether any variable must be whole."""
-        return bool(self.integer.any())
-
-    def objective(self, values: FloatArray) -> float:
-        """Objective of `values`, shape (columns,)."""
-        return float(self.offset + self.cost @ values)
-
-    def violation(self, values: FloatArray) -> float:
-        """Largest breach of a bound, row or whole number by `values`; 0 when feasible."""
-        activity = np.zeros(self.rows)
-        owner = np.repeat(np.arange(self.rows), np.diff(self.starts))
-        np.add.at(activity, owner, self.values * values[self.indices])
-        worst = [0.0]
-        for low, high, value in (
-            (self.lower, self.upper, values),
-            (self.row_lower, self.row_upper, activity),
-        ):
-            if value.size:
-                worst += [float(np.max(low - value)), float(np.max(value - high))]
-        if self.is_integer:
-            whole = values[self.integer]
-            worst.append(float(np.max(np.abs(whole - np.round(whole)))))
-        return max(worst)
 
 
 class LinearModel:
@@ -180,7 +105,7 @@ class LinearModel:
 
         Raises
         ------
-        ValueError
+        lp.errors.ModelError
             If the name is taken, a shape is not (count,), a cost is not finite, or a lower bound
             exceeds its upper bound.
         """
@@ -188,7 +113,7 @@ class LinearModel:
         costs = _filled(cost, count, f"{name}.cost")
         low, high = _bounds(lower, upper, count, name)
         if not np.isfinite(costs).all():
-            raise ValueError(f"{name}.cost[{_first(~np.isfinite(costs))}] is not a finite number")
+            raise ModelError(f"{name}.cost[{_first(~np.isfinite(costs))}] is not a finite number")
         whole = np.broadcast_to(np.asarray(integer, dtype=np.bool_), (count,)).copy()
         self._blocks[name] = block
         self._columns.append((costs, low, high, whole))
@@ -208,7 +133,7 @@ class LinearModel:
 
         Raises
         ------
-        ValueError
+        lp.errors.ModelError
             If the name is taken, the arrays disagree in shape, an index is out of range, or a
             coefficient is not finite.
         """
@@ -218,14 +143,14 @@ class LinearModel:
         columns = np.asarray(entries.columns, dtype=np.int32).ravel()
         values = np.asarray(entries.values, dtype=np.float64).ravel()
         if not rows.size == columns.size == values.size:
-            raise ValueError(
+            raise ModelError(
                 f"{name}: {rows.size} row indices, {columns.size} column indices and "
                 f"{values.size} coefficients; expected as many of each"
             )
         _check_range(rows, count, f"{name}: row index")
         _check_range(columns, self.column_count, f"{name}: column index")
         if not np.isfinite(values).all():
-            raise ValueError(
+            raise ModelError(
                 f"{name}: coefficient {_first(~np.isfinite(values))} is not a finite number"
             )
         self._row_blocks[name] = block
@@ -284,16 +209,16 @@ class LinearModel:
 
 def _new_block(taken: Mapping[str, Block], name: str, start: int, count: int, kind: str) -> Block:
     if name in taken:
-        raise ValueError(f"the model already has a {kind} block {name!r}")
+        raise ModelError(f"the model already has a {kind} block {name!r}")
     if count < 0:
-        raise ValueError(f"{kind} block {name!r} has count {count}: expected >= 0")
+        raise ModelError(f"{kind} block {name!r} has count {count}: expected >= 0")
     return Block(name, start, count)
 
 
 def _filled(values: ArrayLike, count: int, what: str) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in ((), (count,)):
-        raise ValueError(f"{what} has shape {array.shape}: expected a number or ({count},)")
+        raise ModelError(f"{what} has shape {array.shape}: expected a number or ({count},)")
     return np.broadcast_to(array, (count,)).copy()
 
 
@@ -304,14 +229,14 @@ def _bounds(
     crossed = ~(low <= high)
     if crossed.any():
         at = _first(crossed)
-        raise ValueError(f"{name}[{at}]: lower bound {low[at]} and upper bound {high[at]} cross")
+        raise ModelError(f"{name}[{at}]: lower bound {low[at]} and upper bound {high[at]} cross")
     return low, high
 
 
 def _check_range(indices: NDArray[np.signedinteger], count: int, what: str) -> None:
     outside = (indices < 0) | (indices >= count)
     if outside.any():
-        raise ValueError(f"{what} {int(indices[_first(outside)])}: expected 0 to {count - 1}")
+        raise ModelError(f"{what} {int(indices[_first(outside)])}: expected 0 to {count - 1}")
 
 
 def _first(mask: BoolArray) -> int:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from lp.arrays import ModelArrays
+from lp.errors import ModelError
 from lp.limits import Monitor, SolveLimits, WarmStart
-from lp.model import LinearModel, ModelArrays
+from lp.model import LinearModel
 from lp.result import Solution, SolveStatus, StopReason
 from lp.watchdog import solve_watched
 
@@ -19,9 +21,16 @@ FEASIBILITY_TOLERANCE = 1e-6
 
 
 class Backend(Protocol):
-    """What a solver must offer to stand behind `solve`."""
+    """What a solver must offer to stand behind `solve`.
+
+    Attributes
+    ----------
+    monitored
+        Whether it reports better answers and asks whether to stop while it works.
+    """
 
     name: str
+    monitored: bool
 
     def solve(
         self,
@@ -57,7 +66,8 @@ def solve(
     start
         Values or basis to start from, where the solver can.
     monitor
-        Receives better answers; may stop the solve.
+        Receives better answers (of HiGHS); may stop the solve. A solver that cannot ask whether to
+        stop is given a process of its own where there is a time limit, as by `watchdog`.
     clock
         Seconds, for `build_s` and `solve_s`.
 
@@ -68,7 +78,7 @@ def solve(
 
     Raises
     ------
-    ValueError
+    lp.errors.ModelError
         If the solver is unknown or missing, cannot take such a model, or `start` has the wrong
         shape.
     """
@@ -82,8 +92,9 @@ def solve(
     backend = backend_named(solver)
     if arrays.columns == 0:
         solution = _without_columns(arrays, backend.name)
-    elif limits.watchdog:
-        solution = solve_watched(arrays, limits, solver, start, monitor)
+    elif limits.watchdog or _needs_watching(backend, limits, monitor):
+        watched = dataclasses.replace(limits, watchdog=True)
+        solution = solve_watched(arrays, watched, solver, start, monitor)
     else:
         solution = backend.solve(arrays, limits, start, monitor, clock)
     return _finished(solution, arrays, assembled_s)
@@ -94,7 +105,7 @@ def backend_named(solver: str) -> Backend:
 
     Raises
     ------
-    ValueError
+    lp.errors.ModelError
         If no back-end has that name.
     """
     if solver == "highs":
@@ -110,7 +121,7 @@ def backend_named(solver: str) -> Backend:
         from lp.solvers.pulp_any import PulpBackend
 
         return PulpBackend(name)
-    raise ValueError(f"unknown solver {solver!r}: expected highs, glop, pdlp or pulp:NAME")
+    raise ModelError(f"unknown solver {solver!r}: expected highs, glop, pdlp or pulp:NAME")
 
 
 def export_model(model: LinearModel | ModelArrays, path: Path) -> None:
@@ -118,23 +129,32 @@ def export_model(model: LinearModel | ModelArrays, path: Path) -> None:
 
     Raises
     ------
-    ValueError
-        If the ending is neither or the file cannot be written.
+    lp.errors.ModelError
+        If the ending is neither or HiGHS writes no whole file.
+    OSError
+        If no file can be written there.
     """
     from lp.solvers.highs import write_model
 
     write_model(model.assemble() if isinstance(model, LinearModel) else model, path)
 
 
+def _needs_watching(backend: Backend, limits: SolveLimits, monitor: Monitor) -> bool:
+    """Return whether only the end of its process could stop the solver when it is asked to."""
+    return (
+        not backend.monitored and monitor.should_stop is not None and math.isfinite(limits.time_s)
+    )
+
+
 def _check_start(model: ModelArrays, start: WarmStart) -> None:
     if start.values is not None and start.values.shape != (model.columns,):
-        raise ValueError(
+        raise ModelError(
             f"start.values has shape {start.values.shape}: expected ({model.columns},)"
         )
     if start.basis is not None:
         shapes = start.basis.columns.shape, start.basis.rows.shape
         if shapes != ((model.columns,), (model.rows,)):
-            raise ValueError(
+            raise ModelError(
                 f"start.basis has shapes {shapes}: expected ({model.columns},), ({model.rows},)"
             )
 
@@ -157,6 +177,7 @@ def _finished(solution: Solution, model: ModelArrays, assembled_s: float) -> Sol
         "blocks": model.blocks,
         "row_blocks": model.row_blocks,
         "build_s": solution.build_s + assembled_s,
+        "bound": model.unproven if math.isnan(solution.bound) else solution.bound,
     }
     if solution.status is SolveStatus.FEASIBLE:
         violation = model.violation(solution.values)

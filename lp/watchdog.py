@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import pickle
 import selectors
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from lp.arrays import ModelArrays
 from lp.limits import Monitor, Progress, SolveLimits, WarmStart
-from lp.model import ModelArrays, Sense
 from lp.result import Solution, SolveStatus, StopReason
 
 _POLL_S = 0.05
@@ -51,22 +53,37 @@ def solve_watched(
     """
     plain = dataclasses.replace(model, blocks=dict(model.blocks), row_blocks=dict(model.row_blocks))
     watch = _Watch(model, limits, solver, monitor)
+    with (
+        tempfile.TemporaryDirectory(prefix="agenda-lp-") as scratch,
+        _child(scratch) as (
+            child,
+            replies,
+        ),
+    ):
+        watch.send(child, Task(plain, limits, solver, start))
+        return watch.follow(replies)
+
+
+@contextlib.contextmanager
+def _child(scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """Start the child in a process group of its own; end it with all that it has started."""
     read_end, write_end = os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-m", "lp.watched", str(write_end)],
+        [sys.executable, "-m", "lp.watched", str(write_end), str(os.getpid()), scratch],
         stdin=subprocess.PIPE,
         pass_fds=[write_end],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # PuLP's solvers are programs: killed, they leave their files where TMPDIR says.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": scratch},
         start_new_session=True,
     )
     os.close(write_end)
     try:
         # Unbuffered: a message that a buffer had swallowed would not wake the selector.
         with os.fdopen(read_end, "rb", buffering=0) as replies:
-            watch.send(child, Task(plain, limits, solver, start))
-            return watch.follow(replies)
+            yield child, replies
     finally:
-        child.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of it has ended
+            os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
@@ -126,10 +143,7 @@ class _Watch:
             StopReason.CRASHED: "the solver's process died",
         }
         status = SolveStatus.FAILED if stop is StopReason.CRASHED else SolveStatus.NO_ANSWER
-        unproven = math.inf if self._model.sense is Sense.MAXIMISE else -math.inf
-        solution = Solution(
-            status, stop, self._solver, bound=unproven, solve_s=elapsed_s, message=texts[stop]
-        )
+        solution = Solution(status, stop, self._solver, solve_s=elapsed_s, message=texts[stop])
         if self._best is None or self._best.values is None:
             return solution
         return dataclasses.replace(

@@ -6,11 +6,19 @@ import dataclasses
 import math
 import os
 import pickle
+import shutil
+import signal
 import sys
+import threading
+import time
+from typing import Final
 
 from lp.limits import Monitor, SolveLimits
 from lp.solver import backend_named, solve
 from lp.watchdog import Task, send
+
+#: Seconds between two looks whether the parent lives.
+_LOOK_S: Final = 0.2
 
 
 def answer(descriptor: int) -> None:
@@ -32,6 +40,18 @@ def answer(descriptor: int) -> None:
             send(replies, error)
 
 
+def end_with(parent: int, scratch: str) -> None:
+    """Kill this process group once `parent` is gone, and remove the folder that it had made."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_S)
+        shutil.rmtree(scratch, ignore_errors=True)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _inner(limits: SolveLimits) -> SolveLimits:
     """The child's limits: in deterministic mode the clock belongs to the parent alone."""
     time_s = math.inf if limits.deterministic else limits.time_s
@@ -39,4 +59,5 @@ def _inner(limits: SolveLimits) -> SolveLimits:
 
 
 if __name__ == "__main__":
+    end_with(int(sys.argv[2]), sys.argv[3])
     answer(int(sys.argv[1]))

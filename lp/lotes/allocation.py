@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lp.arrays import Sense
 from lp.limits import SolveLimits
 from lp.lotes.instance import LotesInstance, Unserved
-from lp.model import Entries, LinearModel, Sense
+from lp.model import Entries, LinearModel
 from lp.result import FloatArray, Solution, SolveStatus
 from lp.solver import solve
 

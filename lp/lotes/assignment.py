@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lp.arrays import Sense
 from lp.limits import SolveLimits
 from lp.lotes.instance import LotesInstance
 from lp.lotes.rounding import BinFlows, move_machines
-from lp.model import Block, Entries, LinearModel, Sense
+from lp.model import Block, Entries, LinearModel
 from lp.result import FloatArray, Solution
 from lp.solver import solve
 

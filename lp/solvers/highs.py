@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import highspy
 import numpy as np
 
+from lp.arrays import ModelArrays, Sense
+from lp.errors import ModelError
 from lp.limits import Monitor, Progress, SolveLimits, WarmStart
-from lp.model import ModelArrays, Sense
 from lp.result import Basis, Solution, SolveStatus, StopReason
 
 _STATUS = highspy.HighsModelStatus
@@ -42,6 +44,7 @@ class HighsBackend:
     """The default solver: continuous models and models with integers."""
 
     name = "highs"
+    monitored = True
 
     def solve(
         self,
@@ -76,27 +79,53 @@ class HighsBackend:
         return _read(highs, model, built - began, solved - built)
 
 
+#: Last line of a whole file.
+_LAST_LINE = {".lp": "end", ".mps": "ENDATA"}
+
+
 def write_model(model: ModelArrays, path: Path) -> None:
     """Write `model` as `.lp` or `.mps`, by the ending of `path`, with block names.
 
+    What stands at `path` is replaced once all is written.
+
     Raises
     ------
-    ValueError
-        If the ending is neither, or HiGHS cannot write the file.
+    lp.errors.ModelError
+        If the ending is neither, or HiGHS writes no whole file.
+    OSError
+        If no file can be written there.
     """
-    if path.suffix not in (".lp", ".mps"):
-        raise ValueError(f"{path.name}: expected a name that ends in .lp or .mps")
+    if path.suffix not in _LAST_LINE:
+        raise ModelError(f"{path.name}: expected a name that ends in .lp or .mps")
+    part = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
+    try:
+        part.touch()  # HiGHS crashes where it cannot open a file, and says nothing of a full disk
+        outcome = _named(model).writeModel(str(part))
+        with part.open("rb") as written:
+            written.seek(-min(part.stat().st_size, 16), os.SEEK_END)
+            whole = written.read().rstrip().endswith(_LAST_LINE[path.suffix].encode())
+        if outcome == highspy.HighsStatus.kError or not whole:
+            raise ModelError(f"{path}: HiGHS could not write the whole model there")
+        part.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _named(model: ModelArrays) -> highspy.Highs:
+    """Return a solver that holds a model, every column and row named after its block."""
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     _pass_model(highs, model)
-    for name, span in model.blocks.items():
-        for index in range(span.start, span.stop):
-            highs.passColName(index, _label(name, index - span.start))
-    for name, span in model.row_blocks.items():
-        for index in range(span.start, span.stop):
-            highs.passRowName(index, _label(name, index - span.start))
-    if highs.writeModel(str(path)) == highspy.HighsStatus.kError:
-        raise ValueError(f"{path}: HiGHS could not write the model there")
+    for blocks, name_one in (
+        (model.blocks, highs.passColName),
+        (model.row_blocks, highs.passRowName),
+    ):
+        for name, span in blocks.items():
+            for index in range(span.start, span.stop):
+                name_one(index, _label(name, index - span.start))
+    return highs
 
 
 def _label(block: str, index: int) -> str:
@@ -106,21 +135,21 @@ def _label(block: str, index: int) -> str:
 def _set_options(highs: highspy.Highs, model: ModelArrays, limits: SolveLimits) -> None:
     options: dict[str, bool | int | float | str] = {
         "time_limit": limits.solver_time_s,
-        "random_seed": limits.seed,
+        "random_seed": limits.solver_seed,
         "mip_rel_gap": limits.gap_rel,
         "mip_abs_gap": limits.gap_abs,
         "threads": limits.solver_threads,
     }
     if limits.deterministic:
         options["parallel"] = "off"
-    if limits.nodes is not None:
-        options["mip_max_nodes"] = limits.nodes
-    if limits.iterations is not None and not model.is_integer:
+    if limits.solver_nodes is not None:
+        options["mip_max_nodes"] = limits.solver_nodes
+    if limits.solver_iterations is not None and not model.is_integer:
         for name in ("simplex", "ipm", "pdlp"):
-            options[f"{name}_iteration_limit"] = limits.iterations
+            options[f"{name}_iteration_limit"] = limits.solver_iterations
     for name, value in {**options, **limits.options}.items():
         if highs.setOptionValue(name, value) == highspy.HighsStatus.kError:
-            raise ValueError(f"HiGHS refuses option {name!r} = {value!r}")
+            raise ModelError(f"HiGHS refuses option {name!r} = {value!r}")
 
 
 def _pass_model(highs: highspy.Highs, model: ModelArrays) -> None:
@@ -145,7 +174,7 @@ def _pass_model(highs: highspy.Highs, model: ModelArrays) -> None:
         model.integer.astype(np.int32),
     )
     if outcome == highspy.HighsStatus.kError:
-        raise ValueError(f"HiGHS refuses model {model.name!r}")
+        raise ModelError(f"HiGHS refuses model {model.name!r}")
 
 
 def _pass_start(highs: highspy.Highs, start: WarmStart) -> None:
@@ -235,7 +264,7 @@ def _bound(info: highspy.HighsInfo, model: ModelArrays, status: SolveStatus) -> 
         return float(info.mip_dual_bound)
     if status is SolveStatus.OPTIMAL:
         return float(info.objective_function_value)
-    return math.inf if model.sense is Sense.MAXIMISE else -math.inf
+    return model.unproven
 
 
 def _read_basis(highs: highspy.Highs) -> Basis | None:

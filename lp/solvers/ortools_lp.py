@@ -13,8 +13,9 @@ import highspy  # noqa: F401  # isort: skip
 from ortools.linear_solver.python import model_builder_helper as mb
 from scipy.sparse import csr_matrix
 
+from lp.arrays import ModelArrays, Sense
+from lp.errors import ModelError
 from lp.limits import Monitor, SolveLimits, WarmStart
-from lp.model import ModelArrays, Sense
 from lp.result import Solution, SolveStatus, StopReason
 
 _PROVEN = {
@@ -27,6 +28,8 @@ _PROVEN = {
 
 class OrToolsBackend:
     """A continuous solver of OR-tools by name: `glop` or `pdlp`."""
+
+    monitored = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,7 +44,7 @@ class OrToolsBackend:
     ) -> Solution:
         """Solve `model`; see `lp.solver.solve`. Warm starts and monitors are not supported."""
         if model.is_integer:
-            raise ValueError(
+            raise ModelError(
                 f"{self.name} solves continuous models and {model.name!r} has whole variables: "
                 "use highs or pulp:CBC"
             )
@@ -56,6 +59,8 @@ class OrToolsBackend:
         built = clock()
         solver.solve(helper)
         solved = clock()
+        if solver.status() == mb.SolveStatus.INVALID_SOLVER_PARAMETERS:
+            raise ModelError(f"{self.name} refuses the options {dict(limits.options)}")
         return self._read(solver, model, limits, (built - began, solved - built))
 
     def _read(
@@ -82,13 +87,12 @@ class OrToolsBackend:
         values = np.array(solver.variable_values()) if status.has_values else np.empty(0)
         optimal = status is SolveStatus.OPTIMAL
         objective = model.objective(values) if status.has_values else math.nan
-        unproven = math.inf if model.sense is Sense.MAXIMISE else -math.inf
         return Solution(
             status=status,
             stop=stop,
             solver=self.name,
             objective=objective,
-            bound=objective if optimal else unproven,
+            bound=objective if optimal else model.unproven,
             values=values,
             row_duals=np.array(solver.dual_values()) if optimal else np.empty(0),
             reduced_costs=np.array(solver.reduced_costs()) if optimal else np.empty(0),
@@ -114,15 +118,15 @@ def _build(model: ModelArrays) -> mb.ModelBuilderHelper:
 def _parameters(name: str, limits: SolveLimits) -> str:
     """Solver parameters in protocol-buffer text form."""
     if name == "glop":
-        fields = {"random_seed": limits.seed, **limits.options}
-        if limits.iterations is not None:
-            fields["max_number_of_iterations"] = limits.iterations
+        fields = {"random_seed": limits.solver_seed, **limits.options}
+        if limits.solver_iterations is not None:
+            fields["max_number_of_iterations"] = limits.solver_iterations
         return " ".join(f"{key}: {value}" for key, value in fields.items())
     criteria = [
         "simple_optimality_criteria { eps_optimal_absolute: 1e-9 eps_optimal_relative: 1e-9 }"
     ]
-    if limits.iterations is not None:
-        criteria.append(f"iteration_limit: {limits.iterations}")
+    if limits.solver_iterations is not None:
+        criteria.append(f"iteration_limit: {limits.solver_iterations}")
     threads = f"num_threads: {limits.solver_threads}" if limits.solver_threads else ""
     extra = " ".join(f"{key}: {value}" for key, value in limits.options.items())
     return f"termination_criteria {{ {' '.join(criteria)} }} {threads} {extra}".strip()

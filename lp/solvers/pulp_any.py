@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pulp
 
+from lp.arrays import ModelArrays, Sense
+from lp.errors import ModelError
 from lp.limits import Monitor, SolveLimits, WarmStart
-from lp.model import ModelArrays, Sense
 from lp.result import FloatArray, Solution, SolveStatus, StopReason
 
 _SHORT_NAMES = {"CBC": "PULP_CBC_CMD", "GLPK": "GLPK_CMD", "SCIP": "SCIP_CMD"}
@@ -21,14 +22,16 @@ _DUALS_KNOWN = ("PULP_CBC_CMD", "COIN_CMD")
 class PulpBackend:
     """A PuLP solver: `pulp:CBC`, or `pulp:` and any name of `pulp.listSolvers()`."""
 
+    monitored = False
+
     def __init__(self, solver: str) -> None:
         self.name = f"pulp:{solver}"
         self._solver = _SHORT_NAMES.get(solver, solver)
         if self._solver not in pulp.listSolvers():
             known = ", ".join(sorted(set(pulp.listSolvers())))
-            raise ValueError(f"PuLP knows no solver {solver!r}; it knows {known}")
+            raise ModelError(f"PuLP knows no solver {solver!r}; it knows {known}")
         if self._solver not in pulp.listSolvers(onlyAvailable=True):
-            raise ValueError(f"PuLP knows {solver!r}, but it is not installed on this machine")
+            raise ModelError(f"PuLP knows {solver!r}, but it is not installed on this machine")
 
     def solve(
         self,
@@ -68,10 +71,14 @@ class PulpBackend:
             arguments["threads"] = limits.solver_threads
         if self._solver in ("PULP_CBC_CMD", "COIN_CMD"):
             arguments["warmStart"] = warm
-            arguments["options"] = [f"randomSeed {limits.seed}"] if limits.seed else []
-            if limits.nodes is not None:
-                arguments["maxNodes"] = limits.nodes
-        return pulp.getSolver(self._solver, **arguments, **limits.options)
+            arguments["options"] = [f"randomSeed {limits.solver_seed}"] if limits.seed else []
+            if limits.solver_nodes is not None:
+                arguments["maxNodes"] = limits.solver_nodes
+        try:
+            return pulp.getSolver(self._solver, **{**arguments, **limits.options})
+        except TypeError as error:  # PuLP hands options on as keywords of a class
+            told = ", ".join(f"{name!r} = {value!r}" for name, value in limits.options.items())
+            raise ModelError(f"{self.name} refuses the options {told}: {error}") from error
 
     def _read(
         self,
@@ -88,14 +95,13 @@ class PulpBackend:
             values = np.array([variable.varValue or 0.0 for variable in variables])
         objective = model.objective(values) if status.has_values else math.nan
         optimal = status is SolveStatus.OPTIMAL
-        unproven = math.inf if model.sense is Sense.MAXIMISE else -math.inf
         dual = optimal and not model.is_integer and self._solver in _DUALS_KNOWN
         return Solution(
             status=status,
             stop=stop,
             solver=self.name,
             objective=objective,
-            bound=objective if optimal else unproven,
+            bound=objective if optimal else model.unproven,
             values=values,
             row_duals=_duals(model, sides) if dual else np.empty(0),
             build_s=seconds[0],

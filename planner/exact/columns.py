@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lp.arrays import Sense
 from lp.limits import Monitor, SolveLimits, WarmStart
-from lp.model import Entries, LinearModel, Sense
+from lp.model import Entries, LinearModel
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
 from planner.exact.bound import ROUNDING, space_of

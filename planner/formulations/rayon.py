@@ -16,7 +16,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from lp.model import Entries, LinearModel, Sense
+from lp.arrays import Sense
+from lp.model import Entries, LinearModel
 from planner.formulations.averages import RunningTotal, averages_19, running_totals, totals_18
 from planner.formulations.columns import AtomColumns, Columns, VertexColumns, lay_out
 from planner.formulations.rayon_order import order_12_15, order_16

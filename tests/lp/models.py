@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lp.model import Entries, LinearModel, Sense
+from lp.arrays import Sense
+from lp.model import Entries, LinearModel
 
 
 def furniture(*, integer: bool = False) -> LinearModel:

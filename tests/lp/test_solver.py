@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lp.arrays import Sense
 from lp.limits import Monitor, Progress, SolveLimits, WarmStart
-from lp.model import Entries, LinearModel, Sense
+from lp.model import Entries, LinearModel
 from lp.result import SolveStatus, StopReason
 from lp.solver import export_model, solve
 from tests.lp.models import furniture, knapsack

@@ -1,0 +1,94 @@
+"""A whole model as arrays, the form in which every solver receives it."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lp.result import FloatArray
+
+IntArray = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+
+
+class Sense(enum.Enum):
+    """Direction of the objective."""
+
+    MINIMISE = "min"
+    MAXIMISE = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArrays:
+    """A whole model as read-only arrays: rows in compressed sparse row form.
+
+    Attributes
+    ----------
+    cost, lower, upper, integer
+        Shape (columns,).
+    row_lower, row_upper
+        Shape (rows,); infinite where a row has no such side.
+    starts, indices, values
+        Row r holds entries starts[r] to starts[r + 1]; columns ascend, none repeats.
+    """
+
+    name: str
+    sense: Sense
+    offset: float
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    integer: BoolArray
+    row_lower: FloatArray
+    row_upper: FloatArray
+    starts: IntArray
+    indices: IntArray
+    values: FloatArray
+    blocks: Mapping[str, slice]
+    row_blocks: Mapping[str, slice]
+
+    @property
+    def columns(self) -> int:
+        """Number of variables."""
+        return int(self.cost.size)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.row_lower.size)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether any variable must be whole."""
+        return bool(self.integer.any())
+
+    @property
+    def unproven(self) -> float:
+        """The bound that says nothing: infinite, on the side that the objective strives for."""
+        return math.inf if self.sense is Sense.MAXIMISE else -math.inf
+
+    def objective(self, values: FloatArray) -> float:
+        """Objective of `values`, shape (columns,)."""
+        return float(self.offset + self.cost @ values)
+
+    def violation(self, values: FloatArray) -> float:
+        """Largest breach of a bound, row or whole number by `values`; 0 when feasible."""
+        activity = np.zeros(self.rows)
+        owner = np.repeat(np.arange(self.rows), np.diff(self.starts))
+        np.add.at(activity, owner, self.values * values[self.indices])
+        worst = [0.0]
+        for low, high, value in (
+            (self.lower, self.upper, values),
+            (self.row_lower, self.row_upper, activity),
+        ):
+            if value.size:
+                worst += [float(np.max(low - value)), float(np.max(value - high))]
+        if self.is_integer:
+            whole = values[self.integer]
+            worst.append(float(np.max(np.abs(whole - np.round(whole)))))
+        return max(worst)

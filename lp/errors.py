@@ -1,0 +1,7 @@
+"""What is wrong with a model, a limit or a solver's name, told to whoever gave it."""
+
+from __future__ import annotations
+
+
+class ModelError(ValueError):
+    """No solver could take it; the message says where it is wrong and what would be right."""
