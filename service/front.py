@@ -22,6 +22,7 @@ from service.api.call import NDJSON, Body, Call, Reply, Route
 from service.api.fields import parse_json, read_object, read_query
 from service.problems import CONTENT_TYPE, ApiError, ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
+from service.store.driver import UNAVAILABLE
 
 Environ: TypeAlias = dict[str, Any]
 StartResponse: TypeAlias = Callable[..., Any]
@@ -29,6 +30,13 @@ Wsgi: TypeAlias = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 #: What a client is told of a fault of the server.
 FAULT: Final = ProblemDocument("internal", "the server's log says more")
+
+#: What a client is told while the database is away, full or locked.
+_NO_DATABASE: Final = ProblemDocument(
+    "unavailable",
+    "the database cannot be used now; the server's log says why",
+    headers={"Retry-After": "1"},
+)
 
 logger = logging.getLogger("agenda.service")
 
@@ -90,6 +98,9 @@ class Answering:
                 reply = self.route.view(self._runtime, read(self.route))
             except ApiProblemError as error:
                 reply = reply_of(error.document)
+            except UNAVAILABLE:
+                logger.exception("%s %s was not answered", self.route.method, self.route.path)
+                reply = reply_of(_NO_DATABASE)
             outcome.status = reply.status
             return reply
 

@@ -19,7 +19,8 @@ def _health(_runtime: Runtime, _call: Call) -> Reply:
 
 def _ready(runtime: Runtime, _call: Call) -> Reply:
     runtime.require_ready()
-    return Reply(200, {"status": "ready"})
+    with runtime.reading():  # the database answers
+        return Reply(200, {"status": "ready"})
 
 
 def _metrics(runtime: Runtime, _call: Call) -> Reply:
@@ -52,7 +53,7 @@ ROUTES: Final = (
         "GET",
         "/readyz",
         "ready",
-        "The Plan is replayed and changes are taken.",
+        "The Plan is replayed and the database answers.",
         _ready,
         {200: Answer("They are.", json_of("Status"))},
         problems=("unavailable",),

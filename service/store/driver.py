@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
+
+
+class UnavailableError(Exception):
+    """The database is away, full or locked; what was begun was not made."""
+
+
+#: What says so, from statements as text and from expressions.
+UNAVAILABLE: Final = (UnavailableError, sa.exc.OperationalError, sa.exc.InterfaceError)
 
 
 class Driver:
@@ -34,21 +42,26 @@ class Driver:
         self._on_sqlite = dialect.name == "sqlite"
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         assert dialect.loaded_dbapi is not None
-        self.integrity_error: type[Exception] = dialect.loaded_dbapi.IntegrityError
+        dbapi = dialect.loaded_dbapi
+        self.integrity_error: type[Exception] = dbapi.IntegrityError
+        self._away: tuple[type[Exception], ...] = (dbapi.OperationalError, dbapi.InterfaceError)
 
     def statement(self, text: str) -> str:
         """Return a statement as the driver writes it."""
         return text.replace("?", self._mark)
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
-        connection = self._engine.raw_connection()
-        try:
+        """Return what a query finds.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        with self._connected() as connection:
             cursor = connection.cursor()
             cursor.execute(statement, tuple(parameters))
             return list(cursor.fetchall())
-        finally:
-            connection.close()
 
     @contextmanager
     def transaction(self, *, several: bool) -> Iterator[Any]:
@@ -59,16 +72,31 @@ class Driver:
         several
             More than one statement follows. A single one is a transaction by itself in SQLite,
             and then the thread waits for the disk once and for nothing else.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now. Only where the connection was lost in the commit
+            itself may the statements be durable all the same.
         """
-        connection = self._engine.raw_connection()
+        with self._connected() as connection:
+            try:
+                cursor = connection.cursor()
+                if several and self._on_sqlite:
+                    cursor.execute("BEGIN IMMEDIATE")
+                yield cursor
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
         try:
-            cursor = connection.cursor()
-            if several and self._on_sqlite:
-                cursor.execute("BEGIN IMMEDIATE")
-            yield cursor
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
-        finally:
-            connection.close()
+            connection = self._engine.raw_connection()
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except self._away as error:
+            raise UnavailableError(str(error)) from error

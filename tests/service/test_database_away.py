@@ -1,0 +1,90 @@
+"""The database is full or away: nothing is promised, reads go on, and it heals by itself."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from service.logs import begin_log
+from service.store import Store
+from service.store.driver import UnavailableError
+from tests.service.conftest import Service
+
+SMALL = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
+
+
+@contextmanager
+def full_disk(service: Service) -> Iterator[None]:
+    """Let SQLite find no room for a page more than it has."""
+    engine = service.runtime._replica.store._engine
+
+    def limit(connection: Any, *_rest: object) -> None:
+        connection.execute("PRAGMA max_page_count=1")  # SQLite takes the present count instead
+
+    def free(connection: Any, *_rest: object) -> None:
+        connection.execute("PRAGMA max_page_count=1000000")
+
+    sa.event.listen(engine, "checkout", limit)
+    try:
+        yield
+    finally:
+        sa.event.remove(engine, "checkout", limit)
+        sa.event.listen(engine, "checkout", free)
+
+
+def test_a_full_disk_promises_nothing_and_heals(service: Service) -> None:
+    """Changes are 503 with Retry-After, what was answered stays, and room is all it takes."""
+    with full_disk(service):
+        answers = [service.ask(f"a{number}", SMALL) for number in range(40)]
+    kept = [number for number, answer in enumerate(answers) if answer.status_code == 201]
+    refused = [answer for answer in answers if answer.status_code != 201]
+
+    assert refused
+    assert {answer.get_json()["code"] for answer in refused} == {"unavailable"}
+    assert all(answer.headers["Retry-After"] for answer in refused)
+    shown = service.client.get("/v1/reservations").get_json()["reservations"]
+    assert [one["id"] for one in shown] == [f"a{number}" for number in kept]
+    assert service.ask("after", SMALL).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/v1/reservations", "/v1/plan"])
+def test_a_silent_database_is_503(
+    service: Service, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads that could not show what others answered are 503, and the process is not ready."""
+
+    def tail(_self: Store, _after: int) -> None:
+        raise UnavailableError("connection refused")
+
+    monkeypatch.setattr(Store, "tail", tail)
+    answer = service.client.get(path)
+
+    assert (answer.status_code, answer.get_json()["code"]) == (503, "unavailable")
+    assert service.client.get("/healthz").status_code == 200
+
+
+def test_the_log_tells_it_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that is away is no fault of ours: no traceback, which any other fault has."""
+    ours = logging.getLogger("agenda")
+    monkeypatch.setattr(ours, "handlers", [])
+    monkeypatch.setattr(ours, "propagate", True)
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    begin_log()
+    for failure in (UnavailableError("disk is\nfull"), RuntimeError("broken")):
+        try:
+            raise failure
+        except Exception:
+            logging.getLogger("agenda.service").exception("it failed")
+
+    away, fault = written.getvalue().split("it failed\n")[1:]
+    assert away.startswith("  the database cannot be used: disk is full\n")
+    assert "Traceback" not in away
+    assert "Traceback" in fault
+    assert "[ERROR]" in away
