@@ -124,7 +124,8 @@ def _civil_periods(
     period_ms: int, zone: ZoneInfo, anchor_ms: int, grid: TimeGrid
 ) -> Iterator[Period]:
     if grid.origin is None:
-        raise TimeGridError("this plan has no origin, so civil days cannot be placed in it")
+        message = "this plan has no origin, so civil days cannot be placed in it"
+        raise TimeGridError(message, "give the plan an origin, or leave the zone out")
     if period_ms < 1 or period_ms % DAY_MS:
         raise TimeGridError("a period in a zone is a whole number of days")
     try:

@@ -257,7 +257,7 @@ class Normalizer:
             first = self._pulled_back(window.start, layout, late=False)
             last = self._pulled_back(window.end, layout, late=True)
         except TimeGridError as error:
-            self._malformed(window, path, str(error), None)
+            self._malformed(window, path, str(error), error.fix)
             return self._opaque(window, path)
         beyond = first >= grid.horizon
         if last > grid.horizon and not beyond:
@@ -313,7 +313,7 @@ class Normalizer:
         except RecurrenceError as error:
             return self._not_laid(every, path, error)
         except TimeGridError as error:
-            self._malformed(every, path, str(error), None)
+            self._malformed(every, path, str(error), error.fix)
             return self._opaque(every, path)
         self._occurrences += laid.occurrences
         if self._occurrences > limits.max_occurrences:

@@ -12,7 +12,21 @@ from datetime import UTC, datetime, timedelta
 
 
 class TimeGridError(ValueError):
-    """A time that the grid cannot carry; the message says what would be right."""
+    """A time that the grid cannot carry.
+
+    Attributes
+    ----------
+    fix
+        What would be right, where the message does not say it; or None.
+    """
+
+    def __init__(self, message: str, fix: str | None = None) -> None:
+        self.fix = fix
+        super().__init__(message)
+
+
+#: What helps where a calendar is needed and there is none.
+GIVE_AN_ORIGIN = "give the plan an origin, or write times from it, such as 2h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +126,8 @@ class TimeGrid:
         if period_ms < 1 or period_ms % self.step_ms:
             raise TimeGridError(
                 f"the period {duration_text(period_ms)} is not a multiple of the step "
-                f"{duration_text(self.step_ms)}"
+                f"{duration_text(self.step_ms)}",
+                "write a period of whole steps",
             )
         return period_ms // self.step_ms
 
@@ -145,7 +160,8 @@ class TimeGrid:
             If the grid has no origin, or `at` has no zone.
         """
         if self.origin is None:
-            raise TimeGridError("this plan has no origin, so instants cannot be placed in it")
+            message = "this plan has no origin, so instants cannot be placed in it"
+            raise TimeGridError(message, GIVE_AN_ORIGIN)
         if at.tzinfo is None:
             raise TimeGridError("an instant needs a zone, such as 2026-01-05T09:00:00Z")
         return (at - self.origin) // timedelta(milliseconds=1)
