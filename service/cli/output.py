@@ -78,7 +78,7 @@ def print_listing(
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return what :func:`print_table` prints."""
-    cells = [list(header), *([cell_text(value) for value in row] for row in rows)]
+    cells = [list(header), *([_printable(cell_text(value)) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     right = [_is_numeric([row[column] for row in rows]) for column in range(len(header))]
     lines = []
@@ -89,6 +89,13 @@ def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         ]
         lines.append("  ".join(padded).rstrip() + "\n")
     return "".join(lines)
+
+
+def _printable(text: str) -> str:
+    """Return a name that steers no terminal and keeps its row: control characters are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _is_numeric(values: Sequence[object]) -> bool:

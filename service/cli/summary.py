@@ -16,7 +16,8 @@ METRIC_COLUMNS: Final = (
 REQUEST_COLUMNS: Final = (
     "id", "tenant", "queue", "submitted", "weight", "priority", "state", "code", "start", "end",
 )  # fmt: skip
-_LONGEST_WHY = 100
+#: The longest sentence of a refusal by an agent fits; what a client wrote may be cut.
+_LONGEST_WHY = 200
 
 
 def metric_rows(documents: Sequence[Mapping[str, Any]]) -> list[list[object]]:

@@ -144,3 +144,9 @@ def test_option_values_are_read_as_agenda_reads_them() -> None:
     for reader, value in ((duration, "0"), (span, "3..1"), (span, "x"), (names, "a,,b")):
         with pytest.raises(click.BadParameter):
             reader(value)  # type: ignore[operator]
+
+
+def test_tables_show_names_that_would_steer_a_terminal_escaped() -> None:
+    """A name with a line feed keeps its row, one with an escape clears no screen, text stays."""
+    shown = table_text(("id",), [["a\nb"], ["\x1b[2J"], ["\u202ex"], ["Zoë é"]])
+    assert shown.splitlines() == ["id", "a\\nb", "\\x1b[2J", "\\u202ex", "Zoë é"]
