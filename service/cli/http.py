@@ -186,12 +186,18 @@ def _json(raw: bytes, url: str) -> Any:
 
 def problem_text(body: Mapping[str, Any]) -> str:
     """Return a problem document (docs/api.md) as lines for a person."""
-    lines = [f"{body.get('title') or 'refused'}: {body.get('detail') or body.get('code')}"]
+    title, detail = body.get("title") or "refused", body.get("detail") or body.get("code")
     errors = body.get("errors") or []
-    for entry in errors[:_SHOWN_ERRORS]:
-        where = f"{entry['pointer']}: " if entry.get("pointer") else ""
-        fix = f"; {entry['fix']}" if entry.get("fix") else ""
-        lines.append(f"  {where}{entry.get('message', '')}{fix}")
+    if len(errors) == 1 and errors[0].get("message") == detail:  # said once is enough
+        return f"{title}: {_entry_text(errors[0])}"
+    lines = [f"{title}: {detail}"]
+    lines += [f"  {_entry_text(entry)}" for entry in errors[:_SHOWN_ERRORS]]
     if len(errors) > _SHOWN_ERRORS:
         lines.append(f"  and {len(errors) - _SHOWN_ERRORS} more")
     return "\n".join(lines)
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    where = f"{entry['pointer']}: " if entry.get("pointer") else ""
+    fix = f"; {entry['fix']}" if entry.get("fix") else ""
+    return f"{where}{entry.get('message', '')}{fix}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -12,8 +11,15 @@ from service.cli.codes import DONE, ERROR, REFUSED
 from service.cli.http import DEFAULT_SERVER, Reply, Server
 from service.cli.options import READABLE_OR_STDIN, finite
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.reservation_tables import (
+    ALLOCATION_COLUMNS,
+    COLUMNS,
+    allocation_rows,
+    row_of,
+    why_not,
+)
 from service.cli.sources import read_text
-from service.cli.summary import extent, offer_lines
+from service.cli.summary import offer_lines
 from service.cli.trouble import Trouble, tells_trouble
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,8 +31,6 @@ REFUSALS: Final = frozenset(
         "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
     }
 )  # fmt: skip
-
-_COLUMNS: Final = ("id", "tenant", "queue", "state", "start", "end", "revision")
 
 
 def client_options(function: F) -> F:
@@ -139,13 +143,14 @@ def _print_replies(
         values = [reply.body for reply in replies]
         print_json(values[0] if len(values) == 1 else values)
         return
-    kept = [_row(reply.body) for reply in replies if reply.ok]
+    kept = [row_of(reply.body, calendar=True) for reply in replies if reply.ok]
     if kept:
-        print_table(_COLUMNS, kept)
-    for body, reply in zip(bodies, replies, strict=True):
+        print_table(COLUMNS, kept)
+    for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
         if not reply.ok:
-            name = f"{body['id']}: " if "id" in body else ""
-            click.echo(f"{name}{reply.problem()}", err=True)
+            unnamed = f"request {number}: " if len(bodies) > 1 else ""
+            name = f"{body['id']}: " if "id" in body else unnamed
+            click.echo(f"{name}{why_not(body, reply)}", err=True)
             for line in offer_lines((_said(reply, "refusal") or {}).get("offers", ())):
                 click.echo(line, err=True)
 
@@ -167,7 +172,8 @@ def list_(
     """List reservations and refusals of a server."""
     query = {**filters, "from": start, "to": end}
     entries = listed(Server(server, token), query, limit)
-    print_listing(entries, _COLUMNS, [_row(entry) for entry in entries], form)
+    rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
+    print_listing(entries, COLUMNS, rows, form)
     return DONE
 
 
@@ -189,7 +195,7 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
     if form == JSON:
         print_json(body)
         return DONE
-    print_table(_COLUMNS, [_row(body)])
+    print_table(COLUMNS, [row_of(body, calendar=True)])
     click.echo(f"\n{body['expression']}")
     if "code" in body:
         click.echo(f"\nrefused ({body['code']}): {body['detail']}")
@@ -200,14 +206,10 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
         click.echo(f"\ndegraded: {body['degradation']['reason']}")
         for line in offer_lines(body["degradation"]["offers"]):
             click.echo(line)
-    rows = [
-        (atom["path"], json.dumps(atom["bundle"]), *row)
-        for atom in body["atoms"]
-        for row in atom["allocation"]
-    ]
+    rows = allocation_rows(body)
     if rows:
         click.echo()
-        print_table(("path", "bundle", "start", "end", "bundles"), rows)
+        print_table(ALLOCATION_COLUMNS, rows)
     for note in body["notes"]:
         click.echo(f"note: {note}")
     return DONE
@@ -226,7 +228,7 @@ def cancel(id_: str, server: str, token: str | None, revision: int | None, form:
     if form == JSON:
         print_json(body)
     else:
-        print_table(_COLUMNS, [_row(body)])
+        print_table(COLUMNS, [row_of(body, calendar=True)])
     return DONE
 
 
@@ -234,9 +236,3 @@ def _path(id_: str) -> str:
     from urllib.parse import quote
 
     return f"/v1/reservations/{quote(id_, safe='')}"
-
-
-def _row(entry: Mapping[str, Any]) -> list[object]:
-    start, end = extent(entry) if "atoms" in entry else (None, None)
-    values = {**entry, "start": start, "end": end}
-    return [values.get(name) for name in _COLUMNS]

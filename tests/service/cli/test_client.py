@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli.codes import ERROR, USAGE
+from service.cli.http import Reply
 from service.cli.main import main
+from service.cli.reservation_tables import allocation_rows, row_of, why_not
 from service.cli.reservations import bodies_in
 from service.cli.trouble import Trouble
 
@@ -136,3 +138,38 @@ def test_deep_json_is_handed_on_as_text(tmp_path: Path) -> None:
     file = tmp_path / "deep.json"
     file.write_text('{"all": [' * 5000)
     assert list(bodies_in(str(file))) == [{"rdl": file.read_text()}]
+
+
+RESERVATION = {
+    "id": "a",
+    "tenant": "ads",
+    "queue": "default",
+    "state": "accepted",
+    "revision": 1,
+    "submitted": 29.5,
+    "submitted_at": "2026-03-29T00:30:29.5Z",
+    "atoms": [{"path": "0", "bundle": {"cpu": 1}, "allocation": [[60, 3600, 2], [3600, 7200, 1]]}],
+}
+
+
+def test_people_are_shown_the_calendar_and_programs_seconds() -> None:
+    """The Plan's origin is known to the server alone; a change of summer time moves no instant."""
+    assert row_of(RESERVATION, calendar=True)[4:6] == [
+        "2026-03-29T00:31:00Z",
+        "2026-03-29T02:30:00Z",
+    ]
+    assert row_of(RESERVATION, calendar=False)[4:6] == [60, 7200]
+    assert [row[2:] for row in allocation_rows(RESERVATION)] == [
+        ["2026-03-29T00:31:00Z", "2026-03-29T01:30:00Z", 2],
+        ["2026-03-29T01:30:00Z", "2026-03-29T02:30:00Z", 1],
+    ]
+
+
+def test_what_is_wrong_with_text_is_shown_under_it() -> None:
+    """Spans of an answer become lines with carets; what has none is told by its pointer, once."""
+    text = "any(\n  atm(<1 cpu>))"
+    entry = {"pointer": "/rdl", "span": [7, 10], "code": "malformed", "message": "no", "fix": None}
+    document = {"title": "The request cannot be read", "detail": "no", "errors": [entry]}
+    told = why_not({"rdl": text}, Reply(400, document))
+    assert told.splitlines()[1:] == ["line 2, column 3: no", "      atm(<1 cpu>))", "      ^^^"]
+    assert why_not({"rdl": {"atm": {}}}, Reply(400, document)).endswith("read: /rdl: no")
