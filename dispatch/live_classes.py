@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from dispatch.application import Application
-from dispatch.job_classes import NoWorkError, instance_of_work, work_of_jobs
+from dispatch.job_classes import instance_of_work, work_of_jobs
 from dispatch.jobs import Job, jobs_of_rows
 from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.pipeline import LotesOptions, plan_lotes
@@ -65,8 +65,22 @@ class TableJob:
     jobs: tuple[Job, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A table (None: there was no work), and the machines and load that it was made for."""
+
+    table: DispatchTable | None
+    version: int
+    machines: tuple[MachineGroup, ...]
+    load: float | None
+    problem: str
+
+
 class LiveTables:
     """Keeps the dispatch table of a Plan that changes; a `dispatch.follower.TableSource`.
+
+    `solve` may run in another thread than the rest: it reads its job alone, and what it makes is
+    taken over whole.
 
     Parameters
     ----------
@@ -75,34 +89,33 @@ class LiveTables:
     options
         Of the LPs.
 
-    Attributes
-    ----------
-    load
-        Arrivals of the sample over those the table sustains; above 1 queues grow. None without a
-        table.
-    problem
-        Why the last solve gave no table, or empty.
     """
 
     def __init__(self, seed: int = 0, options: LotesOptions | None = None) -> None:
-        self.load: float | None = None
-        self.problem = ""
         self._seed = seed
         self._options = options or LotesOptions()
         self._arrivals: deque[_Arrival] = deque()
-        self._table: DispatchTable | None = None
-        self._version = 0
+        self._made = _Made(None, 0, (), None, "")
         self._solved: tuple[int, tuple[MachineGroup, ...], int] | None = None
         self._seen_version = -1
+
+    @property
+    def load(self) -> float | None:
+        """Arrivals of the sample over those the table sustains; above 1 queues grow."""
+        return self._made.load
+
+    @property
+    def problem(self) -> str:
+        """Why the last solve gave no table, or empty."""
+        return self._made.problem
 
     def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
         """Return the table and its version, 0 where there is none; see `due` for its age.
 
         A table of other machines than the Plan's is none.
         """
-        if self._solved is None or self._solved[1] != plan.cluster.machines:
-            return None, 0
-        return self._table, self._version
+        made = self._made
+        return (made.table, made.version) if made.machines == plan.cluster.machines else (None, 0)
 
     def arrived(self, application: Application, at_ms: int) -> None:
         """Count the components of a best-effort application into the sample."""
@@ -135,19 +148,22 @@ class LiveTables:
         return TableJob(now_ms, plan.version, plan.cluster, jobs)
 
     def solve(self, job: TableJob) -> None:
-        """Fit classes, solve both LPs and keep the table; without work there is none."""
+        """Fit classes, solve both LPs and keep the table; without work there is none.
+
+        Where the LPs refuse the classes or the solver fails there is none either, and `problem`
+        says why: a strategy without a table goes on as best fit.
+        """
         day_h = SPAN_MS / _HOUR_MS
         rng = np.random.default_rng(self._seed)
-        self._version += 1
-        self._table, self.load, self.problem = None, None, ""
+        table, load, problem = None, None, ""
         try:
             work = work_of_jobs(job.cluster, job.jobs, 0.0, day_h)
             result = plan_lotes(instance_of_work(job.cluster, work, rng), self._options)
-        except NoWorkError as error:
-            self.problem = str(error)
-            return
-        self._table = result.table
-        self.load = result.load(work.rate_per_h)
+            table, load = result.table, result.load(work.rate_per_h)
+        except (ValueError, RuntimeError) as error:
+            problem = str(error)
+        machines = job.cluster.machines
+        self._made = _Made(table, self._made.version + 1, machines, load, problem)
 
     def refresh(self, plan: Plan, now_ms: int) -> None:
         """Solve where a table is due, while the caller waits: for simulations and tests."""
@@ -175,7 +191,11 @@ class LiveTables:
     def _recent(self, cluster: Cluster) -> Iterator[Job]:
         """Yield the jobs of the best-effort components of the last day that machines could run."""
         for one in self._arrivals:
-            known = one.label is None or one.label in cluster.labels
-            if known and all(kind in cluster.resources for kind in one.bundle):
+            if any(_holds(group, one) for group in cluster.machines):
                 time_h = one.time_ms / _HOUR_MS
                 yield Job(one.at_ms / _HOUR_MS, one.bundle, one.label, time_h, float(one.count))
+
+
+def _holds(group: MachineGroup, one: _Arrival) -> bool:
+    fits = all(amount <= group.resources.get(kind, 0) for kind, amount in one.bundle.items())
+    return fits and group.count > 0 and (one.label is None or one.label in group.labels)

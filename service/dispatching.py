@@ -11,8 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -24,57 +22,21 @@ from dispatch.dispatcher import Dispatcher, DispatchOptions
 from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.follower import PlanFollower
-from dispatch.live_classes import LiveTables, TableJob
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
 from dispatch.refit import move_to
-from planner.commit import Release
 from planner.plan import Plan
 from planner.start_delay import StartDelays
 from service.applications import assignment_of, read_document, status_of
 from service.clock import Clock
+from service.dispatch_terms import GivesBack, Pace
 from service.replica import Replica
 from service.run_times import run_time_of
 from service.store import ApplicationRow, ApplicationRows, LeaseLostError, StatusRow
+from service.table_solving import TableSolving
+from service.telemetry import Telemetry
 
 logger = logging.getLogger("agenda.service")
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often a process ticks, and how long others wait for it.
-
-    Attributes
-    ----------
-    tick_s
-        Pause between two ticks; 0 never ticks by itself.
-    takeover_s
-        How long a process that has gone silent keeps others from dispatching.
-    """
-
-    tick_s: float
-    takeover_s: float
-
-    @property
-    def lease_ms(self) -> int:
-        """Return how long a process may dispatch after it said so."""
-        return round(1000 * self.takeover_s)
-
-
-@dataclass(frozen=True, slots=True)
-class GivesBack:
-    """How the dispatcher gives back what is not needed.
-
-    Attributes
-    ----------
-    close
-        Closes a reservation: all that it still holds.
-    release
-        Some rows of one, whose work was run above the entitlement.
-    """
-
-    close: Callable[[str], None]
-    release: Callable[[Release], None]
 
 
 class Dispatching:
@@ -88,6 +50,8 @@ class Dispatching:
         How often it ticks.
     gives_back
         Tells the Plan what is not needed any more.
+    telemetry
+        Where ticks are counted.
 
     Attributes
     ----------
@@ -95,12 +59,20 @@ class Dispatching:
         The applications on disk.
     """
 
-    def __init__(self, replica: Replica, clock: Clock, pace: Pace, gives_back: GivesBack) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        clock: Clock,
+        pace: Pace,
+        gives_back: GivesBack,
+        telemetry: Telemetry,
+    ) -> None:
         self._replica = replica
         self.rows: ApplicationRows = replica.store.applications
         self._clock = clock
         self._pace = pace
         self._gives_back = gives_back
+        self._telemetry = telemetry
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._until_ms = -1
         self._loop: DispatchLoop | None = None
@@ -125,6 +97,8 @@ class Dispatching:
             self._thread.join()
         if self._until_ms >= 0:
             self.rows.give_up_lease(self._holder)
+        if self._loop is not None:
+            self._tables.close()
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -149,13 +123,13 @@ class Dispatching:
             loop = self._open(self._replica.plan_ms(clock_ms))
             if loop is None:
                 return None
-            now_ms = self._replica.plan_ms(clock_ms)
-            directive, job = self._follow(loop, now_ms)
-            cycle = loop.tick(directive)
-            if job is not None:
-                self._tables.solve(job)
-            self._write(loop, cycle)
-            self._give_back(now_ms)
+            with self._telemetry.ticks.time():
+                now_ms = self._replica.plan_ms(clock_ms)
+                cycle = loop.tick(self._follow(loop, now_ms))
+                self._tables.settle()
+                self._write(loop, cycle)
+                self._give_back(now_ms)
+            self._telemetry.below.set(len(cycle.below))
             return cycle
 
     def _give_back(self, now_ms: int) -> None:
@@ -193,8 +167,10 @@ class Dispatching:
         with self._replica.newest() as plan:
             self._pool = MachinePool(plan.cluster)
             self._plan: Plan = plan
-            self._tables = LiveTables()
-            self._follower = PlanFollower(plan, self._tables)
+            self._tables = TableSolving(
+                beside=self._pace.tick_s > 0, told=self._telemetry.table_load.set
+            )
+            self._follower = PlanFollower(plan, self._tables.tables)
         table = ExecutionTable(self._pool)
         self._told: dict[str, bytes] = {}
         self._closers: set[str] = set()
@@ -222,7 +198,7 @@ class Dispatching:
         if document.application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credit.watch(execution, plan)
-        self._tables.arrived(document.application, row.submitted_ms)
+        self._tables.tables.arrived(document.application, row.submitted_ms)
 
     @staticmethod
     def _end(table: ExecutionTable, id_: str, now_ms: int) -> None:
@@ -234,18 +210,20 @@ class Dispatching:
         except TransitionError:
             logger.exception("%s cannot be ended", id_)
 
-    def _follow(self, loop: DispatchLoop, now_ms: int) -> tuple[Directive, TableJob | None]:
+    def _follow(self, loop: DispatchLoop, now_ms: int) -> Directive:
         """Read the Plan, and follow it onto other machines."""
         with self._replica.newest() as plan:
             if plan is not self._plan:
                 self._plan = plan
-                self._follower = PlanFollower(plan, self._tables)
+                self._follower = PlanFollower(plan, self._tables.tables)
             if plan.cluster.machines != self._pool.cluster.machines:
                 self._pool = MachinePool(plan.cluster)
                 self._backend.set_machines(self._pool.names, now_ms)
                 move_to(loop.table, self._pool, now_ms)
             self._follower.delays = self._starts.table()
-            return self._follower.follow(now_ms), self._tables.due(plan, now_ms)
+            directive = self._follower.follow(now_ms)
+            self._tables.follow(plan, now_ms)
+            return directive
 
     def _write(self, loop: DispatchLoop, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""

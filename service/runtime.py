@@ -35,7 +35,8 @@ from service.commands import (
 )
 from service.committer import Committer
 from service.config import ServiceConfig
-from service.dispatching import Dispatching, GivesBack, Pace
+from service.dispatch_terms import GivesBack, Pace
+from service.dispatching import Dispatching
 from service.drafts import context_of
 from service.optimizing.applying import Applier
 from service.optimizing.runner import Runner
@@ -90,6 +91,7 @@ class Runtime:
             clock,
             Pace(config.tick_s, config.takeover_s),
             GivesBack(partial(close_reservation, self), partial(release_rows, self)),
+            self.telemetry,
         )
         self._waiting = WaitingRoom(config.group)
         self._ready = threading.Event()

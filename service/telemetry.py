@@ -68,6 +68,25 @@ class Telemetry:
             multiprocess_mode="max",
         )
 
+        self.ticks = Histogram(
+            "agenda_dispatch_tick_seconds",
+            "Time of a tick of the dispatcher.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.below = Gauge(
+            "agenda_reservations_below",
+            "Reservations of which entitled demand has no machine.",
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
+        self.table_load = Gauge(
+            "agenda_lotes_load",
+            "Work to come over what the dispatch table sustains; 0 without a table.",
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
+
     def observer(self, method: str, route: str) -> Callable[[], AbstractContextManager[Outcome]]:
         """Return a context that counts and times one call of a route."""
         seconds = self._seconds.labels(method, route)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from dispatch import live_classes
 from dispatch.dispatcher import DispatchOptions
 from dispatch.follower import PlanFollower
 from dispatch.live_classes import LiveTables
@@ -53,6 +55,31 @@ def test_a_change_of_the_machines_makes_the_table_void() -> None:
     table, _ = tables.table_at(plan, 1_000)
     assert table is not None
     assert table.machines == 7
+
+
+def test_a_solver_that_fails_leaves_no_table_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last table is of other work: none is better, and nothing is raised into the tick."""
+    plan, tables = a_plan(_CLUSTER).build(), LiveTables()
+    ask(plan, a_request("r", _text(1, 2)).on(_CLUSTER))
+
+    def breaks(*_: object) -> None:
+        raise RuntimeError("the LP over priced bins ended error")
+
+    monkeypatch.setattr(live_classes, "plan_lotes", breaks)
+    tables.refresh(plan, 0)
+    assert tables.table_at(plan, 0) == (None, 1)
+    assert tables.problem == "the LP over priced bins ended error"
+
+
+def test_what_no_machine_holds_is_no_class() -> None:
+    """One component larger than any machine: without it the table serves all that is left."""
+    plan, tables = a_plan(_CLUSTER).build(), LiveTables()
+    tables.arrived(an_application("fits", 4, cpu=6, size_ms=600_000), 0)
+    tables.arrived(an_application("large", 4, cpu=14, size_ms=600_000), 0)
+    tables.refresh(plan, 1_000)
+    table, _ = tables.table_at(plan, 1_000)
+    assert table is not None
+    assert len(table.classes) == 1
 
 
 def test_best_effort_arrivals_of_the_last_day_shape_the_classes() -> None:
