@@ -7,15 +7,12 @@ step, and the metrics that can be recomputed. It lists all violations, each with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-
-import numpy as np
 
 from planner.cluster import Cluster, ClusterError
 from planner.placement import Code
-from planner.validator_capacity import capacity_violations, fit_violations, used_by
+from planner.validator_capacity import capacity_violations, fit_violations
+from planner.validator_metrics import metrics_violations
 from planner.validator_policies import policy_violations
 from planner.validator_records import (
     WHOLE,
@@ -202,71 +199,8 @@ def _together(rows: list[list[int]], released: list[list[int]]) -> list[tuple[in
 def _metrics(
     document: Mapping[str, object], held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> list[PlanViolation]:
-    """Recount what the document says of itself."""
+    """Recount what the document says of itself, where all of it could be read."""
     said = document.get("metrics")
     if not isinstance(said, Mapping) or len(held) != len(_entries(document, "reservations")):
         return []
-    atoms = [atom for entry in held for atom in entry.atoms if len(atom.rows)]
-    heights = [[0, *_heights(atom.rows.tolist()), 0] for atom in atoms]
-    falls = sum(max(0, a - b) for x in heights for a, b in pairwise(x))
-    last = sum(int(atom.rows[-1, 2]) for atom in atoms)
-    recounted: dict[str, float | None] = {
-        "accepted": sum(entry.state in (*WHOLE, "cancelled") for entry in held),
-        "requests": len(held) + len(_entries(document, "refusals")),
-        "preemption": falls,
-        "preemption_inner": falls - last,
-        "uniformity": _uniformity(held, cluster, grid),
-    }
-    if "cost" in said:
-        recounted["cost"] = _cost(held, cluster, grid)
-    return [
-        PlanViolation(f"/metrics/{name}", "metrics", f"is {amount}, not {said.get(name)!r}")
-        for name, amount in recounted.items()
-        if not _close(said.get(name), amount)
-    ]
-
-
-def _cost(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | None:
-    """Return the sum over steps of work x price factor; None where there are no prices."""
-    if not cluster.prices:
-        return None
-    factors = cluster.price_factors(grid)
-    return math.fsum(
-        float(factors[max(0, start) : max(0, end)].sum())
-        * bundles
-        * atom.bundle.dominant_share(cluster.nominal)
-        for entry in held
-        for atom in entry.atoms
-        for start, end, bundles in atom.rows.tolist()
-    )
-
-
-def _heights(rows: list[list[int]]) -> list[int]:
-    """Return the heights in the order they are held, 0 where rows leave a hole."""
-    heights: list[int] = []
-    end = rows[0][0]
-    for row in rows:
-        heights += [row[2]] if row[0] == end else [0, row[2]]
-        end = row[1]
-    return heights
-
-
-def _uniformity(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | None:
-    atoms = [atom for entry in held for atom in entry.atoms]
-    shares = [
-        used_by(atoms, resource, grid.horizon) / amount
-        for resource, amount in cluster.nominal.items()
-    ]
-    if not shares:
-        return None
-    most = max(shares, key=lambda share: float(np.mean(share)))
-    mean = float(np.mean(most))
-    return float(np.sqrt(np.mean((most - mean) ** 2))) / mean if mean > 0 else None
-
-
-def _close(said: object, amount: float | None) -> bool:
-    if amount is None or said is None:
-        return said is amount
-    # Files round uniformity to three decimals, cost to twelve digits; the others are whole.
-    known = isinstance(said, int | float) and not isinstance(said, bool)
-    return known and abs(float(str(said)) - amount) <= max(0.001, 1e-9 * abs(amount))
+    return metrics_violations(said, held, len(_entries(document, "refusals")), cluster, grid)

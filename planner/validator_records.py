@@ -97,6 +97,7 @@ class Held:
     queue: str
     state: str
     submitted_ms: int
+    weight: float
     expression: Expression
     choices: dict[str, int]
     atoms: tuple[HeldAtom, ...]
@@ -114,7 +115,7 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
     state = _text(fields, "state", where)
     if state not in STATES:
         raise UnreadableError(f"{where}/state", "state", f"{state!r} is no state of a reservation")
-    _check_numbers(fields, where)
+    weight = _checked_weight(fields, where)
     expression = _expression(_text(fields, "expression", where), f"{where}/expression")
     atoms = [
         _atom(atom, f"{where}/atoms/{i}", expression, grid)
@@ -128,6 +129,7 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
         _text(fields, "queue", where),
         state,
         _ms(fields.get("submitted"), f"{where}/submitted"),
+        weight,
         expression,
         _choices(fields, where),
         tuple(atoms),
@@ -209,7 +211,8 @@ def _expression(text: str, where: str) -> Expression:
         raise UnreadableError(where, "expression", str(error)) from error
 
 
-def _check_numbers(fields: Mapping[str, object], where: str) -> None:
+def _checked_weight(fields: Mapping[str, object], where: str) -> float:
+    """Return the weight; the revision is checked beside it."""
     weight, revision = fields.get("weight"), fields.get("revision")
     known = isinstance(weight, int | float) and not isinstance(weight, bool)
     if not known or not math.isfinite(float(str(weight))) or float(str(weight)) < 0:
@@ -217,6 +220,7 @@ def _check_numbers(fields: Mapping[str, object], where: str) -> None:
     if not _is_int(revision) or revision < 1:
         detail = f"a revision is 1 or more, not {revision!r}"
         raise UnreadableError(f"{where}/revision", "shape", detail)
+    return float(str(weight))
 
 
 def _choices(fields: Mapping[str, object], where: str) -> dict[str, int]:

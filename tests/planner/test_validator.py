@@ -143,6 +143,46 @@ def test_uniformity_is_recounted() -> None:
     assert [v.where for v in validate(wrong)] == ["/metrics/uniformity"]
 
 
+FIVE = "atom(<1 cpu>, 5, 5, 10, 50)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "atoms", "how", "value"),
+    [
+        (FIVE, {"": [[0, 10, 5]]}, {}, 5.0),
+        (FIVE, {"": [[0, 10, 5]]}, {"weight": 3}, 15.0),
+        (FIVE, {"": [[0, 10, 5]]}, {"state": "degraded"}, 0.0),
+        # The first option is the size, whichever is taken; what the taken one is worth counts.
+        (
+            f"any(atom(<1 cpu>, 1, 1, 20, 20), window({FIVE}, 0, 20), prefer=[1, 0.5])",
+            {"1.0": [[0, 10, 5]]},
+            {"choices": {"": 1}},
+            1.0,
+        ),
+        (
+            f"every(20s, any({FIVE}, atom(<1 cpu>, 1, 1, 9, 9), prefer=[0.5, 1]), times=2)",
+            {"0@0.0": [[0, 10, 5]], "0@1.0": [[20, 30, 5]]},
+            {"choices": {"0@0": 0}},
+            5.0,
+        ),
+    ],
+)
+def test_value_is_recounted(
+    asked: str, atoms: dict[str, list[list[int]]], how: dict[str, Any], value: float
+) -> None:
+    """Weight x size x worth, by hand on ten cores; another figure is named."""
+    held = reservation("r", asked, atoms, **how)
+    falls = sum(rows[-1][2] for rows in atoms.values())
+    said = EXAMPLE["metrics"] | {
+        "accepted": int(how.get("state") != "degraded"), "preemption": falls, "value": value
+    }  # fmt: skip
+    wrong = validate(document(held, metrics=said), cluster=cluster())
+    assert [v.where for v in wrong] == ["/metrics/uniformity"]
+    said |= {"value": value + 0.01}
+    wrong = validate(document(held, metrics=said), cluster=cluster())
+    assert [v.where for v in wrong] == ["/metrics/uniformity", "/metrics/value"]
+
+
 ONE = "atom(<1 cpu>, 1, 10, 5, 50)"
 
 
@@ -438,15 +478,12 @@ def test_limits() -> None:
         assert (found[0], found[3]) == ("policy", amount), tighter
 
 
-TEN = "atom(<1 cpu>, 5, 5, 10, 50)"
-
-
 @pytest.mark.parametrize(
     ("asked", "atoms", "seconds", "lead"),
     [
-        (f"order(window({TEN}, 20, 40), window({TEN}, 50, 70))", {"0.0": 20, "1.0": 50}, 50, 20),
-        (f"window(order({TEN}, window({TEN}, 30, 40)), 5, 100)", {"0.0": 5, "0.1.0": 30}, 35, 5),
-        (f"every(30s, window({TEN}, 5, 20), times=2)", {"0@0.0": 5, "0@1.0": 35}, 45, 5),
+        (f"order(window({FIVE}, 20, 40), window({FIVE}, 50, 70))", {"0.0": 20, "1.0": 50}, 50, 20),
+        (f"window(order({FIVE}, window({FIVE}, 30, 40)), 5, 100)", {"0.0": 5, "0.1.0": 30}, 35, 5),
+        (f"every(30s, window({FIVE}, 5, 20), times=2)", {"0@0.0": 5, "0@1.0": 35}, 45, 5),
     ],
 )
 def test_the_window_of_a_request_is_what_all_its_windows_leave(
