@@ -43,7 +43,7 @@ class PlanViolation:
         ``policy:ads-quota``.
     rule
         One word: ``shape id state queue expression path bundle rows oracle capacity fit policy
-        metrics``.
+        metrics asked``.
     detail
         One sentence with the numbers.
     reservation

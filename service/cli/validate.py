@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +14,15 @@ from service.cli.options import READABLE
 from service.cli.output import JSON, TABLE, format_option, print_json
 from service.cli.trouble import Trouble, tells_trouble
 
+if TYPE_CHECKING:
+    from planner.files import WorkloadLine
+
 
 @click.command()
 @click.argument("plan", type=READABLE)
-@click.option("--workload", type=READABLE, help="Also hold the Plan to what was asked.")
+@click.option(
+    "--workload", type=READABLE, help="Also hold each answer to what was asked."
+)
 @format_option(TABLE, JSON)
 @tells_trouble
 def validate(plan: Path, workload: Path | None, form: str) -> int:
@@ -29,7 +34,12 @@ def validate(plan: Path, workload: Path | None, form: str) -> int:
     from planner.validator import validate as violations_of
 
     document = read_object(plan)
-    violations = violations_of(document, asked=_asked(workload, document))
+    lines = None if workload is None else _asked(workload, document)
+    violations = violations_of(document, asked=None if lines is None else [one.id for one in lines])
+    if lines is not None:
+        from planner.validator_asked import asked_violations
+
+        violations += asked_violations(document, lines)
     count = len(document.get("reservations", ())), len(document.get("refusals", ()))
     if form == JSON:
         print_json(
@@ -68,10 +78,8 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _asked(workload: Path | None, document: Mapping[str, Any]) -> list[str] | None:
-    """Return the ids that were asked; lines that are no requests were left out of the Plan too."""
-    if workload is None:
-        return None
+def _asked(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
+    """Return what was asked; lines that are no requests were left out of the Plan too."""
     from planner.files import FileError, FileProblem, cluster_from_json, read_workload
 
     try:
@@ -79,7 +87,7 @@ def _asked(workload: Path | None, document: Mapping[str, Any]) -> list[str] | No
     except FileError:
         origin = None  # the validator says what is wrong with the cluster
     bad: list[FileProblem] = []
-    ids = [line.id for line in read_workload(workload, origin, bad.append)]
+    lines = list(read_workload(workload, origin, bad.append))
     for problem in bad:
         click.echo(f"{workload}: {problem}", err=True)
-    return ids
+    return lines

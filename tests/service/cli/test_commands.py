@@ -199,6 +199,41 @@ def test_validate_holds_a_plan_to_what_was_asked(day: tuple[Path, Path], tmp_pat
     assert "r9" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tenant", "other"), ("weight", 2.0), ("priority", 7), ("submitted", 1), ("queue", "q")],
+)
+def test_validate_finds_an_answer_to_another_request(
+    day: tuple[Path, Path], tmp_path: Path, name: str, value: object
+) -> None:
+    """Who asks and what it counts are part of what was asked, of what was refused too."""
+    out = tmp_path / "plan.json"
+    agenda("plan", *day, "--out", out)
+    plan = json.loads(out.read_text())
+    plan["refusals"][0][name] = value
+    out.write_text(json.dumps(plan))
+    (found,) = json.loads(agenda("validate", out, "--workload", day[1], "-o", "json").stdout)[
+        "violations"
+    ]
+    assert (found["where"], found["rule"]) == (f"/refusals/0/{name}", "asked")
+
+
+def test_validate_finds_a_promise_kept_with_a_later_deadline(
+    day: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The expression is the one that was asked: a looser one would make any plan valid."""
+    out = tmp_path / "plan.json"
+    agenda("plan", *day, "--out", out)
+    plan = json.loads(out.read_text())
+    held = plan["reservations"][0]
+    asked = held["expression"]
+    held["expression"] = asked.replace("800)", "799)")
+    assert held["expression"] != asked
+    out.write_text(json.dumps(plan))
+    listed = json.loads(agenda("validate", out, "--workload", day[1], "-o", "json").stdout)
+    assert "/reservations/0/expression" in {one["where"] for one in listed["violations"]}
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "\xff"])
 def test_validate_of_what_is_no_plan_is_an_error(tmp_path: Path, text: str) -> None:
     """Broken JSON and other values are told, not raised."""
