@@ -8,11 +8,18 @@ import planner.exact.problem
 import rdl.work_graph
 from planner.compiled import Family
 
-#: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
-compiled = Family(
+_FAMILY = Family(
     Path(__file__).parent,
     planner.exact.problem,
     rdl.work_graph,
     nogil=True,
     error_model="numpy",
-).kernel
+)
+
+#: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
+compiled = _FAMILY.kernel
+
+#: The same for what stands in an inner loop and is called from one or two places: written into its
+#: caller. A call hands over every field of every array of a tuple, some two thousand bytes, which
+#: takes longer than placing a small atom.
+inlined = _FAMILY.like(forceinline=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from planner.exact.kernels.arrays import I64, Int
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import compiled, inlined
+from planner.exact.kernels.one_block import Block, Span, block_start, write_block
 from planner.exact.kernels.search_state import CAP, PLAN, Search, X
 from planner.exact.problem import (
     V_DEMAND,
@@ -26,22 +27,7 @@ from planner.exact.problem import (
 _HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
 
 
-class Span(NamedTuple):
-    """Columns [lo, hi) in which an atom may be held, and the end that it goes to."""
-
-    lo: int
-    hi: int
-    late: bool
-
-
-class Block(NamedTuple):
-    """One height for some columns: length, and height in multiples."""
-
-    length: int
-    height: int
-
-
-@compiled
+@inlined
 def take(f: Forest, room: Room, s: Search, v: int, sign: int) -> None:
     """Take the rows of an atom from the profile, or give them back (sign -1)."""
     row = f.vertices[v]
@@ -51,58 +37,9 @@ def take(f: Forest, room: Room, s: Search, v: int, sign: int) -> None:
             a, b = s.rows[PLAN, i, 0] + f.shifts[k], s.rows[PLAN, i, 1] + f.shifts[k]
             for j in range(room.demand_first[d], room.demand_first[d + 1]):
                 amount = sign * s.rows[PLAN, i, 2] * room.demand_amounts[j]
-                free = s.free[room.demand_rows[j]]
-                for t in range(a, b):
+                free = s.free[room.demand_rows[j], a:b]
+                for t in range(free.shape[0]):
                     free[t] -= amount
-
-
-@compiled
-def _has_room(f: Forest, room: Room, s: Search, row: I64, t: int, bundles: int) -> bool:
-    d = row[V_DEMAND]
-    columns = s.free.shape[1]
-    for k in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
-        at = t + f.shifts[k]
-        if at >= columns or room.fit[d, at] < bundles:
-            return False
-        for j in range(room.demand_first[d], room.demand_first[d + 1]):
-            if s.free[room.demand_rows[j], at] < bundles * room.demand_amounts[j]:
-                return False
-    return True
-
-
-@compiled
-def _block_start(f: Forest, room: Room, s: Search, row: I64, span: Span, block: Block) -> Int:
-    """Return the earliest (latest) start of a block in a span, or -1; columns are read once."""
-    lo, hi, late = span
-    length = block.length
-    bundles = block.height * row[V_MULTIPLE]
-    if not late:
-        t, known = lo, lo
-        while t + length <= hi:
-            u = t + length - 1
-            while u >= known and _has_room(f, room, s, row, u, bundles):
-                u -= 1
-            if u < known:
-                return t
-            known, t = t + length, u + 1
-        return -1
-    t, known = hi - length, hi
-    while t >= lo:
-        u = t
-        while u < known and _has_room(f, room, s, row, u, bundles):
-            u += 1
-        if u >= known:
-            return t
-        known, t = t, u - length
-    return -1
-
-
-@compiled
-def _write_block(s: Search, row: I64, v: int, start: int, block: Block) -> None:
-    first = s.first[v]
-    s.rows[PLAN, first, 0], s.rows[PLAN, first, 1] = start, start + block.length
-    s.rows[PLAN, first, 2] = block.height * row[V_MULTIPLE]
-    s.pieces[PLAN, v] = 1
 
 
 @compiled
@@ -220,10 +157,10 @@ def _rectangle(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) 
         if over > 0 and (height - over < least or length - 1 < row[V_LEASE]):
             continue
         block = Block(length, height)
-        start = _block_start(f, room, s, row, span, block)
+        start = block_start(f, room, s, row, span, block)
         if start < 0:
             continue
-        _write_block(s, row, v, start, block)
+        write_block(s, row, v, start, block)
         if over > 0:
             first = s.first[v]
             if first + 2 > s.first[v + 1]:
@@ -237,7 +174,7 @@ def _rectangle(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) 
     return False
 
 
-@compiled
+@inlined
 def place(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) -> bool:
     """Give an atom rows in a span, as near to its end as they go.
 
@@ -246,10 +183,10 @@ def place(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) -> bo
     row = f.vertices[v]
     if row[V_RUN] > 0:
         block = Block(row[V_RUN], row[V_MOST])
-        start = _block_start(f, room, s, row, span, block)
+        start = block_start(f, room, s, row, span, block)
         if start < 0:
             return False
-        _write_block(s, row, v, start, block)
+        write_block(s, row, v, start, block)
         return True
     if low and _rectangle(f, room, s, v, span, True):
         return True

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from planner.exact.kernels.arrays import Int
-from planner.exact.kernels.compiled import compiled
-from planner.exact.kernels.one_atom import Span, place, take
+from planner.exact.kernels.compiled import compiled, inlined
+from planner.exact.kernels.one_atom import place, take
+from planner.exact.kernels.one_block import Span
 from planner.exact.kernels.search_state import (
     ACTIVE,
     BOUND,
@@ -60,7 +61,7 @@ class Way(NamedTuple):
     jitter: float
 
 
-@compiled
+@inlined
 def _choose(f: Forest, s: Search, r: int, first_choice: bool) -> float:
     """Take an option of each `any` and mark what is active; return what the choice is worth."""
     worth = f.value[r]
@@ -88,7 +89,7 @@ def _choose(f: Forest, s: Search, r: int, first_choice: bool) -> float:
     return float(worth)
 
 
-@compiled
+@inlined
 def _earliest(f: Forest, s: Search, v: int) -> Int:
     """Return the column before which `v` cannot start, given what is placed before it."""
     lo = max(f.vertices[v, V_START], s.vertex[BOUND, v])
@@ -101,7 +102,7 @@ def _earliest(f: Forest, s: Search, v: int) -> Int:
     return lo
 
 
-@compiled
+@inlined
 def _latest(f: Forest, s: Search, v: int) -> Int:
     """Return the column by which `v` must end, given what is placed after it."""
     hi = min(f.vertices[v, V_END], s.vertex[BOUND, v])
@@ -118,7 +119,7 @@ def _latest(f: Forest, s: Search, v: int) -> Int:
     return hi
 
 
-@compiled
+@inlined
 def _note(f: Forest, s: Search, v: int) -> None:
     """Tell every group around an atom what columns it holds."""
     first = s.first[v]
@@ -134,7 +135,7 @@ def _note(f: Forest, s: Search, v: int) -> None:
         u = f.vertices[u, V_PARENT]
 
 
-@compiled
+@inlined
 def clear(f: Forest, room: Room, s: Search, r: int) -> None:
     """Give back whatever request `r` holds."""
     for v in range(f.first[r], f.first[r + 1]):
@@ -145,7 +146,7 @@ def clear(f: Forest, room: Room, s: Search, r: int) -> None:
         s.vertex[TO, v] = -FAR
 
 
-@compiled
+@inlined
 def _traverse(f: Forest, room: Room, s: Search, r: int, way: Way) -> bool:
     """Place every active atom of a request, in time or against it."""
     late, low = way.late, way.low
@@ -206,7 +207,7 @@ def _widen(f: Forest, s: Search, r: int, late: bool) -> Int:
     return 0
 
 
-@compiled
+@inlined
 def insert(f: Forest, room: Room, s: Search, r: int, way: Way) -> bool:
     """Place a request that holds nothing, or leave everything as it was."""
     root = f.first[r + 1] - 1

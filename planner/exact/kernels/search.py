@@ -9,13 +9,11 @@ averages are left to the check outside.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from planner.compiled import borrowed
 from planner.exact.kernels.arrays import Int
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import compiled, inlined
 from planner.exact.kernels.one_atom import take
 from planner.exact.kernels.one_request import Way, clear, insert
 from planner.exact.kernels.search_state import (
@@ -28,6 +26,7 @@ from planner.exact.kernels.search_state import (
     PLAN,
     TOUCHED,
     TRIED,
+    Columns,
     Search,
     draw,
     draw_below,
@@ -35,14 +34,7 @@ from planner.exact.kernels.search_state import (
 from planner.exact.problem import V_END, V_SHIFT, V_SHIFTS, V_SOUND, V_START, Forest, Room
 
 
-class Columns(NamedTuple):
-    """Columns [begin, end) around which a move is made."""
-
-    begin: int
-    end: int
-
-
-@compiled
+@inlined
 def _copy(f: Forest, s: Search, r: int, source: int, target: int) -> None:
     """Copy what one plan holds for a request to another."""
     for v in range(f.first[r], f.first[r + 1]):
@@ -56,7 +48,7 @@ def _copy(f: Forest, s: Search, r: int, source: int, target: int) -> None:
     s.held[target, r] = s.held[source, r]
 
 
-@compiled
+@inlined
 def _adopt(f: Forest, room: Room, s: Search, r: int, source: int) -> None:
     """Replace what the present plan holds for a request by what another holds; nothing is held."""
     _copy(f, s, r, source, PLAN)
@@ -71,14 +63,14 @@ def _adopt(f: Forest, room: Room, s: Search, r: int, source: int) -> None:
     s.span[r, 0], s.span[r, 1] = low, high
 
 
-@compiled
+@inlined
 def _drop(f: Forest, room: Room, s: Search, r: int) -> None:
     clear(f, room, s, r)
     s.worth[PLAN, r] = 0.0
     s.held[PLAN, r] = 0
 
 
-@compiled
+@inlined
 def _ruin(f: Forest, room: Room, s: Search, near: Columns, most: int) -> Int:
     """Take out up to `most` accepted requests that touch some columns; return how many."""
     found = s.list[NEAR]
@@ -98,7 +90,7 @@ def _ruin(f: Forest, room: Room, s: Search, near: Columns, most: int) -> Int:
     return taken
 
 
-@compiled
+@inlined
 def _gather(f: Forest, s: Search, near: Columns, taken: int, most: int, chosen: int) -> Int:
     """List what is to be put back: what was taken out, and rejected requests whose window meets.
 
@@ -130,7 +122,7 @@ def _gather(f: Forest, s: Search, near: Columns, taken: int, most: int, chosen: 
     return count
 
 
-@compiled
+@inlined
 def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
     """Order what is to be put back: at random, by worth, by density or by the tightest window."""
     tried, key = s.list[TRIED], s.key
@@ -160,7 +152,7 @@ def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
         tried[j + 1], key[j + 1] = r, k
 
 
-@compiled
+@inlined
 def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
     """Put back what fits; return how many requests the move has touched."""
     side = draw(s)
@@ -185,7 +177,7 @@ def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
     return touched
 
 
-@compiled
+@inlined
 def _lost(f: Forest, s: Search, taken: int) -> bool:
     """Return whether a request that may not be lost was taken out and is not back."""
     for i in range(taken):
@@ -204,7 +196,7 @@ def _keep_best(f: Forest, s: Search) -> None:
     s.total[BEST] = s.total[NOW]
 
 
-@compiled
+@inlined
 def _move(f: Forest, room: Room, s: Search, most: int, temperature: float) -> None:
     """Make one move and keep it or take it back."""
     columns, n = s.free.shape[1], f.value.shape[0]

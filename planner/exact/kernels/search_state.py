@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from planner.exact.kernels.arrays import F64, I64, U64, Int
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import inlined
 
 # Rows of `Search.vertex`.
 ACTIVE: Final = 0  # in the options taken
@@ -39,6 +39,13 @@ KEPT: Final = 2  # the best plan
 PLANS: Final = 3
 
 FAR: Final = 1 << 40
+
+
+class Columns(NamedTuple):
+    """Columns [begin, end)."""
+
+    begin: int
+    end: int
 
 
 class Search(NamedTuple):
@@ -86,7 +93,7 @@ class Search(NamedTuple):
     total: F64
 
 
-@compiled
+@inlined
 def draw(s: Search) -> float:
     """Return a number in [0, 1): xorshift64*, a state of its own for each search."""
     x = s.random[0]
@@ -97,7 +104,7 @@ def draw(s: Search) -> float:
     return float((x * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@compiled
+@inlined
 def draw_below(s: Search, n: int) -> Int:
     """Return a whole number in [0, n)."""
     return min(n - 1, np.int64(draw(s) * n))
