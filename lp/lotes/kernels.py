@@ -72,6 +72,28 @@ def _most(left: Floats, need: Floats, tolerance: float) -> int:
 
 
 @njit(cache=True)
+def _by_density(
+    values: Floats, scaled: Floats, weights: Floats
+) -> tuple[NDArray[np.int64], Floats]:
+    """Classes by value for what they take of the summed resources, best first; and that value."""
+    loads = np.zeros(values.size)
+    for k in range(values.size):
+        for res in range(weights.size):
+            loads[k] += weights[res] * scaled[k, res]
+    order = np.argsort(-values / loads)
+    return order, (values / loads)[order]
+
+
+@njit(cache=True)
+def _room(left: Floats, weights: Floats) -> float:
+    """What is left of the summed resources."""
+    room = 0.0
+    for res in range(weights.size):
+        room += weights[res] * max(left[res], 0.0)
+    return room
+
+
+@njit(cache=True)
 def best_bin(
     values: Floats, scaled: Floats, tolerance: float, work: int
 ) -> tuple[NDArray[np.int32], float, float]:
@@ -96,18 +118,10 @@ def best_bin(
     """
     classes, size = scaled.shape
     weights = surrogate_weights(values, scaled)
-    loads = np.zeros(classes)
-    for k in range(classes):
-        for res in range(size):
-            loads[k] += weights[res] * scaled[k, res]
-    order = np.argsort(-values / loads)
-    density = (values / loads)[order]
-    best = np.zeros(classes, np.int32)
-    best_value = 0.0
-    counts = np.zeros(classes, np.int32)
-    left = np.ones((classes + 1, size))
-    value = np.zeros(classes + 1)
-    depth, steps = 0, 0
+    order, density = _by_density(values, scaled, weights)
+    best, counts = np.zeros(classes, np.int32), np.zeros(classes, np.int32)
+    left, value = np.ones((classes + 1, size)), np.zeros(classes + 1)
+    best_value, depth, steps = 0.0, 0, 0
     while True:
         if depth == classes:
             if value[classes] > best_value:
@@ -120,33 +134,25 @@ def best_bin(
                 depth -= 1
             if depth < 0:
                 return best, best_value, best_value
-            k = order[depth]
             counts[depth] -= 1
-            left[depth + 1] = left[depth] - counts[depth] * scaled[k]
-            value[depth + 1] = value[depth] + counts[depth] * values[k]
-            depth += 1
-        steps += 1
-        if steps > work:
-            return best, best_value, max(best_value, density[0] * (1.0 + size * tolerance))
-        room = 0.0
-        for res in range(size):
-            room += weights[res] * max(left[depth, res], 0.0)
-        reach = 0.0
-        if depth < classes:
-            reach = density[depth] * (room + size * tolerance)
-        if value[depth] + reach <= best_value * (1.0 + 1e-12):
-            # Nothing below improves: stand as if this branch had been followed to its end.
-            for d in range(depth, classes):
-                counts[d] = 0
-            value[classes] = 0.0
-            depth = classes
-            continue
-        if depth < classes:
-            k = order[depth]
-            counts[depth] = _most(left[depth], scaled[k], tolerance)
-            left[depth + 1] = left[depth] - counts[depth] * scaled[k]
-            value[depth + 1] = value[depth] + counts[depth] * values[k]
-            depth += 1
+            steps += depth == classes - 1  # the next leaf follows at once
+        else:
+            steps += 1
+            if steps > work:
+                return best, best_value, max(best_value, density[0] * (1.0 + size * tolerance))
+            reach = density[depth] * (_room(left[depth], weights) + size * tolerance)
+            if value[depth] + reach <= best_value * (1.0 + 1e-12):
+                # Nothing below improves: stand as if this branch had been followed to its end.
+                for d in range(depth, classes):
+                    counts[d] = 0
+                value[classes] = 0.0
+                depth = classes
+                continue
+            counts[depth] = _most(left[depth], scaled[order[depth]], tolerance)
+        k = order[depth]
+        left[depth + 1] = left[depth] - counts[depth] * scaled[k]
+        value[depth + 1] = value[depth] + counts[depth] * values[k]
+        depth += 1
 
 
 @njit(cache=True)
