@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from bench.generator import Mix, cluster_of, requests_of
+from lp.errors import ModelError
+from lp.limits import SolveLimits
 from planner.agent import Limits, News
-from planner.agents import AGENT_NAMES, agent_named
+from planner.agents import AGENT_NAMES, agent_named, milp_solves
 from planner.agents.milp import MILP
 from planner.cluster import Cluster
 from planner.formulations import rayon
@@ -22,9 +24,11 @@ from planner.formulations.rayon_stages import Kept
 from planner.formulations.size import predicted_size
 from planner.plan import Plan
 from planner.plan_file import plan_from_nothing
+from planner.request import Request
 from planner.solver_report import SolverOutcome
 from planner.validator import validate
 from planner.value import score_of
+from planner.view import PlanView
 from planner.workload import CompiledWorkload
 from tests.builders import RequestBuilder, a_cluster, a_request, a_workload
 
@@ -185,19 +189,83 @@ def test_a_proof_below_a_plan_in_hand_is_no_proof() -> None:
     liar = replace(MILP, start=())
 
     from lp import result
-    from planner.agents import milp
 
-    real = milp.solve
+    real = milp_solves.solve
 
     def lying(*args: object, **options: object) -> result.Solution:
         answer = real(*args, **options)  # type: ignore[arg-type]
         return replace(answer, status=result.SolveStatus.OPTIMAL, bound=answer.bound * 0.5)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(milp, "solve", lying)
+        patch.setattr(milp_solves, "solve", lying)
         report = liar.solve(requests, view, Limits(time_s=5.0))[1]  # type: ignore[arg-type]
     assert report.status == "failed"
     assert report.bound == pytest.approx(sum_asked(requests, view))
+
+
+def too_many() -> tuple[list[Request], PlanView]:
+    """Return a small set of which not all can be placed, so that a solver is asked."""
+    cluster = a_cluster().horizon(12).machines("m", 4, cpu=1).build()
+    texts = ["window(atom(<1 cpu>, 1, 4, 1, 10), 0, 6)", "window(atom(<1 cpu>, 3, 4, 2, 20), 0, 9)"]
+    requests = [a_request(f"r{n}", text).on(cluster) for n, text in enumerate(texts * 2)]
+    return requests, Plan(cluster, cluster.grid()).snapshot()
+
+
+def test_a_fault_in_a_solve_costs_no_plan(caplog: pytest.LogCaptureFixture) -> None:
+    """No memory for the model, say: told as failed, with its kind and the greedy plan."""
+    requests, view = too_many()
+
+    def no_memory(*_arguments: object, **_options: object) -> None:
+        raise MemoryError("no room for the model")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(milp_solves, "solve", no_memory)
+        results, report = MILP.solve(requests, view, Limits(time_s=5.0))
+    assert report.status == "failed"
+    assert "MemoryError: no room for the model" in report.detail
+    assert score_of(requests, results, view.nominal)[0] >= greedy_value(requests, view)
+    assert "a solve of milp broke" in caplog.text
+
+
+def test_the_gap_asked_for_is_one_of_value_alone() -> None:
+    """A gap of nine tenths ends the solve for value, and no later one counts as proven by it."""
+    requests, view = too_many()
+    asked = []
+    real = milp_solves.solve
+
+    def listening(model: object, limits: SolveLimits, **options: object) -> object:
+        asked.append(limits.gap_rel)
+        return real(model, limits, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(milp_solves, "solve", listening)
+        replace(MILP, start=()).solve(requests, view, Limits(time_s=5.0, gap=0.9))
+    assert asked[0] == 0.9
+    assert asked[1:]
+    assert max(asked[1:]) <= 1e-6
+
+
+def test_a_model_of_nothing_is_written_too(tmp_path: Path) -> None:
+    """Who asks for the model of no requests gets one, not silence."""
+    cluster = TEN.build()
+    view = Plan(cluster, cluster.grid()).snapshot()
+    replace(MILP, write_to=tmp_path / "model.lp").solve([], view, Limits(time_s=1.0))
+    assert (tmp_path / "model.lp").exists()
+
+
+def test_a_solver_that_is_not_there_is_misuse() -> None:
+    """Not a failed solve that nobody notices: an error, also where nothing must be solved."""
+    cluster = TEN.build()
+    view = Plan(cluster, cluster.grid()).snapshot()
+    with pytest.raises(ModelError, match="unknown solver 'gurobi'"):
+        replace(MILP, solver="gurobi").solve([unit("a").on(cluster)], view, Limits(time_s=1.0))
+
+
+def test_a_seed_of_any_size_is_taken() -> None:
+    """Solvers keep 31 bits of it."""
+    requests, view = too_many()
+    report = MILP.solve(requests, view, Limits(time_s=5.0, seed=2**40))[1]
+    assert report.status == "optimal"
 
 
 def sum_asked(requests, view) -> float:  # type: ignore[no-untyped-def]
