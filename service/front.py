@@ -14,12 +14,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
 from planner.placement import Code
 from service.api.call import NDJSON, Body, Call, Reply, Route
 from service.api.fields import parse_json, read_object, read_query
+from service.config import is_loopback
 from service.problems import CONTENT_TYPE, ApiError, ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
 from service.store.driver import UNAVAILABLE
@@ -180,13 +182,33 @@ def read_call(
     Raises
     ------
     ApiProblemError
-        ``malformed``, ``unsupported_media_type``.
+        ``malformed``, ``unsupported_media_type``, ``foreign_origin``.
     """
+    if route.method != "GET":
+        _refuse_foreign_page(environ)
     media = media_of(environ)
     values = read_query(route.query, query or {})
     body = None if route.body is None else _read_body(route.body, media, raw)
     headers = Headers(environ)
     return Call(path or {}, values, headers, body, media, _fingerprint(environ, raw))
+
+
+def _refuse_foreign_page(environ: Environ) -> None:
+    """Refuse a change that a browser sends for a page of somebody else.
+
+    Whoever reaches this server may change the Plan, and a browser on this machine reaches it for
+    any page it shows. Browsers name the page's origin with every change; other clients name none.
+    """
+    origin = environ.get("HTTP_ORIGIN")
+    if origin is None:
+        return
+    try:
+        own = is_loopback(urlsplit(origin).hostname or "")
+    except ValueError:
+        own = False
+    if not own:
+        error = ApiError("changes come from pages of this machine only", "foreign_origin", "Origin")
+        raise problem("foreign_origin", f"a page of {origin!r} may change nothing here", [error])
 
 
 def _fingerprint(environ: Environ, raw: bytes) -> bytes:

@@ -18,6 +18,7 @@ from service.problems import CODES, CONTENT_TYPE
 #: Codes that any call may fail with, whatever it does.
 _ANYWHERE = ("malformed", "internal")
 _WITH_PLAN = ("unavailable",)
+_CHANGING = ("foreign_origin",)
 _WITH_BODY = ("too_large", "unsupported_media_type")
 
 
@@ -56,6 +57,8 @@ def codes_of(route: Route) -> tuple[str, ...]:
         codes += _WITH_PLAN
     if route.body is not None:
         codes += _WITH_BODY
+    if route.method != "GET":
+        codes += _CHANGING
     if "{" in route.path:
         codes.append("not_found")
     return tuple(code for code in CODES if code in codes)

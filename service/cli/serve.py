@@ -16,8 +16,10 @@ from service.cli.trouble import tells_trouble
     "--database", default="sqlite:///agenda.db", show_default=True, help="Where the Plan is kept."
 )
 @click.option("--cluster", type=READABLE, help="Cluster file; needed at the first start.")
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Where to listen: an address of this machine only.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True,
+              help="0 takes a free one.")  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Server processes."
 )

@@ -98,3 +98,31 @@ def test_headers_are_found_by_name() -> None:
     assert headers.get("if-none-match") is None
     assert dict(headers) == {"if-match": '"1"', "content-type": "a/b"}
     assert len(headers) == 2
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (None, 201),
+        ("http://127.0.0.1:8080", 201),
+        ("http://localhost:8080", 201),
+        ("http://[::1]:8080", 201),
+        ("https://example.org", 403),
+        ("http://127.0.0.1.example.org", 403),
+        ("null", 403),
+        ("http://[", 403),
+    ],
+)
+@pytest.mark.parametrize("query", ["", BY_FLASK])
+def test_pages_from_elsewhere_change_nothing(
+    service: Service, origin: str | None, status: int, query: str
+) -> None:
+    """A browser names the page that asks; only this machine's may change the Plan, any may read."""
+    headers = {} if origin is None else {"Origin": origin}
+
+    asked = service.ask("a", RDL, headers, query)
+
+    assert asked.status_code == status
+    code = service.client.post("/v1/reservations/a/close", headers=headers).get_json().get("code")
+    assert code == ("foreign_origin" if status == 403 else None)
+    assert service.client.get("/v1/reservations", headers=headers).status_code == 200
