@@ -63,7 +63,6 @@ class Remainder:
 def remainder_of(
     request: Request,
     begun: Mapping[str, Begun],
-    choices: Mapping[str, int],
     context: CompileContext,
     now: int,
     held: frozenset[str] = frozenset(),
@@ -74,8 +73,6 @@ def remainder_of(
     ----------
     begun
         What is fixed, by atom path.
-    choices
-        Option taken by path of each `any` that has begun.
     held
         Paths of all atoms held under the same request, with occurrences: those of a recurrence
         whose occurrences are free can then be placed one by one.
@@ -87,7 +84,7 @@ def remainder_of(
     RdlError
         If what is left cannot be planned in any way.
     """
-    cutter = _Cutter(begun, choices, context, now, held)
+    cutter = _Cutter(begun, context, now, held)
     part = cutter.cut(request.graph.expression, "", "0", None)
     if part is None:
         return Remainder(None, tuple(cutter.paths))
@@ -103,13 +100,11 @@ class _Cutter:
     def __init__(
         self,
         begun: Mapping[str, Begun],
-        choices: Mapping[str, int],
         context: CompileContext,
         now: int,
         held: frozenset[str],
     ) -> None:
         self.begun = begun
-        self.known = choices
         self.grid = context.grid
         self.submitted_ms = context.submitted_ms
         self.now = now
@@ -130,7 +125,7 @@ class _Cutter:
                 inner = self.cut(of, _child(old, 0), _child(new, 0), start)
                 return None if inner is None else replace(expression, of=inner)
             case AnyOf(options=options):
-                index = self.known[old]
+                index = self._option(old, len(options))
                 return self.cut(options[index], _child(old, index), new, anchor)
             case AllOf(children=children):
                 return self._group(children, old, new, anchor, ())
@@ -244,6 +239,13 @@ class _Cutter:
     def _has_begun(self, path: str) -> bool:
         return any(_is_under(one, path) for one in self.begun)
 
+    def _option(self, path: str, count: int) -> int:
+        """Return the option of an `any` that has begun."""
+        begun = [index for index in range(count) if self._has_begun(_child(path, index))]
+        if len(begun) != 1:
+            raise PastChangedError(f"more than one option of the any at {path} has been held")
+        return begun[0]
+
     def _is_done(self, expression: Expression, path: str) -> bool:
         """Return whether nothing is left of a part."""
         if not self._has_begun(path):
@@ -252,7 +254,7 @@ class _Cutter:
             case Atom():
                 return not self.begun[path].left
             case AnyOf(options=options):
-                index = self.known[path]
+                index = self._option(path, len(options))
                 return self._is_done(options[index], _child(path, index))
             case Every():
                 return self._all_fixed_under(path)

@@ -108,7 +108,6 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  #
         raise KeyError(id)
     before = plan.table.holding(number)
     view = plan.view_without([id])
-    choices = dict(plan.table.details.get(number).choices)
     period = plan.cluster.max_period_ms
     same = _same(request, before, period)
     if same is not None:
@@ -119,7 +118,7 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  #
         return Renegotiation(request, view, {})
     try:
         begun = begun_of(request.graph, before, plan.now)
-        remainder = remainder_of(request, begun, choices, _context(plan, request), plan.now)
+        remainder = remainder_of(request, begun, _context(plan, request), plan.now)
     except PastChangedError as error:
         answer = PlacementResult(Code.PAST_CHANGED, str(error))
         return Renegotiation(request, view, {}, answer=answer)

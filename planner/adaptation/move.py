@@ -93,7 +93,7 @@ def move_of(
             raise PastChangedError("the recurrence has begun and keeps its rows")
         held = _atoms_there(promise, request)
         context = context_for(plan, request.submitted_ms)
-        rest = remainder_of(request, fixed, promise.choices, context, plan.now, held)
+        rest = remainder_of(request, fixed, context, plan.now, held)
     except PastChangedError as error:
         return PlacementResult(Code.PAST_CHANGED, str(error))
     except RdlError as error:

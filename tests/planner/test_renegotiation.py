@@ -168,6 +168,39 @@ def test_the_option_that_has_begun_stays_chosen() -> None:
     assert _valid(plan)
 
 
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_stages_may_become_options(others: int) -> None:
+    """What has begun is the option taken, also where there was no choice before."""
+    cluster = _four()
+    atom = "atom(<1 cpu>, 2, 2, 1, {})"
+    plan = (
+        a_plan(cluster)
+        .holding(a_request("a", f"window(order({atom.format(12)}), 0, 10)").on(cluster))
+        .build()
+    )
+    commit(plan, Advance(6))
+    options = [atom.format(16), *["atom(<1 cpu>, 1, 1, 1, 1)"] * others]
+    assert _renegotiate(plan, "a", f"window(any({', '.join(options)}), 0, 20)").placed
+    found = plan.reservation("a")
+    assert found is not None
+    assert dict(found.choices) == {"0": 0}
+    assert _rows(plan, "a") == {"0.0": [[4, 6, 2], [14, 20, 2]]}
+    assert _valid(plan)
+
+
+def test_two_stages_that_have_begun_are_no_options() -> None:
+    """Both were held, and of an any only one may be."""
+    cluster = _four()
+    atoms = "atom(<1 cpu>, 1, 1, 4, 4), atom(<1 cpu>, 1, 1, 4, 4)"
+    plan = (
+        a_plan(cluster).holding(a_request("a", f"window(all({atoms}), 0, 10)").on(cluster)).build()
+    )
+    commit(plan, Advance(8))
+    result = _renegotiate(plan, "a", f"window(any({atoms}), 0, 20)")
+    assert result.code is Code.PAST_CHANGED
+    assert "more than one option" in result.detail
+
+
 def test_a_recurrence_that_has_begun_may_be_renegotiated_to_itself_only() -> None:
     """Its rows are bound to one offset."""
     cluster = _four(40)
