@@ -16,6 +16,13 @@ import numpy as np
 CONTAINER: Mapping[str, object] = {"cpu": 1, "memory": "2 GiB"}
 CONTAINER_MEMORY_GIB = 2
 
+#: Latest deadline that is believed, some thirty years; a record that needs longer is at fault, and
+#: one of them would make a cluster of the whole trace that no plan can hold.
+LONGEST_S = 10**9
+
+#: Largest number that a column of a trace can mean: bytes of a petabyte.
+LARGEST = 10**15
+
 
 class TraceError(ValueError):
     """A trace that cannot be read; the message names the line and what would be right."""
@@ -88,6 +95,22 @@ class Imported:
     end_s: int
     skipped: tuple[Skipped, ...] = field(default=())
     typical_s: float | None = None
+
+
+class Names:
+    """The ids of a workload while it is written: each once, because a workload has each once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+
+    def why_not(self, name: str, line: int, end_s: int) -> str | None:
+        """Take an id in; return why its record becomes no request, or None where it does."""
+        if not name:
+            return "the job has no name"
+        if end_s > LONGEST_S:
+            return f"{name} would have its deadline after {end_s} s, more than {LONGEST_S}"
+        first = self._lines.setdefault(name, line)
+        return None if first == line else f"{name} is there already, on line {first}"
 
 
 def open_trace(path: str) -> Iterator[str]:

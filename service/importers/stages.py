@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 
 from rdl.resources import CPU, MEMORY, Resources
-from service.importers.lines import Imported, Skipped, Slack, TraceError, windowed
+from service.importers.lines import LARGEST, Imported, Names, Skipped, Slack, TraceError, windowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def number(row: Mapping[str, str], name: str, line: int) -> float | None:
         value = float(raw)
     except ValueError as error:
         raise TraceError(f"line {line}: {name} is a number, not {raw!r}") from error
-    if not isfinite(value):
-        raise TraceError(f"line {line}: {name} is a number, not {raw!r}")
+    if not isfinite(value) or abs(value) > LARGEST:
+        raise TraceError(f"line {line}: {name} is a number up to {LARGEST}, not {raw!r}")
     return value
 
 
@@ -144,6 +144,7 @@ def import_jobs(
     lines: list[dict[str, object]] = []
     left, last = list(skipped), 0
     leases: list[int] = []
+    names = Names()
     for job in ordered:
         if limit is not None and len(lines) >= limit:
             break
@@ -154,10 +155,13 @@ def import_jobs(
         if submitted < 0:
             left.append(Skipped(job.line, f"{job.name} was submitted before the trace begins"))
             continue
-        leases += [stage.lease_s for stage in job.stages]
         alone = _alone(job.stages, model)
         length = int(-(-alone * (1.0 + model.slack.draw(generator)) // 1))
         end = (-(-submitted // step) + length) * step
+        if (why := names.why_not(job.name, job.line, end)) is not None:
+            left.append(Skipped(job.line, why))
+            continue
+        leases += [stage.lease_s for stage in job.stages]
         last = max(last, end)
         lines.append(
             {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from service.importers.lines import Imported, Skipped, Slack, TraceError, windowed
+from service.importers.lines import LARGEST, Imported, Names, Skipped, Slack, TraceError, windowed
 
 _COLUMNS = 18
 _JOB, _SUBMIT, _RUN, _USED_PROCS = 0, 1, 3, 4
@@ -82,7 +82,7 @@ def import_swf(
     skipped: list[Skipped] = []
     header = SwfHeader()
     zero: int | None = None
-    last = 0
+    names, last = Names(), 0
     for number, raw in enumerate(text, start=1):
         if limit is not None and len(lines) >= limit:
             break
@@ -96,6 +96,9 @@ def import_swf(
         if zero is None:
             zero = job.submitted // model.step_s * model.step_s if model.rebase else 0
         line, end = _line(job, job.submitted - zero, model, generator)
+        if (why := names.why_not(str(line["id"]), number, end)) is not None:
+            skipped.append(Skipped(number, why))
+            continue
         lines.append(line)
         last = max(last, end)
     return Imported(tuple(lines), model.step_s, last, tuple(skipped)), header
@@ -116,6 +119,8 @@ def _job(raw: str, number: int) -> _Job:
         values = [int(float(column)) for column in columns[:_COLUMNS]]
     except (ValueError, OverflowError) as error:
         raise TraceError(f"line {number}: columns are numbers ({error})") from error
+    if max(values) > LARGEST:
+        raise TraceError(f"line {number}: columns are numbers up to {LARGEST}, not {max(values)}")
     asked, time_s = values[_ASKED_PROCS], values[_ASKED_TIME]
     return _Job(
         name=values[_JOB],

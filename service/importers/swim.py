@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from service.importers.lines import Imported, Pool, Slack, TraceError, task_atom, windowed
+from service.importers.lines import (
+    LARGEST,
+    Imported,
+    Names,
+    Pool,
+    Skipped,
+    Slack,
+    TraceError,
+    task_atom,
+    windowed,
+)
 
 MIB = 1 << 20
 MAP_BYTES = 128 * MIB
@@ -72,7 +82,8 @@ def import_swim(
         If a line has other than six columns or a column is not a number of the right kind.
     """
     lines: list[dict[str, object]] = []
-    last = 0
+    skipped: list[Skipped] = []
+    names, last = Names(), 0
     for number, raw in enumerate(text, start=1):
         if not raw.strip():
             continue
@@ -80,6 +91,9 @@ def import_swim(
             break
         name, submitted, stages = _job(raw, number)
         end = _deadline(submitted, stages, model, generator)
+        if (why := names.why_not(name, number, end)) is not None:
+            skipped.append(Skipped(number, why))
+            continue
         last = max(last, end)
         atoms = [task_atom(s.tasks, s.lease_s, model.pool.containers) for s in stages]
         of = atoms[0] if len(atoms) == 1 else {"order": atoms}
@@ -92,7 +106,7 @@ def import_swim(
                 "creditable": True,
             }
         )
-    return Imported(tuple(lines), model.step_s, last)
+    return Imported(tuple(lines), model.step_s, last, tuple(skipped))
 
 
 def _job(raw: str, number: int) -> tuple[str, int, list[_Stage]]:
@@ -103,8 +117,8 @@ def _job(raw: str, number: int) -> tuple[str, int, list[_Stage]]:
         submitted, maps, shuffle = int(columns[1]), int(columns[3]), int(columns[4])
     except ValueError as error:
         raise TraceError(f"line {number}: times and bytes are whole numbers ({error})") from error
-    if min(submitted, maps, shuffle) < 0:
-        raise TraceError(f"line {number}: times and bytes are zero or more")
+    if not 0 <= min(submitted, maps, shuffle) <= max(submitted, maps, shuffle) <= LARGEST:
+        raise TraceError(f"line {number}: times and bytes are from 0 to {LARGEST}")
     stages = [_stage(maps, MAP_BYTES)]
     if shuffle:
         stages.append(_stage(shuffle, REDUCE_BYTES))

@@ -130,13 +130,29 @@ def test_slack_is_seeded_and_does_not_depend_on_the_cluster() -> None:
     [
         ("a\tb", "line 1: 6 tab-separated columns, not 2"),
         ("j\t1\t1\tx\t1\t1", "line 1: times and bytes are whole numbers"),
-        ("j\t-1\t1\t1\t1\t1", "line 1: times and bytes are zero or more"),
+        ("j\t-1\t1\t1\t1\t1", "line 1: times and bytes are from 0 to"),
+        (f"j\t1\t1\t{'9' * 400}\t1\t1", "line 1: times and bytes are from 0 to"),
     ],
 )
 def test_a_broken_swim_line_says_where(line: str, message: str) -> None:
     """A line that is not SWIM's is an error with its number."""
     with pytest.raises(TraceError, match=message):
         swim(line)
+
+
+def test_a_swim_job_that_is_there_twice_or_takes_ages_is_left_out() -> None:
+    """A workload has each id once; one absurd record does not make an absurd cluster."""
+    imported = swim(
+        f"a\t0\t0\t{MIB}\t0\t5", f"a\t9\t0\t{MIB}\t0\t5", f"b\t{10**12}\t0\t1\t0\t5",
+        f"\t0\t0\t{MIB}\t0\t5", f"c\t0\t0\t{MIB}\t0\t5",
+    )  # fmt: skip
+    assert [line["id"] for line in imported.lines] == ["a", "c"]
+    assert imported.end_s == 20
+    assert [(one.line, one.why.partition(",")[0]) for one in imported.skipped] == [
+        (2, "a is there already"),
+        (3, f"b would have its deadline after {10**12 + 20} s"),
+        (4, "the job has no name"),
+    ]
 
 
 def swf(lines: Iterable[str], *, gangs: bool = True, rebase: bool = True) -> Imported:
@@ -175,6 +191,16 @@ def test_what_was_used_stands_in_for_a_missing_request_and_empty_jobs_are_told()
     atom = window(imported)["of"]["atom"]
     assert (atom["max"], atom["lease"]) == (3, 100)
     assert [skipped.line for skipped in imported.skipped] == [3]
+
+
+def test_an_swf_job_that_is_there_twice_or_takes_ages_is_left_out() -> None:
+    """The first of two stands; a run time of ages is told, a number beyond belief is an error."""
+    ages = KTH_LINE.replace("  15  ", "  16  ").replace("53940", str(10**11))
+    imported = swf([KTH_LINE, KTH_LINE, ages])
+    assert [line["id"] for line in imported.lines] == ["job15"]
+    assert [one.line for one in imported.skipped] == [2, 3]
+    with pytest.raises(TraceError, match="line 1: columns are numbers up to"):
+        swf([KTH_LINE.replace("53940", "1e300")])
 
 
 def test_the_swf_header_tells_the_processors() -> None:

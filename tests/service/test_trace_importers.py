@@ -241,3 +241,16 @@ def test_google_tasks_keep_their_number() -> None:
     text = json.dumps(imported.lines)
     tasks = sum(int(part.split(",")[0]) for part in text.split('"max": ')[1:])
     assert tasks + len(imported.skipped) == 3_000
+
+
+def test_a_number_beyond_belief_is_an_error_and_ages_are_left_out() -> None:
+    """1e308 would overflow on the way; a job of ages would make a cluster that no plan can hold."""
+    model = StageModel((MachineKind("m", 1, 64_000, 256 * 1024),))
+    for instances, seconds in (("1", 10**13), ("9" * 12, 9)):
+        text = [BATCH, f"0,{seconds},7,1,{instances},Terminated,100,0.1"]
+        done = import_alibaba(text, AlibabaModel(), model, np.random.default_rng(0))
+        assert (done.lines, done.end_s) == ((), 0)
+        assert "deadline after" in done.skipped[0].why
+    text = [BATCH, "0,60,7,1,1e308,Terminated,100,0.1"]
+    with pytest.raises(TraceError, match="line 2: instances is a number up to"):
+        import_alibaba(text, AlibabaModel(), model, np.random.default_rng(0))
