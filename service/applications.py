@@ -87,7 +87,7 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     """
     row = _row_of(runtime, values)
     headers = {"Location": f"/v1/applications/{row.id}"}
-    rendered = Rendered(201, msgspec.json.encode(shown(row)), headers)
+    rendered = Rendered(201, msgspec.json.encode(shown(runtime, row)), headers)
     kept = None if key is None else kept_answer(key, rendered, runtime.clock_ms())
     try:
         runtime.dispatching.rows.add(row, kept)
@@ -128,7 +128,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     row = runtime.dispatching.rows.get(id_)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
-    return shown(row)
+    return shown(runtime, row)
 
 
 def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
     here = rows[: wanted.limit]
     more = len(rows) > wanted.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
-    return {"applications": [shown(row) for row in here], "next": cursor}
+    return {"applications": [shown(runtime, row) for row in here], "next": cursor}
 
 
 def end(runtime: Runtime, id_: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
     runtime.dispatching.nudge()
-    return shown(row)
+    return shown(runtime, row)
 
 
 def close_reservation(runtime: Runtime, id_: str) -> None:
@@ -171,7 +171,7 @@ def release_rows(runtime: Runtime, change: Release) -> None:
         logger.warning("nothing of %s is given back: %s", change.id, error)
 
 
-def shown(row: ApplicationRow) -> dict[str, Any]:
+def shown(runtime: Runtime, row: ApplicationRow) -> dict[str, Any]:
     """Return an application as `/v1/applications` shows it; times in seconds from the origin."""
     document = read_document(row.document)
     waiting: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}
@@ -180,6 +180,7 @@ def shown(row: ApplicationRow) -> dict[str, Any]:
         "id": row.id,
         "tenant": row.tenant,
         "submitted": row.submitted_ms / 1000,
+        "submitted_at": runtime.calendar(row.submitted_ms),
         "state": "ending" if row.unwanted and not row.over else row.state,
         **status,
         "application": application_to_json(document.application),

@@ -19,26 +19,18 @@ from typing import Final, TypeAlias
 
 from planner.plan import Plan
 from rdl.compiler import compile_expression
+from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
-from service.adapting import PlanAdapter
 from service.applications import close_reservation, release_rows
-from service.clock import Clock, SystemClock, unix_ms
-from service.commands import (
-    Adapting,
-    Answer,
-    Applying,
-    Command,
-    Job,
-    Key,
-    Rendered,
-)
+from service.carrying_out import CarryingOut
+from service.clock import Clock, SystemClock, instant_of, unix_ms
+from service.commands import Answer, Command, Job, Key, Rendered
 from service.committer import Committer
 from service.config import ServiceConfig
 from service.dispatch_terms import GivesBack, Pace
 from service.dispatching import Dispatching
 from service.drafts import context_of
-from service.optimizing.applying import Applier
 from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
@@ -83,8 +75,6 @@ class Runtime:
         self._replica = replica
         self._clock = clock
         self._committer = Committer(config, replica, clock, self.telemetry)
-        self._adapter = PlanAdapter(replica, clock)
-        self._applier = Applier(replica, clock)
         self.optimizations = Runner(config.database, replica.store)
         self.dispatching = Dispatching(
             replica,
@@ -94,6 +84,7 @@ class Runtime:
             self.telemetry,
         )
         self._waiting = WaitingRoom(config.group)
+        self._work = CarryingOut(replica, clock, self._committer, self._waiting.join)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -151,6 +142,10 @@ class Runtime:
     def clock_ms(self) -> int:
         """Return now as Unix ms."""
         return self._clock.now_ms()
+
+    def calendar(self, plan_ms: int) -> str:
+        """Return ms from the Plan's origin by the calendar, RFC 3339."""
+        return rfc3339_text(instant_of(plan_ms - self._replica.plan_ms(0)))
 
     def new_id(self) -> str:
         """Return an id that no reservation has."""
@@ -243,43 +238,10 @@ class Runtime:
             if group is None:
                 return
             if group:
-                self._run(group)
+                self._work.run(group)
             else:
-                self._tick()
-            self._adapt()
-
-    def _adapt(self) -> None:
-        """Let the adapter look now and then whether machines or promises ask for it."""
-        try:
-            self._adapter.tick()
-        except Exception:
-            logger.exception("the adapter failed; the Plan is as it was")
-
-    def _run(self, group: list[Job]) -> None:
-        try:
-            if isinstance(group[0].command, Adapting | Applying):
-                self._committer.move_to_now()
-                adapting = isinstance(group[0].command, Adapting)
-                (self._adapter if adapting else self._applier).answer(group[0])
-            else:
-                self._committer.run(group, self._waiting.join)
-        except Exception as failure:
-            logger.exception("a group of %d changes failed", len(group))
-            for job in group:
-                if not job.finished.is_set():
-                    job.failure = failure
-                    job.finished.set()
-
-    def _tick(self) -> None:
-        """Let states follow the clock while nobody asks for anything."""
-        with self._replica.locked() as plan:
-            idle = plan.live_count(None, None) == 0
-        if idle:
-            return
-        try:
-            self._committer.move_to_now()
-        except Exception:
-            logger.exception("the Plan could not advance")
+                self._work.tick()
+            self._work.adapt()
 
 
 def open_runtime(

@@ -81,6 +81,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             "id": {"type": "string"},
             "tenant": {"type": "string"},
             "submitted": {"type": "number", "description": "Seconds from the origin."},
+            "submitted_at": {"type": "string", "format": "date-time"},
             "state": {"type": "string", "enum": list(_STATES)},
             "reason": {"type": "string", "description": "Why it waits, or how it ended."},
             "started": _TIME,
@@ -104,8 +105,8 @@ SCHEMAS: Final[dict[str, Any]] = {
             "application": {"type": "object", "description": "As submitted, in Agenda's form."},
         },
         "required": [
-            "id", "tenant", "submitted", "state", "reason", "started", "ended", "components",
-            "application",
+            "id", "tenant", "submitted", "submitted_at", "state", "reason", "started", "ended",
+            "components", "application",
         ],
     },
     "ApplicationPage": {

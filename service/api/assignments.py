@@ -28,6 +28,8 @@ def _get(runtime: Runtime, call: Call) -> Reply:
         wanted = call.query[name]
         if wanted is not None:
             found["rows"] = [row for row in found["rows"] if row[name] == wanted]
+    at = found["at"]
+    found["at_calendar"] = None if at is None else runtime.calendar(round(1000 * at))
     return Reply(200, found)
 
 
@@ -40,6 +42,11 @@ SCHEMAS: Final[dict[str, Any]] = {
             "at": {
                 "type": ["number", "null"],
                 "description": "When it was made, seconds from the origin; null before the first.",
+            },
+            "at_calendar": {
+                "type": ["string", "null"],
+                "format": "date-time",
+                "description": "The same by the calendar.",
             },
             "plan_version": _COUNT,
             "table_version": {**_COUNT, "description": "Of the dispatch table; 0 without one."},
@@ -74,7 +81,7 @@ SCHEMAS: Final[dict[str, Any]] = {
                 },
             },
         },
-        "required": ["at", "plan_version", "table_version", "below", "rows"],
+        "required": ["at", "at_calendar", "plan_version", "table_version", "below", "rows"],
     }
 }
 

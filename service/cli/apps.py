@@ -14,6 +14,7 @@ from service.cli.codes import DONE
 from service.cli.http import Reply, Server
 from service.cli.options import READABLE_OR_STDIN
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.reservation_tables import instant_text
 from service.cli.reservations import client_options
 from service.cli.trouble import tells_trouble
 
@@ -58,7 +59,8 @@ def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -
 def list_(server: str, token: str | None, limit: int, form: str, **filters: Any) -> int:
     """List a server's applications, by submission."""
     entries = Server(server, token).listed(_PATH, "applications", filters, limit)
-    print_listing(entries, _COLUMNS, [_row(entry) for entry in entries], form)
+    rows = [_row(entry, calendar=form == TABLE) for entry in entries]
+    print_listing(entries, _COLUMNS, rows, form)
     return DONE
 
 
@@ -91,7 +93,7 @@ def _print_one(reply: Reply, form: str) -> int:
     if form == JSON:
         print_json(body)
         return DONE
-    print_table(_COLUMNS, [_row(body)])
+    print_table(_COLUMNS, [_row(body, calendar=True)])
     if body["reason"]:
         click.echo(f"\n{body['reason']}")
     if body["components"]:
@@ -104,7 +106,11 @@ def _print_one(reply: Reply, form: str) -> int:
     return DONE
 
 
-def _row(entry: Mapping[str, Any]) -> list[object]:
+def _row(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
     parts = entry["components"]
     sums = {key: sum(part[key] for part in parts) for key in ("running", "wanted")}
-    return [{**entry, **sums}.get(name) for name in _COLUMNS]
+    values: dict[str, Any] = {**entry, **sums}
+    if calendar:
+        for time in ("submitted", "started", "ended"):
+            values[time] = instant_text(entry, entry[time])
+    return [values.get(name) for name in _COLUMNS]

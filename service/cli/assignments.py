@@ -6,7 +6,8 @@ import click
 
 from service.cli.codes import DONE
 from service.cli.http import Server
-from service.cli.output import format_option, print_listing
+from service.cli.output import TABLE, format_option, print_listing
+from service.cli.reservation_tables import moved_text
 from service.cli.reservations import client_options
 from service.cli.trouble import tells_trouble
 
@@ -25,6 +26,9 @@ def assignments(
     """Say which component is on which machine now, and what a reservation covers."""
     query = {"execution": execution, "machine": machine}
     body = Server(server, token).call("GET", "/v1/assignments", query=query).good()
+    if form == TABLE:
+        for row in body["rows"]:
+            row["since"] = moved_text(body["at_calendar"], row["since"] - body["at"])
     rows = [[row[name] for name in _COLUMNS] for row in body["rows"]]
     print_listing(body, _COLUMNS, rows, form, "nothing is assigned")
     if body["below"]:

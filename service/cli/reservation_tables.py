@@ -51,8 +51,13 @@ def instant_text(entry: Mapping[str, Any], seconds: float | None) -> Any:
     """Return a time of an entry in RFC 3339; as it is where the server told no calendar."""
     if seconds is None or "submitted_at" not in entry:
         return seconds
-    origin = datetime.fromisoformat(entry["submitted_at"]) - timedelta(seconds=entry["submitted"])
-    return rfc3339_text(origin + timedelta(milliseconds=round(1000 * seconds)))
+    return moved_text(entry["submitted_at"], seconds - entry["submitted"])
+
+
+def moved_text(instant: str, seconds: float) -> str:
+    """Return an instant so many seconds later, both RFC 3339."""
+    later = timedelta(milliseconds=round(1000 * seconds))
+    return rfc3339_text(datetime.fromisoformat(instant) + later)
 
 
 def why_not(asked: Mapping[str, Any], reply: Reply) -> str:

@@ -246,6 +246,19 @@ def test_machines_that_become_smaller_are_left(still: Service) -> None:
         assert (len(_rows(still)), _shown(still, "a")["state"]) == (expected, "running")
 
 
+def test_times_come_with_the_calendar(still: Service) -> None:
+    """Seconds from an origin that only the server knows say nothing to people."""
+    still.clock.advance(90)
+    _submit(still, "a", _application())
+    shown = _shown(still, "a")
+    assert (shown["submitted"], shown["submitted_at"]) == (90.0, "2026-01-05T00:01:30Z")
+    empty = still.client.get("/v1/assignments").get_json()
+    assert (empty["at"], empty["at_calendar"]) == (None, None)
+    still.runtime.dispatching.tick()
+    found = still.client.get("/v1/assignments").get_json()
+    assert (found["at"], found["at_calendar"]) == (90.0, "2026-01-05T00:01:30Z")
+
+
 def test_the_thread_ticks_by_itself(open_service: Open) -> None:
     """With a tick of 20 ms an application is running without anybody calling."""
     service = open_service(tick_s=0.02)
