@@ -13,7 +13,7 @@ from service.cli.output import CSV, JSON, format_option, print_csv, print_json, 
 from service.cli.plan import limits_of, read_day
 from service.cli.running import make_ready, running
 from service.cli.summary import METRIC_COLUMNS, run_rows
-from service.cli.trouble import tells_trouble
+from service.cli.trouble import tells_trouble, trouble
 
 if TYPE_CHECKING:
     from planner.compare import AgentRun, Comparison
@@ -69,13 +69,19 @@ def compare(
     with running("comparing agents") as run:
         limits = limits_of(run, times.get(None), effort["seed"])
         comparison = compared(described, compiled, agents, limits, times=seconds)
-    if html is not None:
-        from service.pictures.comparison_page import comparison_page
-
-        title = f"{workload.name} on {cluster.name}"
-        html.write_text(comparison_page(comparison, title), encoding="utf-8")
-    _print(comparison, form)
+    try:
+        if html is not None:
+            _write_page(comparison, html, f"{workload.name} on {cluster.name}")
+    finally:  # what took minutes is told though the page cannot be written
+        _print(comparison, form)
     return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
+
+
+def _write_page(comparison: Comparison, html: Path, title: str) -> None:
+    from service.pictures.comparison_page import comparison_page
+
+    with trouble(str(html)):
+        html.write_text(comparison_page(comparison, title), encoding="utf-8")
 
 
 def _counts(run: AgentRun) -> list[object]:

@@ -45,6 +45,8 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
     from planner.files import read_plan
     from planner.plan_reading import plan_of_document
 
+    if options["solver"] and options["no_solver"]:
+        raise click.UsageError("give either --solver or --no-solver")
     goal = _goal(options["weights"], options["lexicographic"])
     document = read_plan(plan)
     held = plan_of_document(document, str(plan))
@@ -57,11 +59,13 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
     if better is None:
         click.echo("the Plan does not take the changes; it is as it was", err=True)
         return ERROR
-    if out is not None:
-        from planner.files import write_plan
+    try:
+        if out is not None:
+            from planner.files import write_plan
 
-        write_plan(better, out)
-    _print(document, better, found, goal, form)
+            write_plan(better, out)
+    finally:  # what took minutes is told though the file cannot be written
+        _print(document, better, found, goal, form)
     return DONE
 
 

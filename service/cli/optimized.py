@@ -53,6 +53,8 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
         name, mark, number = part.partition("=")
         if name.strip() not in _WEIGHTS or not mark:
             raise Trouble(f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER")
+        if name.strip() in weights:
+            raise Trouble(f"--weights: {name.strip()} is given twice")
         try:
             weights[name.strip()] = float(number)
         except ValueError as error:

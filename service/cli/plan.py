@@ -82,7 +82,7 @@ class _Effort:
 @click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--gap", type=click.FloatRange(0, 100),
-              help="Of exact: per cent that is close enough.  [default: 1]")  # fmt: skip
+              help="Of solvers: per cent that is close enough.  [default: 1, milp 0]")  # fmt: skip
 @click.option("--offers", type=click.IntRange(0, 10),
               help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
 @click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
@@ -115,15 +115,17 @@ def plan(
     )  # fmt: skip
     document = _planned(cluster, workload, agent, limits)
     plain = document.to_json()
-    if out is not None:
-        from planner.files import write_plan
+    try:
+        if out is not None:
+            from planner.files import write_plan
 
-        write_plan(document, out)
-    if pictures:
-        from service.pictures.skyline import write_skyline
+            write_plan(document, out)
+        if pictures:
+            from service.pictures.skyline import write_skyline
 
-        write_skyline(plain, pictures)
-    _print_plan(plain, form)
+            write_skyline(plain, pictures)
+    finally:  # what took minutes is told though a file cannot be written
+        _print_plan(plain, form)
     return REFUSED if strict and plain["refusals"] else DONE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.agent import News
+
+#: Of a terminal, and of whoever ends a program in peace: a service manager, `timeout`.
+_ASK_TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
 _LEAST_STEPS = 2  # work that is over in one call needs no bar
 
@@ -24,7 +27,7 @@ class Run:
     Attributes
     ----------
     stopped
-        Set by the first ^C.
+        Set by the first ^C or SIGTERM.
     bar, task
         What rich shows, or None when standard error is not a terminal.
     """
@@ -54,7 +57,7 @@ class Run:
 
 @contextmanager
 def running(what: str) -> Iterator[Run]:
-    """Run long work: the first ^C asks it to stop, the second ends it at once.
+    """Run long work: the first ^C or SIGTERM asks it to stop, the second ends it at once.
 
     Outside the main thread (tests, embedding) signals are left alone.
     """
@@ -89,12 +92,12 @@ def _interrupts(stopped: threading.Event) -> Iterator[None]:
         stopped.set()
         sys.stderr.write("\nstopping with the best so far; ^C again to give up\n")
 
-    before: Callable[[int, FrameType | None], Any] | int | None
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    before = {number: signal.signal(number, on_interrupt) for number in _ASK_TO_STOP}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

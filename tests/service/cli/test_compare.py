@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli.main import main
+from service.cli.running import running
 
 CLUSTER = """
 step = "60s"
@@ -96,6 +98,31 @@ def test_solvers_that_cannot_be_used_are_told(
     done = agenda("plan", *day, *options)
     assert done.exit_code == 1
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_long_work_to_stop(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """^C and a service manager's SIGTERM are the same: the best so far, then the old handlers."""
+    before = signal.getsignal(number)
+    with running("nothing") as run:
+        assert not run.stop()
+        os.kill(os.getpid(), number)
+        assert run.stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+    assert "best so far" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+@pytest.mark.parametrize("command", ["compare", "plan"])
+def test_a_full_disk_costs_the_file_not_the_answer(day: tuple[Path, Path], command: str) -> None:
+    """The table is printed, the message says which file, and the exit code that all is not well."""
+    option = "--html" if command == "compare" else "--out"
+    done = agenda(command, *day, option, "/dev/full")
+    assert done.exit_code == 1
+    assert "gree-l" in done.stdout
+    assert "/dev/full: No space left" in done.stderr
 
 
 def test_interrupted_the_best_so_far_is_printed(tmp_path: Path) -> None:

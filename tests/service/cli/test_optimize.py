@@ -109,3 +109,19 @@ def test_bad_options_are_told(plan_file: Path, option: list[str], said: str) -> 
     done = CliRunner().invoke(main, ["optimize", str(plan_file), "--work", "1", *option])
     assert done.exit_code == 1
     assert said in done.output
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "says"),
+    [
+        (["--weights", "churn=1,churn=2"], 1, "churn is given twice"),
+        (["--solver", "exact", "--no-solver"], 2, "either --solver or --no-solver"),
+    ],
+)
+def test_wishes_that_exclude_each_other_are_told(
+    plan_file: Path, given: list[str], code: int, says: str
+) -> None:
+    """Neither the first nor the last wins in silence."""
+    done = CliRunner().invoke(main, ["optimize", str(plan_file), *given])
+    assert done.exit_code == code
+    assert says in done.output
