@@ -70,7 +70,13 @@ _BROKEN = "the placement does not satisfy the request; nothing was changed"
 
 
 class Committer:
-    """Carries out jobs, one group at a time; only the planner thread calls it."""
+    """Carries out jobs, one group at a time; only the planner thread calls it.
+
+    Attributes
+    ----------
+    attempts
+        How often it has begun to make a record durable.
+    """
 
     def __init__(
         self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
@@ -79,6 +85,7 @@ class Committer:
         self._replica = replica
         self._clock = clock
         self._telemetry = telemetry
+        self.attempts = 0
 
     def run(self, jobs: list[Job], join: Callable[[list[Job]], None] | None = None) -> None:
         """Carry out jobs together; each is finished when this returns.
@@ -239,6 +246,7 @@ class Committer:
         assert record is not None
         clock_ms = self._clock.now_ms()
         remembered = group.to_remember(answers, clock_ms)
+        self.attempts += 1
         if not self._replica.commit(record, clock_ms, remembered):
             self._telemetry.lost_races.inc()
             return False

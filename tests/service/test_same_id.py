@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable
 
-from service.store import Store
 from tests.service.conftest import Open, Service
+from tests.service.together import in_one_commit
 
 NARROW = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
 WIDE = "window(atom(<1 cpu>, 3, 3, 120, 360), +1h, +2h)"
-
-
-def in_one_commit(service: Service, *calls: Callable[[], object]) -> None:
-    """Run calls in threads while another process appends, so that one commit takes them all."""
-    other = Store(service.runtime.config.database)
-    threads = [threading.Thread(target=call) for call in calls]
-    with other.turn():
-        for thread in threads:
-            thread.start()
-        until = time.monotonic() + 20
-        while len(service.runtime._waiting) < len(calls) - 1 and time.monotonic() < until:
-            time.sleep(0.001)
-    for thread in threads:
-        thread.join()
-    other.close()
 
 
 class TestOneId:

@@ -1,0 +1,42 @@
+"""A fault of ours in one change is told to who asked for it, and to nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.placement import PlacementResult
+from planner.plan import Plan
+from planner.request import Request
+from service import drafts
+from tests.service.conftest import Open
+from tests.service.together import in_one_commit
+
+RDL = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
+
+
+def test_a_fault_in_one_change_is_no_others(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of changes that one commit would take, the broken one is 500 and the others are made."""
+    service = open_service()
+    screen, together = drafts.screen, []
+
+    def broken(plan: Plan, request: Request) -> PlacementResult | None:
+        if request.id == "broken":
+            together.append(request.id)
+            raise KeyError("a fault")
+        return screen(plan, request)
+
+    monkeypatch.setattr(drafts, "screen", broken)
+    told: dict[str, int] = {}
+
+    def ask(id_: str) -> None:
+        told[id_] = service.ask(id_, RDL, agent="gree-l").status_code
+
+    ids = ["a", "b", "broken", "c", "d"]
+    in_one_commit(service, *(lambda id_=id_: ask(id_) for id_ in ids))
+
+    assert told == {"a": 201, "b": 201, "broken": 500, "c": 201, "d": 201}
+    assert len(together) == 2  # with others, then by itself
+    shown = service.client.get("/v1/reservations").get_json()["reservations"]
+    assert sorted(one["id"] for one in shown) == ["a", "b", "c", "d"]
