@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from planner.policy import Policy, Quota
 from rdl.compile_context import MachineShape
-from rdl.resources import Resources
+from rdl.resources import Resources, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 
 DEFAULT_QUEUE = "default"
@@ -20,6 +20,9 @@ DAY_MS = 86_400_000
 
 #: The Plan keeps eight bytes a step for each resource: 50 million are over a year of seconds.
 MOST_STEPS = 50_000_000
+
+#: Most of one resource, in its least units, times steps: sums over a plan stay inside 64 bits.
+MOST_AMOUNT_STEPS = 2**62
 
 
 #: What takes machines away; the first is that of outages that do not say.
@@ -123,6 +126,7 @@ class Cluster:
                 f"the horizon {duration_text(self.horizon_ms)} is more than {MOST_STEPS:,} steps "
                 f"of {duration_text(self.step_ms)}; take longer steps"
             )
+        self._check_totals()
         self._check_calendar()
         sizes = {group.name: group.count for group in self.machines}
         for outage in self.outages:
@@ -131,6 +135,17 @@ class Cluster:
                 raise ClusterError(f"an outage names unknown machines {outage.machines!r}")
             if any(not 0 <= index < count for index in outage.indices):
                 raise ClusterError(f"an outage names machines outside {outage.machines}-0..{count}")
+
+    def _check_totals(self) -> None:
+        """Check that what all machines offer can be summed over the plan in 64 bits."""
+        steps = self.horizon_ms // self.step_ms
+        most = MOST_AMOUNT_STEPS // steps
+        for name, amount in self.nominal.items():
+            if amount > most:
+                raise ClusterError(
+                    f"all machines together offer {format_amount(name, amount)}; over {steps:,} "
+                    f"steps at most {format_amount(name, most)} can be counted"
+                )
 
     def _check_calendar(self) -> None:
         """Check that every step has a date, in every zone and with the days around it."""

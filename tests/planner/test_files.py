@@ -238,6 +238,11 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
             "/outages/0",
             "either a count or names",
         ),
+        (
+            {"machines": [{"name": "m", "count": 10**7, "resources": {"cpu": 10**9}}]},
+            "/",
+            "all machines together offer 10000000000000000 cpu",
+        ),
         ({"origin": "yesterday"}, "/origin", "instant"),
         ({"origin": "9999-12-31T12:00:00Z"}, "/", "leaves the calendar"),
         ({"origin": "0001-01-01T12:00:00Z"}, "/", "leaves the calendar"),
