@@ -1,9 +1,12 @@
-"""Hypothesis strategies for RDL, shared by the tests of every package."""
+"""Hypothesis strategies for RDL, shared by the tests of every package.
+
+Each is made once: to make and check a strategy takes hypothesis longer than to draw from it.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 
 from hypothesis import strategies as st
 
@@ -31,6 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR_MS = 3_600_000
 
 
+@cache
 def bundles() -> st.SearchStrategy[Resources]:
     """Bundles of one to three resources."""
     names = st.sampled_from(["cpu", "memory", "gpu", "fpga", "nvidia.com/mig-1g"])
@@ -38,6 +42,7 @@ def bundles() -> st.SearchStrategy[Resources]:
     return amounts.map(Resources.of)
 
 
+@cache
 def durations_ms(least: int = 0, most: int = 10**14) -> st.SearchStrategy[int]:
     """Whole milliseconds: often whole seconds or minutes, as people write them, else any."""
     whole = st.sampled_from([1000, 60_000, _HOUR_MS]).flatmap(
@@ -49,6 +54,7 @@ def durations_ms(least: int = 0, most: int = 10**14) -> st.SearchStrategy[int]:
     return st.one_of(whole, anything).filter(lambda ms: least <= ms <= most)
 
 
+@cache
 def instants() -> st.SearchStrategy[Instant]:
     """Offsets from the origin, times after submission, and dates of this century to the ms."""
     days = st.integers(0, 4_000_000_000_000)
@@ -59,6 +65,7 @@ def instants() -> st.SearchStrategy[Instant]:
     )
 
 
+@cache
 def gaps() -> st.SearchStrategy[Gap]:
     """Gaps with and without a maximum, never an empty range."""
     least = durations_ms(most=10**9)
@@ -68,12 +75,14 @@ def gaps() -> st.SearchStrategy[Gap]:
     )
 
 
+@cache
 def names() -> st.SearchStrategy[str]:
     """Names of labels and children: plain words, numbers, spaces, quotes, any script."""
     printable = st.text(min_size=1, max_size=8).filter(str.isprintable)
     return st.one_of(st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True), printable)
 
 
+@cache
 @st.composite
 def atoms(draw: st.DrawFn, *, most_work_ms: int = 10**14) -> Atom:
     """Atoms with g <= h, both divisible by `multiple`, and work and lease above zero."""
@@ -86,11 +95,13 @@ def atoms(draw: st.DrawFn, *, most_work_ms: int = 10**14) -> Atom:
     return Atom(draw(bundles()), minimum, maximum, lease, work, multiple, label)
 
 
+@cache
 def voids() -> st.SearchStrategy[Void]:
     """Best-effort sessions."""
     return st.builds(Void, bundles(), st.integers(1, 10**9))
 
 
+@cache
 def expressions(max_atoms: int = 8) -> st.SearchStrategy[Expression]:
     """Expressions of every operator with at most about `max_atoms` atoms.
 

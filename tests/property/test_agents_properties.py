@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import pytest
@@ -65,6 +66,8 @@ def atoms(draw: st.DrawFn) -> Atom:
     return Atom(draw(st.sampled_from(BUNDLES)), minimum, maximum, lease, work, multiple, label)
 
 
+# Kept: to make strategies anew takes hypothesis longer than to draw from them.
+@cache
 def gaps() -> st.SearchStrategy[Gap | None]:
     seconds = st.integers(0, 4).map(lambda n: n * SECOND)
     pairs = st.tuples(seconds, seconds).map(lambda ends: Gap(min(ends), max(ends)))
@@ -115,6 +118,7 @@ def operators(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expr
     )
 
 
+@cache
 def plannable() -> st.SearchStrategy[Expression]:
     """Expressions of all operators, sized for a small cluster of seconds."""
     return st.recursive(atoms(), operators, max_leaves=5)
