@@ -7,6 +7,7 @@ of its commands, and nothing else.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -88,7 +89,19 @@ class AgendaGroup(LazyGroup):
         run = partial(super().main, *args, standalone_mode=False, **options)
         if not standalone:
             return run()
+        _answer_in_any_locale()
         sys.exit(_code_of(run))
+
+
+def _answer_in_any_locale() -> None:
+    """Write UTF-8 to files and pipes, and end no answer because a terminal lacks a character."""
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper):
+        return
+    if stdout.isatty():
+        stdout.reconfigure(errors="replace")
+    else:
+        stdout.reconfigure(encoding="utf-8")
 
 
 def _code_of(run: Callable[[], Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,12 +23,13 @@ from service.importers.lines import TraceError
 HEAVY = ("numpy", "numba", "matplotlib", "scipy", "sqlalchemy", "flask", "ortools", "highspy")
 
 
+#: `agenda` in a process of its own, as a user runs it.
+AGENDA = (sys.executable, "-c", "import sys; from service.cli.main import main; main()")
+
+
 def agenda(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `agenda` in a process of its own, as a user does."""
-    code = "import sys; from service.cli.main import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
-    )
+    """Run `agenda` in a process of its own."""
+    return subprocess.run([*AGENDA, *arguments], capture_output=True, text=True, check=False)
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -150,3 +152,20 @@ def test_tables_show_names_that_would_steer_a_terminal_escaped() -> None:
     """A name with a line feed keeps its row, one with an escape clears no screen, text stays."""
     shown = table_text(("id",), [["a\nb"], ["\x1b[2J"], ["\u202ex"], ["Zoë é"]])
     assert shown.splitlines() == ["id", "a\\nb", "\\x1b[2J", "\\u202ex", "Zoë é"]
+
+
+def test_answers_in_files_are_utf8_in_every_locale(tmp_path: Path) -> None:
+    """A locale without the dash of empty cells, or an id's letters, ends no answer."""
+    cluster, workload = tmp_path / "c.toml", tmp_path / "w.jsonl"
+    cluster.write_text(
+        'step = "60s"\nhorizon = "1h"\n[[machines]]\nname = "m"\ncount = 1\n'
+        "resources = { cpu = 1 }\n"
+    )
+    workload.write_text('{"id": "Zoë", "rdl": "atom(<1 cpu>, 1, 1, 9m, 9m)"}\n', encoding="utf-8")
+    done = subprocess.run(
+        [*AGENDA, "plan", cluster, workload, "-o", "csv"],
+        capture_output=True,
+        check=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )
+    assert done.stdout.decode("utf-8").splitlines()[1].startswith("Zoë,")
