@@ -32,6 +32,8 @@ class MachinePool:
         ``<group>-<index>`` by number.
     capacity
         Canonical amounts of each machine, int64[machines, resources], read-only.
+    label_counts
+        How many labels each machine carries, int64[machines].
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -50,6 +52,8 @@ class MachinePool:
         self.capacity.flags.writeable = False
         self._labels = [group.labels for group in groups]
         self._group_of = np.repeat(np.arange(len(groups)), counts)
+        label_counts = np.array([len(labels) for labels in self._labels], dtype=np.int64)
+        self.label_counts = label_counts[self._group_of]
         self._away: frozenset[str] = frozenset()
         self._lost: set[str] = set()
         self._allowed: dict[frozenset[str], NDArray[np.bool_] | None] = {}

@@ -71,6 +71,7 @@ class Mover:
         self._stop = stop
         self._full: set[_Shape] = set()
         self._too_large: list[Vector] = []
+        self._plainest: set[_Shape] = set()
         self._whole: set[Execution] = set()
 
     def shrink(self, execution: Execution, reason: str) -> None:
@@ -98,6 +99,7 @@ class Mover:
         self._placer.release(execution, part, piece)
         self._full.clear()
         self._too_large.clear()
+        self._plainest.clear()
         key = (execution.id, part.component.name, piece.index)
         if key in self.moves.added:
             del self.moves.added[key]
@@ -161,15 +163,32 @@ class Mover:
         if shape not in self._full and not self._exceeds(part.amounts):
             machine = self._placer.choose(execution, part)
             if machine is not None:
-                return machine
+                plainer = self._plainer(execution, part, machine) if covered else None
+                return machine if plainer is None else self._clear(execution, plainer)
             self._full.add(shape)
             if not part.component.labels:
                 self._too_large.append(part.amounts)
         if not (covered or part.component.core):
             return None
-        clearing = self._clearing(execution, part, covered=covered)
-        if clearing is None:
+        clearing = self._clearing(execution, part, cores=covered)
+        return None if clearing is None else self._clear(execution, clearing)
+
+    def _plainer(self, execution: Execution, part: Part, machine: str) -> Clearing | None:
+        """Return a machine with fewer labels that only elastic components have to leave, or None.
+
+        What is covered stays where it is, and who is entitled to those labels may come later.
+        """
+        labels = self._placer.labels_of(machine)
+        shape = (part.amounts, part.component.labels)
+        if labels <= len(part.component.labels) or shape in self._plainest:
             return None
+        found = self._clearing(execution, part, below=labels)
+        if found is None:
+            self._plainest.add(shape)
+        return found
+
+    def _clear(self, execution: Execution, clearing: Clearing) -> str:
+        """Make room on a machine for an execution."""
         reason = f"{execution.id} needs room on {clearing.machine}"
         for victim in clearing.elastic:
             self.remove(*victim, reason)
@@ -186,19 +205,41 @@ class Mover:
             for failed in self._too_large
         )
 
-    def _clearing(self, execution: Execution, part: Part, *, covered: bool) -> Clearing | None:
-        """Return the machine on which least has to leave; cores leave only for what is covered."""
+    def _clearing(
+        self,
+        execution: Execution,
+        part: Part,
+        below: int | None = None,
+        *,
+        cores: bool = False,
+    ) -> Clearing | None:
+        """Return the machine on which least has to leave, if that is equal with fewest labels.
+
+        Parameters
+        ----------
+        below
+            Look only at machines with fewer labels than these.
+        cores
+            Whether cores without cover may leave: only for what is covered.
+        """
         best: Clearing | None = None
+        least: tuple[int, ...] = ()
         for machine in self._placer.candidates(part):
-            elastic, cores = self._revocable(machine, execution)
-            if not elastic and not (covered and cores):
+            labels = self._placer.labels_of(machine)
+            if below is not None and labels >= below:
+                break
+            elastic, stoppable = self._revocable(machine, execution)
+            if not elastic and not (cores and stoppable):
                 continue
             left = self._placer.left(machine).tolist()
             missing = [need - have for need, have in zip(part.amounts, left, strict=True)]
-            ordered = victims_first(cores, self._now_ms, lambda _: False) if covered else []
+            ordered = victims_first(stoppable, self._now_ms, lambda _: False) if cores else []
             found = clearing_of(machine, missing, elastic, ordered)
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+            if found is None:
+                continue
+            cost = (found.cost[0], labels, *found.cost[1:])
+            if best is None or cost < least:
+                best, least = found, cost
                 if not found.cores:
                     break
         return best

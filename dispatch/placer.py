@@ -17,6 +17,7 @@ from dispatch.placement.lotes import LotesPlacement
 from dispatch.placement.spread import SpreadPlacement
 from dispatch.placement.tetris import TetrisPlacement
 from lp.lotes.dispatch_table import DispatchTable
+from rdl.resources import MEMORY
 
 _PLAIN: dict[str, type[KernelPlacement]] = {
     "best_fit": BestFitPlacement,
@@ -53,6 +54,7 @@ class Placer:
     ) -> None:
         self.pool = pool
         self._left = pool.capacity.copy()
+        self._largest = np.maximum(pool.capacity.max(axis=0, initial=1), 1)
         self._open = np.ones(len(pool.names), dtype=np.bool_)
         self._closed: frozenset[str] = frozenset()
         self._freed: set[int] = set()
@@ -66,7 +68,8 @@ class Placer:
             self._class_of = _class_finder(table)
         else:
             plain = "best_fit" if policy == "lotes" else policy
-            self._strategy = _PLAIN[plain](pool.configurations)
+            memory = pool.resources.index(MEMORY) if MEMORY in pool.resources else 0
+            self._strategy = _PLAIN[plain](pool.configurations, memory=memory)
 
     def hold_all(self, table: ExecutionTable) -> None:
         """Count what is on machines already, as after a restart or with a new table."""
@@ -88,12 +91,31 @@ class Placer:
         self._open = wanted
 
     def choose(self, execution: Execution, part: Part) -> str | None:
-        """Return a machine with room for one component, or None."""
+        """Return a machine with room for one component, or None.
+
+        Work under a reservation stays off machines that carry more labels than others with room:
+        once it is covered nothing moves it, and what is entitled to those labels would wait.
+        """
         job = self._job(execution, part)
         if self._unit is not None:
             job = replace(job, draw=float(self._rng.random()))
         found = self._strategy.choose(job)
+        if found is not None and execution.application.reservation is not None:
+            found = self._plainer(found, part)
         return None if found is None else self.pool.names[found]
+
+    def _plainer(self, found: int, part: Part) -> int:
+        """Return the machine with the fewest labels that has room, least of it left over."""
+        counts = self.pool.label_counts
+        fits = self._open & (counts < counts[found]) & (self._left >= part.amounts).all(axis=1)
+        allowed = self.pool.allowed(part.component.labels)
+        if allowed is not None:
+            fits &= allowed
+        numbers = np.flatnonzero(fits)
+        if not numbers.size:
+            return found
+        over = ((self._left[numbers] - part.amounts) / self._largest).sum(axis=1)
+        return int(numbers[np.lexsort((over, counts[numbers]))[0]])
 
     def hold(self, execution: Execution, part: Part, piece: Piece) -> None:
         """Take what a component needs from its machine."""
@@ -136,10 +158,16 @@ class Placer:
         numbers = np.flatnonzero((self._left < 0).any(axis=1)).tolist()
         return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
 
+    def labels_of(self, machine: str) -> int:
+        """Return how many labels a machine carries."""
+        number = self.pool.number_of(machine)
+        assert number is not None
+        return int(self.pool.label_counts[number])
+
     def candidates(self, part: Part) -> list[str]:
         """Return the open machines that could hold one component if they were empty.
 
-        Those with most room come first.
+        Those with the fewest labels come first, among them those with most room.
         """
         fits = self._open & (self.pool.capacity >= part.amounts).all(axis=1)
         allowed = self.pool.allowed(part.component.labels)
@@ -148,7 +176,7 @@ class Placer:
         numbers = np.flatnonzero(fits)
         asked = np.maximum(part.amounts, 1)
         room = (self._left[numbers] / asked).min(axis=1)
-        order = np.argsort(-room, kind="stable")
+        order = np.lexsort((-room, self.pool.label_counts[numbers]))
         return [self.pool.names[number] for number in numbers[order].tolist()]
 
     def _job(self, execution: Execution, part: Part) -> PlacedJob:
