@@ -62,7 +62,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         If it is not TOML; the problem names the line.
     """
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
         problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save it as UTF-8")
         raise FileError(str(path), (problem,)) from error

@@ -320,6 +320,13 @@ def test_broken_toml_names_its_line(tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
+def test_a_byte_order_mark_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    """Some editors begin a text with one."""
+    path = tmp_path / "c.toml"
+    path.write_text(CLUSTER, encoding="utf-8-sig")
+    assert read_cluster(path).step_ms == 60_000
+
+
 def test_a_file_that_is_not_text_is_a_file_error(tmp_path: Path) -> None:
     """Bytes that are not UTF-8 are the file's fault, not a crash."""
     path = tmp_path / "c.toml"
