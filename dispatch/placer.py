@@ -54,6 +54,7 @@ class Placer:
     ) -> None:
         self.pool = pool
         self._left = pool.capacity.copy()
+        self._fewest = int(pool.label_counts.min()) if len(pool.names) else 0
         self._largest = np.maximum(pool.capacity.max(axis=0, initial=1), 1)
         self._open = np.ones(len(pool.names), dtype=np.bool_)
         self._closed: frozenset[str] = frozenset()
@@ -107,6 +108,8 @@ class Placer:
     def _plainer(self, found: int, part: Part) -> int:
         """Return the machine with the fewest labels that has room, least of it left over."""
         counts = self.pool.label_counts
+        if counts[found] <= max(self._fewest, len(part.component.labels)):
+            return found
         fits = self._open & (counts < counts[found]) & (self._left >= part.amounts).all(axis=1)
         allowed = self.pool.allowed(part.component.labels)
         if allowed is not None:
