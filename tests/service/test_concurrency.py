@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -16,9 +16,9 @@ from planner.request import Request
 from planner.view import PlanView
 from service.commands import Admission, Job, Key, Rendered
 from service.committer import QUICK_AGENTS
-from service.store import Store
 from service.waiting import WaitingRoom
 from tests.service.conftest import Open, Service
+from tests.service.together import in_one_commit
 
 WHOLE = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +{0}h)"
 ONE = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
@@ -76,22 +76,12 @@ class TestProcesses:
     def test_take_along_who_waits(self, open_service: Open) -> None:
         """Those who come while another process appends are carried out in one commit."""
         one = open_service()
-        other = Store(one.runtime.config.database)
         versions: list[int] = []
 
         def ask(number: int) -> None:
             versions.append(one.reserve(f"r{number}", ONE)["version"])
 
-        with other.turn():
-            threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
-            for thread in threads:
-                thread.start()
-            until = time.monotonic() + 20
-            while len(one.runtime._waiting) < 4 and time.monotonic() < until:
-                time.sleep(0.001)
-        for thread in threads:
-            thread.join()
-        other.close()
+        in_one_commit(one, *(partial(ask, number) for number in range(5)))
 
         assert len(set(versions)) == 1
         assert len(versions) == 5
