@@ -21,8 +21,6 @@ from rdl.work_graph import BUNDLE, END, LABEL, START, WorkGraph
 
 I64 = NDArray[np.int64]
 
-#: Scratch of averages that are not to be written.
-
 
 @dataclass(frozen=True, slots=True)
 class WorkTable:

@@ -31,13 +31,14 @@ from planner.kernels import (
     ROW_COUNT,
     ROW_FIRST,
     VERTEX_COUNT,
+    VERTEX_FIRST,
 )
 from planner.placement import PlacementResult
 from planner.profile import Batch, taking_order
 from planner.request import Request
 from planner.value import size_of, worth_of
 from planner.view import PlanView
-from rdl.work_graph import END, SHORTEST, START
+from rdl.work_graph import END, SHIFT_COUNT, SHORTEST, START
 
 I64 = NDArray[np.int64]
 
@@ -103,7 +104,10 @@ class Portfolio:
                 break
             batch = first.again(free, slack)
             member.run(batch, order, Limits())
-            score: tuple[float, ...] = (_value(batch, requests, values), -preemption_of(batch))
+            score: tuple[float, ...] = (
+                _value(batch, requests, values),
+                -preemption_of(batch, requests),
+            )
             if self.by_count:
                 score = (int((batch.out.status[:, OUTCOME] == PLACED).sum()), *score)
             if best is None or score > best:
@@ -172,24 +176,30 @@ def _value(batch: Batch, requests: Sequence[Request], values: NDArray[np.float64
     return total
 
 
-def preemption_of(batch: Batch) -> int:
-    """Return the sum of all falls of all placed atoms, each last fall included."""
-    total = 0
+def preemption_of(batch: Batch, requests: Sequence[Request]) -> int:
+    """Return the sum of all falls of all placed atoms, each last fall and occurrence included."""
     extents = batch.out.extents
     placed = np.flatnonzero(batch.out.status[:, OUTCOME] == PLACED)
     starts: list[I64] = []
+    counts: list[I64] = []
     for index in placed.tolist():
         extent = extents[index]
         first = batch.out.first[extent[2] : extent[2] + extent[VERTEX_COUNT]]
         starts.append(first + extent[ROW_FIRST])
+        at = extent[VERTEX_FIRST]
+        atoms = batch.out.vertices[at : at + extent[VERTEX_COUNT]]
+        counts.append(requests[index].graph.vertices[atoms, SHIFT_COUNT])
     rows = batch.out.rows[: int(extents[placed, ROW_COUNT].sum())]
     if not len(rows):
-        return total
+        return 0
+    begins = np.concatenate(starts)
     follows = np.zeros(len(rows) + 1, dtype=bool)
     follows[1:-1] = rows[1:, 0] == rows[:-1, 1]
-    follows[np.concatenate(starts)] = False
+    follows[begins] = False
     after = np.append(rows[1:, 2], 0) * follows[1:]
-    return int(np.maximum(0, rows[:, 2] - after).sum())
+    order = np.argsort(begins)
+    falls = np.add.reduceat(np.maximum(0, rows[:, 2] - after), begins[order])
+    return int((falls * np.concatenate(counts)[order]).sum())
 
 
 #: Most value.

@@ -140,6 +140,6 @@ def test_half_the_preemption_of_gree(kind: str, count: int, most: float) -> None
         assert isinstance(agent, GreedyAgent)
         batch = agent.place(requests, view, Limits())
         values[name] = sizes[batch.out.status[:, OUTCOME] == PLACED].sum()
-        falls[name] = preemption_of(batch)
+        falls[name] = preemption_of(batch, requests)
     assert values["gree-l"] >= values["gree"]
     assert falls["gree-l"] <= most * falls["gree"]
