@@ -64,6 +64,31 @@ def warm_simulators() -> None:
 
     zoe_example()
     run(small=True)
+    _renew_a_table()
+
+
+def _renew_a_table() -> None:
+    """Change the table of a simulated machine while jobs wait for it."""
+    import numpy as np
+
+    from dispatch.placement.state import Machines
+    from dispatch.simulation.machine_level.simulator import MachineSimulator
+    from dispatch.simulation.machine_level.workload import JobChunk
+    from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
+    from lp.lotes.pipeline import plan_lotes
+
+    machines = MachineConfigurations.of([1], [[1.0, 1.0]])
+    classes = JobClasses.of([1.0], [[0.5, 0.5]], [1.0])
+    table = plan_lotes(LotesInstance.of(machines, classes)).table
+    simulator = MachineSimulator(
+        Machines.of_table(table), np.ones(table.wheel.shape), "lotes", table
+    )
+    jobs = 6
+    at_once = JobChunk(
+        np.full(jobs, 0.1), np.full((jobs, 2), 0.5), np.ones(jobs), np.zeros(jobs, dtype=np.int32)
+    )
+    simulator.feed(at_once, np.full(jobs, 0.5), 0.2)
+    simulator.retarget(table, classes)
 
 
 def warm_planner() -> None:
@@ -73,12 +98,32 @@ def warm_planner() -> None:
     load_kernels()
 
 
+def warm_recheck() -> None:
+    """Place a few requests as a batch and check the batch again."""
+    from bench.generator import Mix, cluster_of, requests_of
+    from planner.agent import Limits
+    from planner.agents import agent_named
+    from planner.agents.atom_placer import GreedyAgent
+    from planner.plan import Plan
+    from planner.profile import Batch, taking_order
+
+    warm_planner()
+    mix = Mix(requests=4, steps=48, machines=10, kind="mixed", load=2.0)
+    cluster, requests = cluster_of(mix), requests_of(mix)
+    view = Plan(cluster, cluster.grid()).view()
+    batch, order = Batch.of(requests, view), taking_order(requests)
+    agent = agent_named("gree-l")
+    assert isinstance(agent, GreedyAgent)
+    agent.run(batch, order, Limits())
+    batch.recheck(order, batch.table.profile(view), batch.table.average_limits(view))
+
+
 def main() -> None:
     """Compile what was asked for, a part on each of two cores, and say how long it took."""
     began = time.perf_counter()
     parts = [warm_planner, warm_dispatcher]
     if "--all" in sys.argv[1:]:
-        parts += [warm_exact, warm_simulators]
+        parts = [warm_recheck, warm_dispatcher, warm_exact, warm_simulators]
     # New processes, not copies: numba's threads do not outlive a fork.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for done in [pool.submit(part) for part in parts]:
