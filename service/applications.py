@@ -11,6 +11,7 @@ import msgspec
 
 from dispatch.application import Application
 from dispatch.application_codec import application_from_json, application_to_json
+from dispatch.cover import names_atom
 from dispatch.machines import MachinePool
 from dispatch.predecessors import predecessors_of
 from dispatch.zapp_codec import application_from_zapp
@@ -105,8 +106,9 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
 def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> ApplicationRow:
     """Return the row of a submission that the cluster and its reservation can carry."""
     application = _read(values)
+    at = "" if values["atom"] else "/application"
     with runtime.reading() as plan:
-        after = _check_reservation(plan, application, values["tenant"])
+        after = _check_reservation(plan, application, values["tenant"], f"{at}/atom")
         pool = MachinePool(plan.cluster)
     _check_machines(application, pool)
     return ApplicationRow(
@@ -230,20 +232,28 @@ def _read(values: Mapping[str, Any]) -> Application:
         application = application_from_zapp(given) if is_zapp else application_from_json(given)
     except FileError as error:
         errors = [
-            ApiError(one.message, pointer=f"/application{one.pointer or ''}", fix=one.fix)
+            ApiError(
+                one.message, pointer=f"/application{one.pointer or ''}".rstrip("/"), fix=one.fix
+            )
             for one in error.problems
         ]
         document = ProblemDocument(Code.MALFORMED, "the application cannot be read", tuple(errors))
         raise ApiProblemError(document) from error
     reservation = values["reservation"] or application.reservation
     atom = values["atom"] or application.atom
-    if atom is not None and reservation is None:
-        told = ApiError("an atom is named but no reservation", pointer="/atom")
-        raise problem(Code.MALFORMED, told.message, [told])
+    for asked, pointer in ((atom is not None, "/atom"), (values["close_on_end"], "/close_on_end")):
+        if asked and reservation is None:
+            fix = "name the reservation that it runs under"
+            told = ApiError(
+                f"{pointer[1:]} is asked for but no reservation", pointer=pointer, fix=fix
+            )
+            raise problem(Code.MALFORMED, told.message, [told])
     return replace(application, reservation=reservation, atom=atom)
 
 
-def _check_reservation(plan: Plan, application: Application, tenant: str) -> tuple[str, ...]:
+def _check_reservation(
+    plan: Plan, application: Application, tenant: str, pointer: str
+) -> tuple[str, ...]:
     """Return the atoms before its own; the reservation must be live, of the tenant, and have it."""
     name = application.reservation
     if name is None:
@@ -258,13 +268,18 @@ def _check_reservation(plan: Plan, application: Application, tenant: str) -> tup
         raise problem("wrong_state", f"{name!r} is {found.state.value}: it promises nothing")
     if application.atom is None:
         return ()
+    atom = application.atom
     try:
-        return predecessors_of(read_source(found.expression), application.atom)
+        after = predecessors_of(read_source(found.expression), atom)
+        paths = [path for one in found.atoms for path, _ in one.occurrences()]
+        if not any(names_atom(path, atom) for path in paths):
+            raise ValueError(f"{name!r} holds nothing at {atom!r}")
     except ValueError as error:
-        known = sorted({atom.path for atom in found.atoms})
-        fix = nearest(application.atom, known) if known else None
-        told = ApiError(str(error), "not_found", pointer="/atom", fix=fix)
+        known = sorted({one.path for one in found.atoms})
+        fix = nearest(atom, known) if known else None
+        told = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
         raise problem("not_found", str(error), [told]) from error
+    return after
 
 
 def _check_machines(application: Application, pool: MachinePool) -> None:

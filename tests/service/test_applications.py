@@ -132,6 +132,28 @@ def test_what_cannot_be_is_refused_with_its_place(still: Service) -> None:
     assert still.client.delete("/v1/applications/nobody").status_code == 404
 
 
+def test_what_could_never_have_an_effect_is_refused_with_its_place(still: Service) -> None:
+    """An occurrence, a group or an option that holds nothing, and closing no reservation."""
+    atom = "atom(<1 cpu>, 1, 2, 60, 120)"
+    still.reserve("r", f"any({atom}, order({atom}, {atom}))")
+    for path in ("0@5", "1", "1.0"):
+        answer = _submit(still, "a", _application(), reservation="r", atom=path)
+        (error,) = answer.get_json()["errors"]
+        assert (answer.status_code, error["pointer"]) == (404, "/atom")
+        assert error["message"] == f"'r' holds nothing at '{path}'"
+        assert "0" in error["fix"]
+    inside = _submit(still, "a", _application(reservation="r", atom="7"))
+    assert inside.get_json()["errors"][0]["pointer"] == "/application/atom"
+    closing = _submit(still, "a", _application(), close_on_end=True)
+    assert (closing.status_code, closing.get_json()["errors"][0]["pointer"]) == (
+        400,
+        "/close_on_end",
+    )
+    whole = _submit(still, "a", 3)  # type: ignore[arg-type]
+    assert whole.get_json()["errors"][0]["pointer"] == "/application"
+    assert _submit(still, "a", _application(), reservation="r", atom="0").status_code == 201
+
+
 def test_a_zapp_is_taken_as_it_is(still: Service) -> None:
     """Format 3, with a core and an elastic part of one service."""
     service = {
