@@ -6,10 +6,8 @@ import re
 import tomllib
 from collections.abc import Mapping
 from datetime import date, datetime, time
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from planner.cluster import (
     DAY_MS,
@@ -23,18 +21,9 @@ from planner.cluster import (
     Queue,
 )
 from planner.files.errors import FileError, FileProblem
+from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
-from planner.policy import DAYS, CapacityOverTime, Policy, Quota, RequestLimits, Scope
-from rdl.durations import (
-    TimeTextError,
-    parse_rfc3339,
-    read_duration,
-    read_instant,
-    rfc3339_text,
-)
-from rdl.expressions import Absolute, Offset
-from rdl.resources import AmountError, Resources, canonical_resource
-from rdl.time_grid import duration_text
+from rdl.durations import rfc3339_text
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
@@ -109,13 +98,8 @@ def cluster_from_json(document: object, path: str = "cluster") -> Cluster:
     return cluster
 
 
-class _Reader:
+class _Reader(PolicyReader):
     """Turns a document that has the right form into a Cluster, keeping what is wrong."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self.document = document
-        self.problems: list[FileProblem] = []
-        self.origin: datetime | None = None
 
     def cluster(self) -> Cluster | None:
         """Return the cluster, or None with `problems` filled."""
@@ -134,6 +118,7 @@ class _Reader:
             for entry in document.get("queues", ({"name": DEFAULT_QUEUE},))
         )
         prices = tuple(self._each("prices", self._price))
+        self._scopes({queue.name for queue in queues})
         policies = tuple(p for p in self._each("policies", self._policy, step) if p is not None)
         if self.problems:
             return None
@@ -149,50 +134,6 @@ class _Reader:
     def _each(self, key: str, read: Any, *more: Any) -> list[Any]:
         entries = self.document.get(key, ())
         return [read(f"/{key}/{index}", entry, *more) for index, entry in enumerate(entries)]
-
-    def _problem(self, pointer: str, message: str, fix: str | None = None) -> None:
-        self.problems.append(FileProblem(message, pointer, fix=fix))
-
-    def _origin(self) -> datetime | None:
-        raw = self.document.get("origin")
-        if raw is None:
-            return None
-        try:
-            return parse_rfc3339(raw)
-        except TimeTextError as error:
-            self._problem("/origin", error.message, error.fix)
-            return None
-
-    def _duration(self, pointer: str, raw: object) -> int:
-        try:
-            return read_duration(raw)
-        except TimeTextError as error:
-            self._problem(pointer, error.message, error.fix)
-            return 1
-
-    def _instant(self, pointer: str, raw: object) -> int:
-        try:
-            instant = read_instant(raw)
-        except TimeTextError as error:
-            self._problem(pointer, error.message, error.fix)
-            return 0
-        match instant:
-            case Offset(ms=ms):
-                return ms
-            case Absolute(at=at) if self.origin is not None:
-                return round((at - self.origin).total_seconds() * 1000)
-            case Absolute():
-                self._problem(pointer, "an instant needs the cluster's origin", "give an origin")
-            case _:
-                self._problem(pointer, "a cluster has no submission to count from", "drop the '+'")
-        return 0
-
-    def _amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
-        try:
-            return Resources.from_json(raw, round_up=round_up)
-        except AmountError as error:
-            self._problem(pointer, str(error))
-            return Resources()
 
     def _machines(self, at: str, entry: Mapping[str, Any]) -> MachineGroup:
         amounts = self._amounts(f"{at}/resources", entry["resources"], round_up=False)
@@ -246,61 +187,3 @@ class _Reader:
         end = self._instant(f"{at}/end", entry["end"])
         self._in_order(f"{at}/end", "price", start, end)
         return Price(start, end, float(entry["factor"]))
-
-    def _policy(self, at: str, entry: Mapping[str, Any], step: int) -> Policy | None:
-        index = at.rpartition("/")[2]
-        name = entry.get("name", f"{entry['type']}-{index}")
-        scope = Scope(entry.get("tenant"), entry.get("queue"))
-        match entry["type"]:
-            case "capacity_over_time":
-                return self._capacity_over_time(at, entry, name, scope, step)
-            case "quota":
-                return self._quota(at, entry, name, scope)
-            case _:
-                longest, least, most = (
-                    self._duration(f"{at}/{key}", entry[key]) if key in entry else None
-                    for key in ("max_window", "min_lead", "max_lead")
-                )
-                return RequestLimits(name, scope, longest, least, most, entry.get("max_count"))
-
-    def _capacity_over_time(
-        self, at: str, entry: Mapping[str, Any], name: str, scope: Scope, step: int
-    ) -> CapacityOverTime:
-        average, window = entry.get("average"), entry.get("window")
-        if (average is None) != (window is None):
-            self._problem(at, "an average and its window come together")
-        if average is None and "instant" not in entry:
-            self._problem(at, "neither instant nor average is given, so nothing is limited")
-        window_ms = None if window is None else self._duration(f"{at}/window", window)
-        if window_ms is not None and (window_ms < step or window_ms % step):
-            message = f"the window {duration_text(window_ms)} is not a multiple of the step"
-            self._problem(f"{at}/window", message, f"a step is {duration_text(step)}")
-        return CapacityOverTime(
-            name, scope, _share(entry.get("instant")), _share(average), window_ms
-        )
-
-    def _quota(self, at: str, entry: Mapping[str, Any], name: str, scope: Scope) -> Quota:
-        limit = self._limit(f"{at}/limit", entry["limit"])
-        if ("from" in entry) != ("to" in entry):
-            self._problem(at, "from and to come together")
-        zone = entry.get("zone", "UTC")
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            self._problem(f"{at}/zone", f"unknown zone {zone!r}", "write one such as Europe/Paris")
-        start, end = (
-            time.fromisoformat(entry[key]) if key in entry else None for key in ("from", "to")
-        )
-        days = frozenset(DAYS.index(day) for day in entry.get("days", ()))
-        return Quota(name, scope, limit, start, end, days, zone)
-
-    def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-        """Return the amounts of a quota; a zero counts here, it forbids the resource."""
-        amounts = self._amounts(pointer, raw, round_up=False)
-        if any(problem.pointer == pointer for problem in self.problems):
-            return ()
-        return tuple((name, amounts.get(name, 0)) for name in sorted(map(canonical_resource, raw)))
-
-
-def _share(value: float | None) -> Decimal | None:
-    return None if value is None else Decimal(repr(value))

@@ -259,6 +259,11 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
         ({"policies": [{"type": "quotas"}]}, "/policies/0/type", "did you mean 'quota'?"),
         ({"policies": [{"name": "x"}]}, "/policies/0", "'type' is missing"),
         (
+            {"policies": [{"type": "limits", "queue": "defalut", "max_count": 1}]},
+            "/policies/0/queue",
+            "there is no queue 'defalut'; did you mean 'default'?",
+        ),
+        (
             {"policies": [{"type": "capacity_over_time", "average": 0.5}]},
             "/policies/0",
             "come together",

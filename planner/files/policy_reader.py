@@ -1,0 +1,86 @@
+"""The policies of cluster files: plain JSON values in, `planner.policy` out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import time
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from planner.files.value_reader import ValueReader
+from planner.policy import DAYS, EACH, CapacityOverTime, Policy, Quota, RequestLimits, Scope
+from rdl.errors import did_you_mean
+from rdl.resources import canonical_resource
+from rdl.time_grid import duration_text
+
+
+class PolicyReader(ValueReader):
+    """Reads policies whose form is right, keeping what is wrong."""
+
+    def _scopes(self, queues: AbstractSet[str]) -> None:
+        """Note policies for queues that are not there: they would silently limit nothing."""
+        for index, entry in enumerate(self.document.get("policies", ())):
+            name = entry.get("queue")
+            if name not in (None, EACH, *queues):
+                fix = did_you_mean(name, sorted(queues))
+                self._problem(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)
+
+    def _policy(self, at: str, entry: Mapping[str, Any], step: int) -> Policy | None:
+        index = at.rpartition("/")[2]
+        name = entry.get("name", f"{entry['type']}-{index}")
+        scope = Scope(entry.get("tenant"), entry.get("queue"))
+        match entry["type"]:
+            case "capacity_over_time":
+                return self._capacity_over_time(at, entry, name, scope, step)
+            case "quota":
+                return self._quota(at, entry, name, scope)
+            case _:
+                longest, least, most = (
+                    self._duration(f"{at}/{key}", entry[key]) if key in entry else None
+                    for key in ("max_window", "min_lead", "max_lead")
+                )
+                return RequestLimits(name, scope, longest, least, most, entry.get("max_count"))
+
+    def _capacity_over_time(
+        self, at: str, entry: Mapping[str, Any], name: str, scope: Scope, step: int
+    ) -> CapacityOverTime:
+        average, window = entry.get("average"), entry.get("window")
+        if (average is None) != (window is None):
+            self._problem(at, "an average and its window come together")
+        if average is None and "instant" not in entry:
+            self._problem(at, "neither instant nor average is given, so nothing is limited")
+        window_ms = None if window is None else self._duration(f"{at}/window", window)
+        if window_ms is not None and (window_ms < step or window_ms % step):
+            message = f"the window {duration_text(window_ms)} is not a multiple of the step"
+            self._problem(f"{at}/window", message, f"a step is {duration_text(step)}")
+        return CapacityOverTime(
+            name, scope, _share(entry.get("instant")), _share(average), window_ms
+        )
+
+    def _quota(self, at: str, entry: Mapping[str, Any], name: str, scope: Scope) -> Quota:
+        limit = self._limit(f"{at}/limit", entry["limit"])
+        if ("from" in entry) != ("to" in entry):
+            self._problem(at, "from and to come together")
+        zone = entry.get("zone", "UTC")
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            self._problem(f"{at}/zone", f"unknown zone {zone!r}", "write one such as Europe/Paris")
+        start, end = (
+            time.fromisoformat(entry[key]) if key in entry else None for key in ("from", "to")
+        )
+        days = frozenset(DAYS.index(day) for day in entry.get("days", ()))
+        return Quota(name, scope, limit, start, end, days, zone)
+
+    def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+        """Return the amounts of a quota; a zero counts here, it forbids the resource."""
+        amounts = self._amounts(pointer, raw, round_up=False)
+        if any(problem.pointer == pointer for problem in self.problems):
+            return ()
+        return tuple((name, amounts.get(name, 0)) for name in sorted(map(canonical_resource, raw)))
+
+
+def _share(value: float | None) -> Decimal | None:
+    return None if value is None else Decimal(repr(value))
