@@ -18,7 +18,7 @@ from service.cli.import_parts import (
     write_pool,
 )
 from service.cli.importing_workflows import alibaba_dags, wfcommons
-from service.cli.options import duration
+from service.cli.options import FiniteRange, duration
 from service.cli.trouble import Trouble, tells_trouble, trouble
 
 
@@ -75,7 +75,7 @@ def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: 
 @import_.command()
 @common
 @kinds("60s", cores=32, memory=128)
-@click.option("--share", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True,
+@click.option("--share", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="Of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
 @click.option("--initial", is_flag=True, help="Also jobs that were there when the trace starts.")
 @tells_trouble

@@ -27,6 +27,18 @@ class _WritablePath(click.Path):
 WRITABLE = _WritablePath(dir_okay=False, path_type=Path)
 
 
+class FiniteRange(click.FloatRange):
+    """A range of numbers that NaN is not in: comparisons alone let it through."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
 def duration(value: str | int) -> int:
     """Return seconds or ``90s 15m 4h 2d 1w 1h30m`` in milliseconds; not zero.
 

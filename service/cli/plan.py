@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.codes import DONE, REFUSED
-from service.cli.options import READABLE, WRITABLE, agent_name, duration
+from service.cli.options import READABLE, WRITABLE, FiniteRange, agent_name, duration
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.running import Run, make_ready, running
 from service.cli.summary import (
@@ -81,7 +81,7 @@ class _Effort:
 @click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
 @click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--gap", type=click.FloatRange(0, 100),
+@click.option("--gap", type=FiniteRange(0, 100),
               help="Of solvers: per cent that is close enough.  [default: 1, milp 0]")  # fmt: skip
 @click.option("--offers", type=click.IntRange(0, 10),
               help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip

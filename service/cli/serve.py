@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from service.cli.options import READABLE, agent_name
+from service.cli.options import READABLE, FiniteRange, agent_name
 from service.cli.trouble import tells_trouble
 
 
@@ -28,7 +28,7 @@ from service.cli.trouble import tells_trouble
 )
 @click.option("--agent", type=agent_name, default="gree-l", show_default=True,
               help="Who places requests that name no agent.")  # fmt: skip
-@click.option("--takeover", "takeover_s", type=click.FloatRange(min=4), default=10.0,
+@click.option("--takeover", "takeover_s", type=FiniteRange(min=4), default=10.0,
               show_default=True, metavar="SECONDS",
               help="Silence of the process that dispatches after which another does.")  # fmt: skip
 @tells_trouble

@@ -11,7 +11,7 @@ import click
 from service.cli.codes import DONE
 from service.cli.effort import POLICIES, DrawnSizes, Effort, Experiment
 from service.cli.experiments import EXPERIMENTS
-from service.cli.options import WRITABLE, names
+from service.cli.options import WRITABLE, FiniteRange, names
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.running import running
 from service.cli.trouble import tells_trouble
@@ -52,7 +52,7 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option(
     "--hours",
-    type=click.FloatRange(0, 1000, min_open=True),
+    type=FiniteRange(0, 1000, min_open=True),
     help="lotes-resources, lotes-rates: simulated hours (100).",
 )
 @click.option(

@@ -200,6 +200,7 @@ def test_drawn_experiments_run_in_the_size_that_is_asked_for(name: str, settings
         (("lotes-rates", "--policies", "greed"), "write some of lotes, tetris, tetris-without"),
         (("lotes-rates", "--machines-per-configuration", 0), "1<=x<=10000"),
         (("lotes-rates", "--hours", 0), "0<x<=1000"),
+        (("lotes-rates", "--hours", "nan"), "is not a finite number"),
     ],
 )
 def test_sizes_that_cannot_be_are_told(asked: tuple[object, ...], said: str) -> None:
