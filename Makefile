@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAY ?= 1
 CLUSTER ?= fixtures/example-day/cluster.toml
+# Processes that run tests: one more than cores, for tests that wait; each takes up to 1 GiB.
+WORKERS ?= 3
 # Tests that need no system package; .ci/run has the others.
 NO_PACKAGE := not soak and not postgres and not browser
 
@@ -11,7 +13,7 @@ NO_PACKAGE := not soak and not postgres and not browser
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
-	@echo "make test        install, run every check and test that needs no system package"
+	@echo "make test        install, run every check and test that needs no system package (WORKERS=3)"
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
@@ -37,7 +39,7 @@ demo: setup
 # Types are checked while the kernels compile: each has a core of its own.
 test: $(VENV)/.installed
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(NO_PACKAGE)"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)"
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .

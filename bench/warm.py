@@ -10,21 +10,39 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.cluster import Cluster
+    from planner.request import Request
+
+
+def warm_exact_loops() -> None:
+    """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
+    from bench.exact_shapes import lumpy
+    from planner.exact.laying import problem_of
+    from planner.exact.ready import load_loops, load_sweep
+    from planner.plan import Plan
+
+    cluster, requests = _a_mix()
+    load_loops(problem_of(requests, Plan(cluster, cluster.grid()).view()))
+    cluster, gangs = lumpy(1, 1.2)
+    load_sweep(problem_of(gangs[:4], Plan(cluster, cluster.grid()).view()))
 
 
 def warm_exact() -> None:
     """Plan a few requests that do not all fit with the exact planner."""
     from bench.exact_runs import warm
-    from bench.exact_shapes import lumpy
-    from bench.generator import Mix, cluster_of, requests_of
-    from planner.exact.laying import problem_of
-    from planner.exact.ready import load_sweep
-    from planner.plan import Plan
 
-    mix = Mix(requests=12, steps=96, machines=40, kind="mixed", load=2.0)
-    warm(cluster_of(mix), requests_of(mix))
-    cluster, gangs = lumpy(1, 1.2)
-    load_sweep(problem_of(gangs[:4], Plan(cluster, cluster.grid()).view()))
+    warm(*_a_mix())
+
+
+def _a_mix(requests: int = 12) -> tuple[Cluster, list[Request]]:
+    """Return a small cluster and requests of every kind for twice what it has."""
+    from bench.generator import Mix, cluster_of, requests_of
+
+    mix = Mix(requests=requests, steps=96, machines=40, kind="mixed", load=2.0)
+    return cluster_of(mix), requests_of(mix)
 
 
 def warm_dispatcher() -> None:
@@ -58,10 +76,11 @@ def warm_dispatcher() -> None:
 
 
 def warm_simulators() -> None:
-    """Run the smallest simulation of each kind."""
+    """Run the smallest simulation of each kind, after the dispatcher, whose loops they call."""
     from bench.lotes_sim import run
     from dispatch.simulation.experiments.zoe_example import zoe_example
 
+    warm_dispatcher()
     zoe_example()
     run(small=True)
     _renew_a_table()
@@ -100,7 +119,6 @@ def warm_planner() -> None:
 
 def warm_recheck() -> None:
     """Place a few requests as a batch and check the batch again."""
-    from bench.generator import Mix, cluster_of, requests_of
     from planner.agent import Limits
     from planner.agents import agent_named
     from planner.agents.atom_placer import GreedyAgent
@@ -108,8 +126,7 @@ def warm_recheck() -> None:
     from planner.profile import Batch, taking_order
 
     warm_planner()
-    mix = Mix(requests=4, steps=48, machines=10, kind="mixed", load=2.0)
-    cluster, requests = cluster_of(mix), requests_of(mix)
+    cluster, requests = _a_mix(4)
     view = Plan(cluster, cluster.grid()).view()
     batch, order = Batch.of(requests, view), taking_order(requests)
     agent = agent_named("gree-l")
@@ -119,15 +136,20 @@ def warm_recheck() -> None:
 
 
 def main() -> None:
-    """Compile what was asked for, a part on each of two cores, and say how long it took."""
+    """Compile what was asked for, a part on each of two cores, and say how long it took.
+
+    No two parts that run side by side call the same loop: both would compile it. What calls loops
+    of several comes last.
+    """
     began = time.perf_counter()
-    parts = [warm_planner, warm_dispatcher]
+    waves = [[warm_planner, warm_dispatcher]]
     if "--all" in sys.argv[1:]:
-        parts = [warm_recheck, warm_dispatcher, warm_exact, warm_simulators]
+        waves = [[warm_recheck, warm_exact_loops, warm_simulators], [warm_exact]]
     # New processes, not copies: numba's threads do not outlive a fork.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for done in [pool.submit(part) for part in parts]:
-            done.result()
+        for wave in waves:
+            for done in [pool.submit(part) for part in wave]:
+                done.result()
     if sys.stderr.isatty():
         print(f"kernels ready in {time.perf_counter() - began:.1f} s", file=sys.stderr)
 
