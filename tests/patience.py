@@ -1,12 +1,18 @@
-"""Time taken, in a way that a busy machine does not spoil."""
+"""Waiting, and time taken, in ways that a busy machine does not spoil."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
+
+_Found = TypeVar("_Found")
+
+#: Seconds after which what a test waits for will not come any more.
+_NEVER_S = 300.0
 
 #: How many others may want the machine as well.
 _BUSY = 10
@@ -36,3 +42,25 @@ def stopwatch() -> Iterator[Taken]:
     yield taken
     clock_s = time.monotonic() - began
     taken.seconds = max(min(clock_s, _cpu_s() - spent), clock_s / _BUSY)
+
+
+def eventually(
+    look: Callable[[], _Found],
+    good: Callable[[_Found], object] = bool,
+    *,
+    limit_s: float = _NEVER_S,
+    pause_s: float = 0.05,
+) -> _Found:
+    """Return what `look` finds once it is good.
+
+    Raises
+    ------
+    TimeoutError
+        With what was found last.
+    """
+    until = time.monotonic() + limit_s
+    while not good(found := look()):
+        if time.monotonic() > until:
+            raise TimeoutError(f"after {limit_s:g} s still {found!r}")
+        time.sleep(pause_s)
+    return found

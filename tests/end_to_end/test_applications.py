@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 
 from service.cli.main import main
 from tests.end_to_end.server_process import ServerProcess, serving
+from tests.patience import eventually
 
 CLUSTER = """
 step = "10s"
@@ -48,13 +48,13 @@ def _agenda(server: ServerProcess, *arguments: str) -> Any:
 
 
 def _await(server: ServerProcess, id_: str, state: str) -> dict[str, Any]:
-    """Return the application once it is in a state; half a minute at most."""
-    for _ in range(300):
+    """Return the application once it is in a state."""
+
+    def look() -> dict[str, Any]:
         shown: dict[str, Any] = _agenda(server, "apps", "show", id_)
-        if shown["state"] == state:
-            return shown
-        time.sleep(0.1)
-    raise AssertionError(f"still {shown}")
+        return shown
+
+    return eventually(look, lambda shown: shown["state"] == state)
 
 
 def test_applications_outlive_the_server(tmp_path: Path) -> None:
@@ -71,13 +71,11 @@ def test_applications_outlive_the_server(tmp_path: Path) -> None:
         assert [part["assigned"] for part in shown["components"]] == [2, 5]
         server.kill()
     with serving(tmp_path / "agenda.db", cluster, workers=2) as server:
-        for _ in range(300):
-            rows = _agenda(server, "assignments", "--execution", "a")["rows"]
-            at = _agenda(server, "assignments")["at"]
-            if rows and min(row["since"] for row in rows) > shown["started"]:
-                break
-            time.sleep(0.1)
-        assert len(rows) == 7, at
+        rows = eventually(
+            lambda: _agenda(server, "assignments", "--execution", "a")["rows"],
+            lambda rows: rows and min(row["since"] for row in rows) > shown["started"],
+        )
+        assert len(rows) == 7
         assert _agenda(server, "apps", "show", "a")["submitted"] == asked["submitted"]
         _agenda(server, "apps", "kill", "a")
         _await(server, "a", "killed")

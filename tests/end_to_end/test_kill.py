@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,6 +16,7 @@ from planner.files import cluster_from_json
 from planner.validator import PlanViolation, validate
 from tests.databases import KINDS, empty_database
 from tests.end_to_end.server_process import Client, ServerProcess, serving
+from tests.patience import eventually
 
 CLUSTER = """
 step = "60s"
@@ -93,6 +93,11 @@ def violations(client: Client) -> list[PlanViolation]:
 Opened = Callable[[], AbstractContextManager[ServerProcess]]
 
 
+def answered(posters: list[Poster]) -> int:
+    """Return how many 201 all of them have seen."""
+    return sum(len(poster.granted) for poster in posters)
+
+
 def killed_while_posting(opened: Opened) -> tuple[dict[str, Any], list[Poster]]:
     """Kill servers in the middle of posts; return what was answered 201, and the last posters."""
     granted: dict[str, Any] = {}
@@ -103,10 +108,7 @@ def killed_while_posting(opened: Opened) -> tuple[dict[str, Any], list[Poster]]:
             posters = [Poster(server, number, turns[number]) for number in range(CLIENTS)]
             for poster in posters:
                 poster.start()
-            until = time.monotonic() + 60
-            while sum(len(p.granted) for p in posters) < ANSWERS_BEFORE_THE_KILL:
-                assert time.monotonic() < until, "the server answers too slowly"
-                time.sleep(0.002)
+            eventually(partial(answered, posters), ANSWERS_BEFORE_THE_KILL.__le__, pause_s=0.002)
             server.kill()
             for poster in posters:
                 poster.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 
 from service.cli.optimizations import optimizations
 from tests.end_to_end.server_process import Client, serving
+from tests.patience import eventually
 
 CLUSTER = """
 step = "60s"
@@ -38,14 +38,12 @@ def _two_in_the_way(client: Client) -> None:
     assert client.call("POST", "/v1/reservations", {"id": "b", "rdl": _LEFT_OUT})[0] == 409
 
 
-def _until(client: Client, id_: str, wanted: str, limit_s: float = 60.0) -> dict[str, Any]:
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
+def _until(client: Client, id_: str, wanted: str) -> dict[str, Any]:
+    def look() -> dict[str, Any]:
         body: dict[str, Any] = client.call("GET", f"/v1/optimizations/{id_}")[1]
-        if body["state"] == wanted or wanted in body["progress"]:
-            return body
-        time.sleep(0.1)
-    raise TimeoutError(f"no {wanted}: {body}")
+        return body
+
+    return eventually(look, lambda body: body["state"] == wanted or wanted in body["progress"])
 
 
 def test_killed_in_the_middle_it_says_so_and_what_was_found_can_be_applied(tmp_path: Path) -> None:

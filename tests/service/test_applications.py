@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from service.applications import submit
 from service.commands import Key
 from service.problems import ApiProblemError
+from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
 
@@ -285,12 +285,7 @@ def test_the_thread_ticks_by_itself(open_service: Open) -> None:
     """With a tick of 20 ms an application is running without anybody calling."""
     service = open_service(tick_s=0.02)
     _submit(service, "a", _application())
-    shown = _shown(service, "a")
-    until = time.monotonic() + 60
-    while shown["state"] != "running" and time.monotonic() < until:
-        time.sleep(0.02)
-        shown = _shown(service, "a")
-    assert shown["state"] == "running"
+    assert eventually(lambda: _shown(service, "a")["state"], "running".__eq__)
 
 
 def test_work_above_a_creditable_reservation_gives_the_latest_leases_back(still: Service) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
 EARLY = "window(atom(<1 cpu>, 10, 10, 600, 6000), +0, +10m)"
@@ -203,13 +202,10 @@ class TestClock:
         service.reserve("r1", LATE)
         service.clock.advance(61 * 60)
 
-        for _ in range(200):
-            state = service.client.get("/v1/reservations/r1").get_json()["state"]
-            if state == "active":
-                break
-            time.sleep(0.05)
+        def state() -> str:
+            return str(service.client.get("/v1/reservations/r1").get_json()["state"])
 
-        assert state == "active"
+        assert eventually(state, "active".__eq__)
 
 
 class TestRestart:

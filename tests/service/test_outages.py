@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
 GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, {end})"
@@ -124,9 +124,5 @@ def test_restored_by_itself_when_the_expected_end_comes_or_room_is_made(service:
     _lose(service)
     assert _state(service, "b")["state"] == "degraded"
     assert service.client.delete("/v1/reservations/a").status_code == 200
-    for _ in range(1200):  # after a slow answer the adapter rests ten times as long
-        last = _state(service, "b")["history"][-1]["what"]
-        if last == "restored":
-            break
-        time.sleep(0.05)
-    assert last == "restored"
+    # After a slow answer the adapter rests ten times as long.
+    assert eventually(lambda: _state(service, "b")["history"][-1]["what"], "restored".__eq__)
