@@ -60,13 +60,25 @@ class JobsFile:
     """``jobs.csv`` of many runs, one after the other; `workload_name` tells them apart."""
 
     def __init__(self, file: TextIO) -> None:
+        self._file = file
         self._writer = csv.writer(file, lineterminator="\n")
         self._writer.writerow(COLUMNS)
 
     def write(self, records: Iterable[JobRecord]) -> None:
-        """Append the records of one run."""
-        for record in records:
-            self._writer.writerow("" if value is None else value for value in astuple(record))
+        """Append the records of one run; when it returns, they are with the operating system.
+
+        Raises
+        ------
+        OSError
+            If they cannot be written; it names the file.
+        """
+        try:
+            for record in records:
+                self._writer.writerow("" if value is None else value for value in astuple(record))
+            self._file.flush()
+        except OSError as error:
+            error.filename = error.filename or getattr(self._file, "name", None)
+            raise
 
 
 def write_jobs(records: Iterable[JobRecord], path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -25,7 +26,13 @@ from dispatch.simulation.experiments.zoe_runs import (
 )
 from dispatch.simulation.experiments.zoe_tables import zoe_plan
 from dispatch.simulation.metrics import Spread, measure_run
-from dispatch.simulation.records import COLUMNS, rayon_records_of, records_of, write_jobs
+from dispatch.simulation.records import (
+    COLUMNS,
+    JobsFile,
+    rayon_records_of,
+    records_of,
+    write_jobs,
+)
 
 
 def _run() -> Run:
@@ -128,3 +135,15 @@ def test_records_of_rayons_jobs_tell_ended_refused_and_unfinished(tmp_path: Path
         1.5,
     ]
     assert json.loads(rows[0]["metadata"])["below"] == 2.0
+
+
+def test_a_full_disk_is_told_with_the_file() -> None:
+    """Not with the trace that is read while jobs are written."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no device that is always full")
+    file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115  closing fails as well
+    with pytest.raises(OSError, match="No space left") as caught:
+        JobsFile(file).write([])
+    assert caught.value.filename == "/dev/full"
+    with contextlib.suppress(OSError):
+        file.close()
