@@ -59,11 +59,14 @@ def demo(
 ) -> int:
     """Start a server on loopback, ask it for a day of reservations, show what it promised."""
     from service.example_day import write_example_day
+    from service.pictures.paths import check_picture_path
 
     if write_example is not None:
         for path in write_example_day(write_example):
             click.echo(path)
         return DONE
+    if picture is not None:
+        check_picture_path(picture)
     folder = _folder(directory)
     cluster, workload = write_example_day(folder)
     lines = [json.loads(line) for line in workload.read_text(encoding="utf-8").splitlines()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,6 +12,9 @@ from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
+from uuid import uuid4
+
+import click
 
 from service.cli.trouble import Trouble
 from service.config import is_loopback
@@ -19,8 +23,19 @@ DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _TIMEOUT_S: Final = 120.0
 _SHOWN_ERRORS: Final = 10
 
+#: Pauses before a change is sent again, seconds: together a restart of the server and more.
+_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+
 #: Entries that a page of a list holds at most.
 _PAGE: Final = 1000
+
+
+class NoAnswer(Trouble):
+    """Nothing came back; `sent` says whether the request may have arrived."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +133,33 @@ class Server:
             raise Trouble(f"{url} did not answer as an Agenda server does; is it one?")
         return Reply(status, value)
 
+    def once(self, path: str, body: object, query: Mapping[str, object] | None = None) -> Reply:
+        """Post a change that is made once, however often it has to be sent.
+
+        A lost connection, and 503, leave open whether it was made. Sent again under the same
+        Idempotency-Key it is told what came of it, or made now.
+
+        Raises
+        ------
+        Trouble
+            As :meth:`call`; a server that is not there at first is not waited for.
+        """
+        key = {"Idempotency-Key": uuid4().hex}
+        lost = False
+        for pause in _PAUSES_S:
+            try:
+                reply = self.call("POST", path, body, query, key)
+                if reply.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                    return reply
+            except NoAnswer as error:
+                if not error.sent and not lost:
+                    raise
+            if not lost:
+                click.echo("the server cannot answer now; asking again", err=True)
+            lost = True
+            time.sleep(pause)
+        return self.call("POST", path, body, query, key)
+
     def _sent(self, request: Request) -> tuple[int, bytes]:
         """Return status and body; this machine is asked directly, whatever proxies are set."""
         here = is_loopback(urlsplit(self.url).hostname or "")
@@ -128,12 +170,14 @@ class Server:
                     return answer.status, answer.read()
             except HTTPError as error:
                 return error.code, error.read()
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
+            lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
+            raise NoAnswer(said, sent=lost or not isinstance(error, URLError)) from error
         except HTTPException as error:
             what = f"{type(error).__name__} {error}".strip()
             raise Trouble(f"{self.url} did not answer in HTTP ({what}); is it a server?") from error
-        except (URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise Trouble(f"no answer from {self.url} ({reason}); is `agenda serve` up?") from error
 
     def listed(
         self, path: str, key: str, query: Mapping[str, object], limit: int | None = None

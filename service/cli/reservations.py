@@ -73,10 +73,9 @@ def submit(
     bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
         raise Trouble(f"{file}: nothing to submit")
-    query = {"dry_run": "true" if dry_run else None}
-    to = Server(server, token)
+    to, query = Server(server, token), {"dry_run": "true" if dry_run else None}
     if len(bodies) == 1:
-        replies = [to.call("POST", "/v1/reservations", bodies[0], query)]
+        replies = [to.once("/v1/reservations", bodies[0], query)]
     else:
         replies = post_batch(to, bodies, query)
     _print_replies(bodies, replies, form)
@@ -94,7 +93,7 @@ def post_batch(
     Trouble
         If the batch as a whole was not taken.
     """
-    done = server.call("POST", "/v1/reservations:batch", list(bodies), query).good()
+    done = server.once("/v1/reservations:batch", list(bodies), query).good()
     return [Reply(line["status"], line["body"]) for line in done["results"]]
 
 

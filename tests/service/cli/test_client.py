@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from service.cli.codes import ERROR, USAGE
+from service.cli.codes import DONE, ERROR, USAGE
 from service.cli.http import Reply
 from service.cli.main import main
 from service.cli.reservation_tables import allocation_rows, row_of, why_not
@@ -18,6 +19,18 @@ from service.cli.reservations import bodies_in
 from service.cli.trouble import Trouble
 
 RDL = "atom(<1 cpu>, 1, 1, 60, 60)"
+
+
+RESERVATION = {
+    "id": "a",
+    "tenant": "ads",
+    "queue": "default",
+    "state": "accepted",
+    "revision": 1,
+    "submitted": 29.5,
+    "submitted_at": "2026-03-29T00:30:29.5Z",
+    "atoms": [{"path": "0", "bundle": {"cpu": 1}, "allocation": [[60, 3600, 2], [3600, 7200, 1]]}],
+}
 
 
 class Strange(BaseHTTPRequestHandler):
@@ -35,14 +48,31 @@ class Strange(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
+    def do_POST(self) -> None:
+        """Lose the first answer, have no time for the second, then tell what was sent."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        asked = self.server.asked  # type: ignore[attr-defined]
+        asked.append((self.path, self.headers["Idempotency-Key"]))
+        if len(asked) % 3 == 1:
+            return
+        raw = json.dumps(RESERVATION if len(asked) % 3 == 0 else {"code": "unavailable"}).encode()
+        self.send_response(201 if len(asked) % 3 == 0 else 503)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
     def log_message(self, *_arguments: object) -> None:
         """Say nothing."""
 
 
+ASKED: list[tuple[str, str | None]] = []
+
+
 @pytest.fixture(scope="module")
 def strange() -> Iterator[str]:
-    """A server that is none of ours; returns its URL."""
+    """A server that is none of ours; returns its URL. What is posted to it is in `ASKED`."""
     server = HTTPServer(("127.0.0.1", 0), Strange)
+    server.asked = ASKED  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -103,6 +133,31 @@ def test_this_machine_is_asked_past_a_proxy(strange: str, monkeypatch: pytest.Mo
     assert "502 Bad Gateway" in agenda("show", "proxy", "--server", strange).stderr
 
 
+def test_a_lost_answer_is_asked_for_again(
+    strange: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change whose answer is lost is sent again under its key, until it is told."""
+    monkeypatch.setattr("service.cli.http._PAUSES_S", (0.0, 0.0, 0.0))
+    file = tmp_path / "job.rdl"
+    file.write_text(RDL)
+    ASKED.clear()
+
+    done = agenda("submit", file, "--server", strange)
+
+    assert (done.exit_code, len(ASKED), len(set(ASKED))) == (DONE, 3, 1)
+    assert ASKED[0][0] == "/v1/reservations"
+    assert ASKED[0][1]
+    assert "asking again" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    """Nothing was sent, so nothing is open: the first refused connection is told at once."""
+    file = tmp_path / "job.rdl"
+    file.write_text(RDL)
+    done = agenda("submit", file, "--server", "http://127.0.0.1:9")
+    assert (done.exit_code, "asking again" in done.stderr) == (ERROR, False)
+
+
 def test_files_that_hold_no_request_are_told(tmp_path: Path) -> None:
     """Bytes that are no text, and a file without anything, are not sent anywhere."""
     file = tmp_path / "job.rdl"
@@ -138,18 +193,6 @@ def test_deep_json_is_handed_on_as_text(tmp_path: Path) -> None:
     file = tmp_path / "deep.json"
     file.write_text('{"all": [' * 5000)
     assert list(bodies_in(str(file))) == [{"rdl": file.read_text()}]
-
-
-RESERVATION = {
-    "id": "a",
-    "tenant": "ads",
-    "queue": "default",
-    "state": "accepted",
-    "revision": 1,
-    "submitted": 29.5,
-    "submitted_at": "2026-03-29T00:30:29.5Z",
-    "atoms": [{"path": "0", "bundle": {"cpu": 1}, "allocation": [[60, 3600, 2], [3600, 7200, 1]]}],
-}
 
 
 def test_people_are_shown_the_calendar_and_programs_seconds() -> None:

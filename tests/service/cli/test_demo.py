@@ -156,6 +156,16 @@ def test_without_a_server_the_client_says_so() -> None:
     assert "is `agenda serve` up?" in done.stderr
 
 
+def test_a_picture_of_no_known_kind_is_told_before_a_day_is_posted(tmp_path: Path) -> None:
+    """What cannot be drawn in the end is not begun."""
+    folder = tmp_path / "new"
+    arguments = ["demo", "--no-stay", "--directory", folder, "--picture", tmp_path / "x.bmp"]
+    done = CliRunner().invoke(main, list(map(str, arguments)))
+    assert done.exit_code == ERROR
+    assert "a picture ends in .svg or .png" in done.stderr
+    assert not folder.exists()
+
+
 def test_write_example_writes_the_fixture(tmp_path: Path) -> None:
     """The example day comes out of the installed package, without a server."""
     done = CliRunner().invoke(main, ["demo", "--write-example", str(tmp_path / "day")])
