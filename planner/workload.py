@@ -157,7 +157,8 @@ def readable(line: WorkloadLine, limits: SourceLimits = DEFAULT_LIMITS) -> str:
     from rdl.source import read_source
 
     try:
-        return format_expression(read_source(line.source, limits))
+        text, most = format_expression(read_source(line.source, limits)), limits.max_source
     except RdlError:
-        raw = line.source if isinstance(line.source, str) else json.dumps(line.source)
-        return raw if len(raw) <= _KEPT_SOURCE else f"{raw[:_KEPT_SOURCE]}..."
+        text = line.source if isinstance(line.source, str) else json.dumps(line.source)
+        most = _KEPT_SOURCE
+    return text if len(text) <= most else f"{text[:_KEPT_SOURCE]}..."

@@ -29,8 +29,10 @@ from rdl.expressions import (
     Window,
     children_of,
 )
+from rdl.formatter import most_characters
 from rdl.limits import SourceLimits
 from rdl.parts import Trouble
+from rdl.precedence import cycle_of
 from rdl.shapes import greatest_reachable, is_reachable, least_reachable
 from rdl.time_grid import duration_text, seconds_of
 
@@ -56,17 +58,20 @@ class Findings:
         `id` of each expression in trouble, whose numbers must not be used.
     complete
         False when the source is beyond a bound and was not read to its end.
+    written
+        Characters that the canonical text has at most.
     """
 
     troubles: tuple[Trouble, ...]
     broken: frozenset[int]
     complete: bool
+    written: int = 0
 
 
 def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = False) -> Findings:
     """Return everything malformed in `expression`, without recursion, within the limits."""
     troubles: list[Trouble] = []
-    atoms = 0
+    atoms = written = 0
     pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
     while pending:
         here, place, depth, inside_every = pending.pop()
@@ -76,6 +81,7 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
             wrong = _operator(here, limits, inside_every=inside_every)
         troubles.extend(_at(here, place, said) for said in wrong)
         children = children_of(here)
+        written += most_characters(here)
         atoms += not children
         beyond = None
         if atoms > limits.max_atoms:
@@ -88,7 +94,7 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
         for index in range(len(children) - 1, -1, -1):
             pending.append((children[index], (place, index), depth + 1, inside))
     broken = frozenset(id(trouble.expression) for trouble in troubles)
-    return Findings(tuple(troubles), broken, complete=True)
+    return Findings(tuple(troubles), broken, complete=True, written=written)
 
 
 _Said = tuple[str, str | None]
@@ -232,46 +238,6 @@ def _graph(graph: Graph) -> Iterator[_Said]:
             left_out = len(names) - _SHOWN_CYCLE
             names[_SHOWN_CYCLE - 1 : -1] = [f"({left_out} more)"]
         yield f"the graph has a cycle: {' -> '.join(names)}", "remove one of its arrows"
-
-
-def topological(count: int, arrows: list[tuple[int, int]]) -> list[int]:
-    """Return the indices below `count`, each after what precedes it; shorter if there is a cycle.
-
-    Kahn's rule, the written order first where it has a choice of one.
-    """
-    blocked = [0] * count
-    after: list[list[int]] = [[] for _ in range(count)]
-    for before, behind in arrows:
-        blocked[behind] += 1
-        after[before].append(behind)
-    ready = [i for i in range(count - 1, -1, -1) if not blocked[i]]
-    found: list[int] = []
-    while ready:
-        here = ready.pop()
-        found.append(here)
-        for behind in reversed(after[here]):
-            blocked[behind] -= 1
-            if not blocked[behind]:
-                ready.append(behind)
-    return found
-
-
-def cycle_of(count: int, arrows: list[tuple[int, int]]) -> list[int]:
-    """Return one cycle, its first index repeated at its end, or nothing."""
-    order = topological(count, arrows)
-    if len(order) == count:
-        return []
-    # What Kahn's rule leaves has a predecessor among what it leaves: walk back until one repeats.
-    left = set(range(count)) - set(order)
-    before = {behind: ahead for ahead, behind in arrows if ahead in left and behind in left}
-    walk = [next(i for i in range(count) if i in left)]
-    seen = {walk[0]: 0}
-    while True:
-        here = before[walk[-1]]
-        walk.append(here)
-        if here in seen:
-            return walk[seen[here] :][::-1]
-        seen[here] = len(walk) - 1
 
 
 def _window(window: Window) -> Iterator[_Said]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from rdl.checker import check
 from rdl.compile_context import CompileContext, MachineShape
-from rdl.errors import Problem, RdlError
+from rdl.errors import MALFORMED, Problem, RdlError
 from rdl.expressions import Expression
+from rdl.formatter import format_expression
 from rdl.json_codec import pointer_of
 from rdl.limits import MOST_PROBLEMS
 from rdl.normalizer import Normalizer, StoppedError
@@ -65,7 +66,9 @@ def compile_expression(
     """
     findings = check(expression, context.limits, exact_work=context.exact_work)
     troubles = list(findings.troubles)
-    if not findings.complete:
+    if findings.complete and not troubles and findings.written > context.limits.max_source:
+        troubles += _too_long(expression, context.limits.max_source)
+    if not findings.complete or len(troubles) > len(findings.troubles):
         raise _error(expression, troubles, source)
     normalizer = Normalizer(context, findings.broken)
     try:
@@ -80,6 +83,18 @@ def compile_expression(
     if troubles:
         raise _error(expression, troubles, source)
     return _Emission(normalizer).graph(expression, context, root)
+
+
+def _too_long(expression: Expression, most: int) -> list[Trouble]:
+    """Return the trouble of a request whose canonical text could not be read again.
+
+    It is the text that plans keep. Requests as JSON, and with named bundles, can be far shorter.
+    """
+    length = len(format_expression(expression))
+    if length <= most:
+        return []
+    message = f"written out, with its bundles, the request has {length} characters"
+    return [Trouble(expression, "", MALFORMED, message, f"write at most {most}")]
 
 
 def _error(expression: Expression, troubles: list[Trouble], source: str | None) -> RdlError:

@@ -30,6 +30,13 @@ from rdl.time_grid import duration_text
 _WORD = re.compile(r"[A-Za-z_](?:[\w./]|-(?!>))*", re.ASCII)
 _WIDTH: Final = 88
 
+#: Most characters of an amount with its resource, of a time, of a weight (the least float has 324
+#: decimals), and of all the rest of an operator: its name, five numbers, a label of 200 characters.
+_LONGEST_AMOUNT: Final = 140
+_LONGEST_TIME: Final = 32
+_LONGEST_WEIGHT: Final = 340
+_LONGEST_HEAD: Final = 700
+
 
 def format_expression(expression: Expression) -> str:
     """Return the canonical text: one line, seconds, arguments in order, defaults left out.
@@ -47,6 +54,27 @@ def format_pretty(expression: Expression) -> str:
     It reads back as the same expression too.
     """
     return "\n".join(_lines(expression))
+
+
+def most_characters(expression: Expression) -> int:
+    """Return how many characters an expression adds to a canonical text at most, children apart.
+
+    Cheap: what is surely short enough need not be written to be measured.
+    """
+    match expression:
+        case Atom() | Void():
+            return _LONGEST_HEAD + _LONGEST_AMOUNT * len(expression.bundle)
+        case AnyOf(prefer=prefer):
+            return _LONGEST_HEAD + _LONGEST_WEIGHT * len(prefer or ())
+        case Graph(names=names, edges=edges):
+            name = 2 * max(map(len, names), default=0) + 4  # quotes and what they escape
+            return (
+                _LONGEST_HEAD
+                + (len(names) + 2 * len(edges)) * name
+                + len(edges) * (2 * _LONGEST_TIME + 10)
+            )
+        case _:
+            return _LONGEST_HEAD
 
 
 def _write(expression: Expression, put: Callable[[str], None]) -> None:

@@ -11,7 +11,6 @@ from math import lcm
 from typing import Final, NoReturn, assert_never
 
 from rdl.calendar import instant_ms
-from rdl.checker import topological
 from rdl.compile_context import CompileContext
 from rdl.errors import BEYOND_HORIZON, MALFORMED, UNSATISFIABLE
 from rdl.expressions import (
@@ -32,6 +31,7 @@ from rdl.fitting import Room, fit
 from rdl.grid_numbers import gap_steps, numbers_of, rounding_note
 from rdl.machine_fit import MachineFit
 from rdl.parts import Part, Trouble, blame, settle
+from rdl.precedence import topological
 from rdl.recurrences import Copy, Layout, Recurrence, RecurrenceError, lay_out
 from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from rdl.compiler import CompileContext, compile_expression, compile_source
 from rdl.errors import RdlError
 from rdl.expressions import Absolute, AfterSubmission, AllOf, Atom, Every, Instant, Offset, Window
+from rdl.formatter import format_expression
+from rdl.limits import SourceLimits
 from rdl.resources import Resources
 from rdl.satisfaction import check
+from rdl.source import read_source
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
     ATOM,
@@ -365,3 +368,25 @@ def test_the_deepest_nesting_allowed_compiles() -> None:
 
     assert len(graph.atoms) == 200
     assert graph.root_effort[-1] >= sqrt(2)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_request_that_could_not_be_read_again_is_refused(form: str) -> None:
+    """Plans keep the canonical text; named bundles and JSON can be far shorter than it."""
+    limits = SourceLimits(max_source=2000)
+    context = CompileContext(TimeGrid(1000, 1000), limits=limits)
+    source: object
+    for count, fits in ((60, True), (90, False)):
+        if form == "text":
+            source = f"b = <1 cpu>; all({', '.join(['atom(b,1,1,1,1)'] * count)})"
+        else:
+            atom = {"bundle": {"cpu": 1}, "min": 1, "max": 1, "lease": 1, "work": 1}
+            source = {"all": [{"atom": atom}] * count}
+        if fits:
+            graph = compile_source(source, context)
+            text = format_expression(graph.expression)
+            assert len(text) <= limits.max_source
+            assert read_source(text, limits) == graph.expression
+            continue
+        with pytest.raises(RdlError, match=r"written out, .* has 2433 characters; write at"):
+            compile_source(source, context)

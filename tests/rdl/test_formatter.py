@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from rdl.expressions import AllOf, AnyOf, Atom, Expression, Graph, Offset, Order, Window
-from rdl.formatter import format_expression, format_pretty
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Expression,
+    Graph,
+    Offset,
+    Order,
+    Window,
+    children_of,
+)
+from rdl.formatter import format_expression, format_pretty, most_characters
 from rdl.parser import parse
 from rdl.resources import Resources
 from tests.strategies import expressions
@@ -30,6 +40,27 @@ def test_formatting_what_was_formatted_changes_nothing(expression: Expression) -
 
     assert format_expression(parse(text)) == text
     assert format_pretty(parse(pretty)) == pretty
+
+
+@given(expressions())
+def test_no_text_is_longer_than_its_parts_may_be(expression: Expression) -> None:
+    """What is said to be short enough without being written is."""
+    pending, most = [expression], 0
+    while pending:
+        here = pending.pop()
+        most += most_characters(here)
+        pending += children_of(here)
+    assert len(format_expression(expression)) <= most
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [(f"any(all(), prefer=[0.{'0' * 322}1])", 346), ("void(<999999999 cpu>, 999)", 26)],
+)
+def test_extremes_are_no_longer_than_said(text: str, length: int) -> None:
+    """The least worth of an option, and large amounts."""
+    parts = [parse(text), *children_of(parse(text))]
+    assert len(format_expression(parse(text))) == length <= sum(map(most_characters, parts))
 
 
 def test_the_example_of_the_plan_file_is_written_as_there() -> None:
