@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch.application import Application
 from dispatch.job_classes import instance_of_work, work_of_jobs
@@ -38,6 +39,9 @@ _MATTERS: Final = 0.1
 _UNKNOWN_MS: Final = _HOUR_MS
 
 
+_Held = tuple[Resources, str | None, NDArray[np.int64]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Arrival:
     at_ms: int
@@ -55,14 +59,32 @@ class TableJob:
     ----------
     at_ms, plan_version
         Of when.
-    cluster, jobs
-        Machines and a day's jobs.
+    cluster
+        The machines.
+    held
+        What is held in the next day: bundle, label and rows of each atom, not yet matched into
+        jobs, because whoever reads the Plan keeps others from it.
+    recent
+        Jobs of the best-effort components of the last day.
     """
 
     at_ms: int
     plan_version: int
     cluster: Cluster
-    jobs: tuple[Job, ...]
+    held: tuple[_Held, ...]
+    recent: tuple[Job, ...]
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield a day's jobs: one a start of a lease, and those of late."""
+        step_ms = self.cluster.step_ms
+        first, last = self.at_ms // step_ms, (self.at_ms + SPAN_MS) // step_ms
+        for bundle, label, rows in self.held:
+            starts, ends = np.maximum(rows[:, 0], first), np.minimum(rows[:, 1], last)
+            here = np.stack([starts, ends, rows[:, 2]], axis=1)[starts < ends]
+            if len(here):
+                timed = [[s * step_ms / 1000, e * step_ms / 1000, b] for s, e, b in here.tolist()]
+                yield from jobs_of_rows(bundle, label, timed, step_ms / 1000)
+        yield from self.recent
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +166,8 @@ class LiveTables:
             self._arrivals.popleft()
         self._solved = (now_ms, plan.cluster.machines, live)
         self._seen_version = plan.version
-        jobs = (*self._planned(plan, now_ms), *self._recent(plan.cluster))
-        return TableJob(now_ms, plan.version, plan.cluster, jobs)
+        held, recent = tuple(_held(plan, now_ms)), tuple(self._recent(plan.cluster))
+        return TableJob(now_ms, plan.version, plan.cluster, held, recent)
 
     def solve(self, job: TableJob) -> None:
         """Fit classes, solve both LPs and keep the table; without work there is none.
@@ -157,7 +179,7 @@ class LiveTables:
         rng = np.random.default_rng(self._seed)
         table, load, problem = None, None, ""
         try:
-            work = work_of_jobs(job.cluster, job.jobs, 0.0, day_h)
+            work = work_of_jobs(job.cluster, tuple(job.jobs()), 0.0, day_h)
             result = plan_lotes(instance_of_work(job.cluster, work, rng), self._options)
             table, load = result.table, result.load(work.rate_per_h)
         except (ValueError, RuntimeError) as error:
@@ -171,29 +193,22 @@ class LiveTables:
         if job is not None:
             self.solve(job)
 
-    def _planned(self, plan: Plan, now_ms: int) -> Iterator[Job]:
-        """Yield the jobs of what is held in the next day."""
-        step_ms = plan.grid.step_ms
-        first, last = now_ms // step_ms, (now_ms + SPAN_MS) // step_ms
-        meta = plan.table.meta
-        held = np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first))
-        for number in held.tolist():
-            for atom in plan.table.holding(number).atoms:
-                rows = atom.all_rows().copy()
-                rows[:, 0], rows[:, 1] = np.maximum(rows[:, 0], first), np.minimum(rows[:, 1], last)
-                rows = rows[rows[:, 0] < rows[:, 1]]
-                if len(rows):
-                    timed = [
-                        [s * step_ms / 1000, e * step_ms / 1000, b] for s, e, b in rows.tolist()
-                    ]
-                    yield from jobs_of_rows(atom.bundle, atom.label, timed, step_ms / 1000)
-
     def _recent(self, cluster: Cluster) -> Iterator[Job]:
         """Yield the jobs of the best-effort components of the last day that machines could run."""
         for one in self._arrivals:
             if any(_holds(group, one) for group in cluster.machines):
                 time_h = one.time_ms / _HOUR_MS
                 yield Job(one.at_ms / _HOUR_MS, one.bundle, one.label, time_h, float(one.count))
+
+
+def _held(plan: Plan, now_ms: int) -> Iterator[_Held]:
+    """Yield what the atoms hold of reservations that hold something in the next day."""
+    step_ms = plan.grid.step_ms
+    first, last = now_ms // step_ms, (now_ms + SPAN_MS) // step_ms
+    meta = plan.table.meta
+    for number in np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first)).tolist():
+        for atom in plan.table.holding(number).atoms:
+            yield atom.bundle, atom.label, atom.all_rows().copy()
 
 
 def _holds(group: MachineGroup, one: _Arrival) -> bool:
