@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
+from planner.agent import Limits
 from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared
 from planner.placement import Code
 from service.answers import admitted_answers, changed_answer, conflict_answer, note_conflicts
@@ -124,7 +125,7 @@ class Committer:
             screened = screen_drafts(drafts, plan)
             search = search_for(drafts, plan, self._config.offer_s)
             version = plan.version
-        place(screened)
+        place(screened, self._limits_of)
         add_offers(drafts, search, dry_run=True)
         if not (atomic and spoil(drafts)):
             pending = [draft for draft in open_drafts(drafts) if draft.change is not None]
@@ -160,6 +161,10 @@ class Committer:
             if self._replica.commit(prepared.record, self._clock.now_ms(), ()):
                 return
 
+    def _limits_of(self, agent: str) -> Limits:
+        """Let nobody wait long for a solver; a quick agent answers a whole batch."""
+        return Limits() if agent in QUICK_AGENTS else Limits(time_s=self._config.agent_s)
+
     def _recalled(self, job: Job) -> bool:
         """Finish a job whose key was answered before."""
         found = None if job.key is None else recall(self._replica.store, job.key)
@@ -184,7 +189,7 @@ class Committer:
             screened = screen_drafts(drafts, plan)
             search = search_for(drafts, plan, self._config.offer_s)
             based_on = plan.version
-        place(screened)
+        place(screened, self._limits_of)
         if needs_offers(drafts):
             turn.close()
         add_offers(drafts, search, dry_run=False)

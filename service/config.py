@@ -48,6 +48,9 @@ class ServiceConfig:
         How long a request that comes before the Plan is replayed waits before it is answered 503.
     offer_s
         Seconds a commit may spend on offers for what it refuses; refusals past that carry none.
+    agent_s
+        Seconds a solver or a portfolio may take for the requests of one commit; it answers with
+        its best then. Who comes meanwhile waits.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
     tick_s
@@ -71,6 +74,7 @@ class ServiceConfig:
     refused_days: int = 7
     replay_wait_s: float = 10.0
     offer_s: float = 0.25
+    agent_s: float = 10.0
     plan_timeout_s: float = 60.0
     tick_s: float = 1.0
     takeover_s: float = 10.0
@@ -86,6 +90,8 @@ class ServiceConfig:
         for name in ("workers", "threads", "max_body", "max_batch", "group", "snapshot_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 < self.agent_s < float("inf"):
+            raise ConfigError(f"agent_s must be above 0 and finite, not {self.agent_s}")
         if self.tick_s < 0:
             raise ConfigError(f"tick_s must be 0 or more, not {self.tick_s}")
         # Its lease is renewed by a tick in its second half; one tick may come late.

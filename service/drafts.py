@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -181,10 +181,15 @@ def context_of(plan: Plan, submitted_ms: int) -> CompileContext:
     )
 
 
-def place(screened: Sequence[Screened]) -> None:
+def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> None:
     """Let the agents answer; this is the long part, and holds no lock.
 
     All admissions with one agent go to it together.
+
+    Parameters
+    ----------
+    limits_of
+        How long an agent of this name may take.
     """
     together: dict[str, list[Screened]] = {}
     for one in screened:
@@ -193,12 +198,12 @@ def place(screened: Sequence[Screened]) -> None:
             together.setdefault(one.draft.ask.agent, []).append(one)
         else:
             name = one.draft.ask.agent
-            _take_result(one, one.update.place(agent_named(name), Limits()), name)
+            _take_result(one, one.update.place(agent_named(name), limits_of(name)), name)
     for name, group in together.items():
         view = group[0].view
         assert view is not None
         requests = [one.draft.request for one in group]
-        results = agent_named(name).plan(requests, view, Limits())
+        results = agent_named(name).plan(requests, view, limits_of(name))
         for one, result in zip(group, results, strict=True):
             _take_result(one, result, name)
 

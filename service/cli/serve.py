@@ -28,6 +28,9 @@ from service.cli.trouble import tells_trouble
 )
 @click.option("--agent", type=agent_name, default="gree-l", show_default=True,
               help="Who places requests that name no agent.")  # fmt: skip
+@click.option("--agent-time", "agent_s", type=FiniteRange(min=0.1, max=50), default=10.0,
+              show_default=True, metavar="SECONDS",
+              help="Longest that a solver or portfolio may take while others wait.")  # fmt: skip
 @click.option("--takeover", "takeover_s", type=FiniteRange(min=4), default=10.0,
               show_default=True, metavar="SECONDS",
               help="Silence of the process that dispatches after which another does.")  # fmt: skip

@@ -18,7 +18,7 @@ from service.commands import Admission, Job, Key, Rendered
 from service.committer import QUICK_AGENTS
 from service.waiting import WaitingRoom
 from tests.service.conftest import Open, Service
-from tests.service.together import in_one_commit
+from tests.service.together import in_one_commit, interrupt
 
 WHOLE = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +{0}h)"
 ONE = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
@@ -31,36 +31,6 @@ def at_once(*calls: Callable[[], object]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-class Interrupting:
-    """An agent that lets something happen after it has decided, the first times it is asked."""
-
-    def __init__(self, name: str, happening: Sequence[Callable[[], object]]) -> None:
-        self.agent = agent_named(name)
-        self.name = name
-        self.happening = list(happening)
-        self.asked = 0
-
-    def plan(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> Sequence[PlacementResult]:
-        """Decide as the agent does, then let the next thing happen."""
-        self.asked += 1
-        results = self.agent.plan(requests, view, limits)
-        if self.happening:
-            self.happening.pop(0)()
-        return results
-
-
-def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
-    """Put an interrupting agent in the place of gree-l, one that others do not wait for."""
-    monkeypatch.setattr("service.committer.QUICK_AGENTS", frozenset())
-    agent = Interrupting("gree-l", happening)
-    monkeypatch.setattr(
-        "service.drafts.agent_named", lambda name: agent if name == "gree-l" else agent_named(name)
-    )
-    return agent
 
 
 class TestProcesses:

@@ -60,6 +60,8 @@ def test_a_port_in_use_is_told_before_anything_is_written(host: str, tmp_path: P
         ("max_body", 0),
         ("port", 70_000),
         ("tick_s", -1.0),
+        ("agent_s", 0.0),
+        ("agent_s", float("nan")),
         ("takeover_s", 0.5),
         ("takeover_s", 3.0),
         ("database", "agenda.db"),

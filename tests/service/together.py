@@ -1,12 +1,17 @@
-"""Calls of several clients that one commit takes."""
+"""What comes together: calls that one commit takes, and what happens while an agent decides."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.view import PlanView
 from service.commands import Job
 from service.store import Store
 from tests.service.conftest import Service
@@ -34,3 +39,35 @@ def in_one_commit(service: Service, *calls: Callable[[], object]) -> None:
         for thread in threads:
             thread.join()
     other.close()
+
+
+class Interrupting:
+    """An agent that lets something happen after it has decided, the first times it is asked."""
+
+    def __init__(self, name: str, happening: Sequence[Callable[[], object]]) -> None:
+        self.agent = agent_named(name)
+        self.name = name
+        self.happening = list(happening)
+        self.asked = 0
+        self.allowed: list[float | None] = []
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> Sequence[PlacementResult]:
+        """Decide as the agent does, then let the next thing happen."""
+        self.asked += 1
+        self.allowed.append(limits.time_s)
+        results = self.agent.plan(requests, view, limits)
+        if self.happening:
+            self.happening.pop(0)()
+        return results
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
+    """Put an interrupting agent in the place of gree-l, one that others do not wait for."""
+    monkeypatch.setattr("service.committer.QUICK_AGENTS", frozenset())
+    agent = Interrupting("gree-l", happening)
+    monkeypatch.setattr(
+        "service.drafts.agent_named", lambda name: agent if name == "gree-l" else agent_named(name)
+    )
+    return agent
