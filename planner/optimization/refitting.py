@@ -24,7 +24,7 @@ from planner.optimization.counts import count_conflict, counted_out
 from planner.optimization.fitting import Fitting, still_fitting
 from planner.optimization.frozen import advance_to
 from planner.optimization.goal import Account, Goal, Parts, Units
-from planner.optimization.search import Search
+from planner.optimization.search import Best, Search
 from planner.optimization.waiting import refused_promise
 from planner.optimization.worth import is_idle
 from planner.placement import Code, PlacementResult
@@ -35,6 +35,9 @@ from planner.states import State
 
 #: Seconds after which nobody is looked another place for any more.
 _LONGEST_S: Final = 3.0
+
+#: Trials in a row that find nothing better, after which the search ends.
+_PATIENCE: Final = 400
 
 
 def refitted(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Fitting:
@@ -55,7 +58,8 @@ def refitted(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Fittin
         return found
     spared = {one.index: one for one in found.left_out if isinstance(changes[one.index], Degrade)}
     advance_to(twin, frozen_until)
-    return _Refit(twin, changes, spared).fitting() or found
+    fits = frozenset(range(len(changes))) - {one.index for one in found.left_out}
+    return _Refit(twin, changes, fits, spared).fitting() or found
 
 
 @dataclass(slots=True)
@@ -77,6 +81,8 @@ class _Refit:
 
     Attributes
     ----------
+    fits
+        Indexes of those that can be made together as they were found.
     spared
         Losses that are not made, and why, by their index.
     unfit
@@ -87,6 +93,7 @@ class _Refit:
 
     twin: Plan
     changes: Sequence[Change]
+    fits: frozenset[int]
     spared: InitVar[Mapping[int, Conflict]]
     unfit: dict[int, Conflict] = field(init=False)
     late: frozenset[int] = field(init=False)
@@ -109,28 +116,73 @@ class _Refit:
         self._until = time.monotonic() + _LONGEST_S
 
     def fitting(self) -> Fitting | None:
-        """Return what can be made, wherever that is; None where somebody could not even stay."""
-        layout = self._layout
+        """Return what can be made, wherever that is; None where somebody could not even stay.
+
+        Two beginnings: all move as they were to, and who finds his place taken goes elsewhere or
+        stays; or the part moves that fits as it is, and others stay. The search goes on from the
+        one that holds more value.
+        """
         asked = [one for one in map(self._asked, range(len(self.changes))) if one is not None]
-        movers = [one for one in asked if isinstance(one.change, Update)]
+        promises = [one.promise for one in asked if one.index not in self.late]
+        search = replace(self._search, promises=promises, goal=Goal(lexicographic=True))
+        begun = []
+        for first in (frozenset(range(len(self.changes))), self.fits):
+            self._layout = Layout.of(self.twin)
+            if self._begun(asked, first):
+                begun.append(search.judged(self._layout, "plan"))
+        if not begun:
+            return None
+        self._layout = self._searched(search, min(begun, key=lambda one: one.score)).layout
+        for one in asked:
+            if isinstance(one.change, Update):
+                self._send_home(one)
+        return self._told({one.index: one for one in asked})
+
+    def _sent(self, one: _Asked, moves: bool) -> bool:
+        """Give a mover the place that was found for it, or its own; return whether it has one."""
+        if moves:
+            return self._layout.take(one.promise, one.result)
+        return one.promise.state is not State.DEGRADED and self._layout.put_back(one.promise)
+
+    def _searched(self, search: Search, best: Best) -> Best:
+        """Lift a few and place them again while somebody waits, until that leads nowhere."""
+        waiting, since = best, 0
+
+        def tell(better: Best) -> None:
+            nonlocal waiting, since
+            waiting, since = better, 0
+
+        def over() -> bool:
+            nonlocal since
+            since += 1
+            some = any(one.number in waiting.layout.lifted for one in search.promises)
+            return not some or since > _PATIENCE or time.monotonic() > self._until
+
+        return search.improve(best, over, tell)[0]
+
+    def _begun(self, asked: Sequence[_Asked], first: frozenset[int]) -> bool:
+        """Give `first` (indexes) the places that were found for them, then others what is left.
+
+        Returns False where somebody who holds something does not fit even where he stands.
+        """
+        layout = self._layout
         for one in asked:
             layout.lift(one.promise)
-        homeless = [one for one in movers if not layout.take(one.promise, one.result)]
+        movers = [one for one in asked if isinstance(one.change, Update)]
+        homeless = [one for one in movers if not self._sent(one, one.index in first)]
         comers = [one for one in asked if isinstance(one.change, Admit)]
         comers.sort(key=lambda one: (-one.promise.value, one.index))
         for one in comers:
-            if one.index not in self.late:
+            if one.index in first and one.index not in self.late:
                 layout.take(one.promise, one.result)
         if not self._settle(homeless, movers):
-            return None
+            return False
         for one in comers:
             if one.promise.number not in layout.lifted or self._one_too_many(one, comers):
                 continue
             if not layout.take(one.promise, one.result):
                 self._elsewhere(one)
-        for one in movers:
-            self._send_home(one)
-        return self._told({one.index: one for one in asked})
+        return True
 
     def _asked(self, index: int) -> _Asked | None:
         """Return a change with whom it is for; None where it can no longer be planned."""
