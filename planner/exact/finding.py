@@ -8,10 +8,12 @@ from planner.exact.effort import CHECKS, LEFT_OUT, Effort, Field, scaled
 from planner.exact.incumbent import Race
 from planner.exact.search import Hunt
 
-#: Temperatures of alternate cycles at their start, and of all at their end, in mean values of a
-#: request.
-HOT = (0.7, 0.25)
-COLD = 0.02
+#: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
+#: in mean values of a request. The hot start is for sets in which few large requests fit: without
+#: it a narrow one ended two per cent lower (docs/exact.md, section 3).
+HOT = 0.7
+WARM = (0.25, 0.08)
+COLD = 0.012
 
 #: Requests taken out in one move at most: for single atoms, and where requests are workflows.
 MOST_OUT = (10, 18)
@@ -55,7 +57,7 @@ class Finder:
         bound_done
             Whether nobody lowers the bound any more: then a tiny set is left when it is exhausted.
         cycle
-            Number of the first cycle: which of `HOT` it begins at.
+            Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
         """
         effort, length, moves = self._effort, _CYCLE_S[0], 20
         while not self._over():
@@ -90,7 +92,7 @@ class Finder:
 
     def moves_at(self, moves: int, cycle: int, progress: float) -> None:
         """Make moves at the temperature of a cycle that is so far, 0 to 1."""
-        hot = HOT[cycle % len(HOT)]
+        hot = WARM[(cycle - 1) % len(WARM)] if cycle else HOT
         temperature = self._mean * hot * (COLD / hot) ** progress
         before = self._hunt.value
         self._hunt.run(moves, self._most, temperature)
