@@ -189,7 +189,7 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
 def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> Outage:
     """Return the outage that is asked for, read as cluster files are."""
     step_ms = cluster.step_ms
-    now_ms = runtime.now_ms() // step_ms * step_ms
+    now_ms = max(0, runtime.now_ms() // step_ms * step_ms)  # the Plan may begin in the future
     start, end = runtime.resolve(asked["start"]), runtime.resolve(asked["end"])
     start = now_ms if start is None else start
     assert end is not None

@@ -10,8 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from planner.placement import Code
-from rdl.durations import TimeTextError, parse_duration, parse_instant
-from rdl.expressions import Instant
 from service.problems import ApiError, ApiProblemError, ProblemDocument, detail_of, nearest
 
 #: Default of a field that must be given.
@@ -243,51 +241,6 @@ def choice(name: str, description: str, options: Sequence[str], default: Any = R
         return value
 
     return Field(name, description, {"type": "string", "enum": list(options)}, read, default)
-
-
-def moment(name: str, description: str, default: Any = None) -> Field:
-    """Return a query field for a time, read as an `Instant` of rdl.
-
-    Seconds from the origin, a duration from the origin, ``+2h`` from now, or RFC 3339.
-    """
-    # The '+' of a zone or of +2h arrives as a space where a client did not encode it.
-    schema = {"type": "string", "examples": ["3600", "+2h", "2026-01-05T09:00:00Z"]}
-    return Field(name, description, schema, lambda v: _instant(v.replace(" ", "+")), default)
-
-
-def instant(name: str, description: str, default: Any = REQUIRED) -> Field:
-    """Return a body's field for a time: as `moment`, or a number of seconds from the origin."""
-
-    def read(value: object) -> Instant:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise FieldError("write seconds from the origin, +2h from now, or RFC 3339")
-        return _instant(str(value))
-
-    schema = {"type": ["string", "number"], "examples": ["+2h", "2026-01-05T09:00:00Z", 3600]}
-    return Field(name, description, schema, read, default)
-
-
-def _instant(value: str) -> Instant:
-    try:
-        return parse_instant(value)
-    except TimeTextError as error:
-        raise FieldError(str(error)) from error
-
-
-def span_of_time(name: str, description: str, default: Any = None) -> Field:
-    """Return a query field for a length of time: seconds or a duration; read as ms, positive."""
-
-    def read(value: str) -> int:
-        try:
-            length = parse_duration(value)
-        except TimeTextError as error:
-            raise FieldError(str(error)) from error
-        if length <= 0:
-            raise FieldError("must be longer than 0")
-        return length
-
-    schema = {"type": "string", "examples": ["60", "5m"]}
-    return Field(name, description, schema, read, default)
 
 
 def anything(name: str, description: str, schema: Mapping[str, Any]) -> Field:

@@ -12,11 +12,11 @@ from service.api.fields import (
     FieldError,
     choice,
     flag,
-    instant,
     integer,
     read_identifier,
     schema_of,
 )
+from service.api.time_fields import instant
 from service.optimizing import desk, events
 
 if TYPE_CHECKING:

@@ -8,16 +8,8 @@ from planner.cluster import OUTAGE_KINDS
 from planner.placement import Code
 from service import outages
 from service.api.call import Answer, Body, Call, Reply, Route
-from service.api.fields import (
-    Field,
-    FieldError,
-    choice,
-    flag,
-    instant,
-    integer,
-    schema_of,
-    text,
-)
+from service.api.fields import Field, FieldError, choice, flag, integer, schema_of, text
+from service.api.time_fields import instant
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from planner.placement import Code
 from service import plan_series
 from service.api.call import Answer, Call, Reply, Route, json_of
-from service.api.fields import flag, moment, span_of_time
+from service.api.fields import flag
+from service.api.time_fields import moment, span_of_time
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

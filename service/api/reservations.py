@@ -15,7 +15,6 @@ from service.api.fields import (
     identifier,
     integer,
     malformed,
-    moment,
     number,
     parse_json,
     read_object,
@@ -25,6 +24,7 @@ from service.api.fields import (
 from service.api.keyed import KEY, keyed, reply_of
 from service.api.rdl import RDL
 from service.api.schemas import STATES
+from service.api.time_fields import moment
 from service.commands import Ask, Key, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.patience import eventually
@@ -32,6 +33,19 @@ def test_a_loss_moves_what_can_wait(service: Service) -> None:
     listed = service.client.get("/v1/cluster/outages").get_json()
     assert [one["id"] for one in listed["outages"]] == [body["outage"]["id"]]
     assert listed["outages"][0]["kind"] == "loss"
+
+
+def test_machines_may_be_lost_before_the_plan_begins(
+    open_service: Open, cluster_file: Path
+) -> None:
+    """A cluster that goes into service tomorrow: without a start they are gone from then on."""
+    origin = '\norigin = "2026-01-06T00:00:00Z"\n\n[[machines]]'
+    cluster_file.write_text(cluster_file.read_text().replace("\n[[machines]]", origin, 1))
+    service = open_service()  # it is the day before
+    body = _lose(service, end="+26h").get_json()
+    assert (body["outage"]["start"], body["outage"]["end"]) == (0, 2 * 3600)
+    early = _lose(service, end="+2h")
+    assert (early.status_code, early.get_json()["errors"][0]["pointer"]) == (400, "/end")
 
 
 def test_what_cannot_wait_is_degraded_and_restored_on_return(service: Service) -> None:
