@@ -16,10 +16,11 @@ from dataclasses import replace
 from planner.exact.effort import CHECKS, CP_SAT, Effort, Field, hear, scaled
 from planner.exact.finding import Finder
 from planner.exact.incumbent import Race
+from planner.exact.parts import Parts
 from planner.exact.prices import Prices
 from planner.exact.problem import F64
 from planner.exact.sweep import Sweep, suits_sweep
-from planner.formulations.cp import CpAnswer, CpLimits, solve_rigid
+from planner.formulations.cp import CpAnswer, CpLimits
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_AN_EVALUATION = 40
@@ -112,7 +113,8 @@ class _Chase:
         left_s = effort.until - effort.clock()
         hint = [self._race.results[position] for position in self._positions]
         limits = CpLimits(left_s, self._field.seed, stop=ended.is_set, tell=tell)
-        hear(self._race, self._positions, solve_rigid(self._problem, hint, limits))
+        parts = Parts(self._problem, hint, limits, lambda: self._race.gap)
+        hear(self._race, self._positions, parts.prove())
 
     def sweep(self, prices: F64, ended: threading.Event) -> None:
         """Sweep over time where that may prove the optimum."""

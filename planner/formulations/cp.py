@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,18 +101,26 @@ def starts_of(problem: Problem) -> int:
     return int((atoms[:, V_END] - atoms[:, V_START] - atoms[:, V_RUN] + 1).sum())
 
 
-def solve_rigid(problem: Problem, hint: Sequence[PlacementResult], limits: CpLimits) -> CpAnswer:
+def solve_rigid(
+    problem: Problem,
+    hint: Sequence[PlacementResult],
+    limits: CpLimits,
+    aside: Collection[int] = (),
+) -> CpAnswer:
     """Solve a rigid problem (`is_rigid`) as far as the limits allow.
 
     Parameters
     ----------
     hint
         A plan to start from, one result a request.
+    aside
+        Requests that the bound counts as accepted though they hold nothing, so that it is one for
+        all plans still; plans found leave them out. None that may not be lost.
     """
     from ortools.sat.python import cp_model
 
     until = time.monotonic() + limits.time_s
-    rigid = RigidModel(problem, cp_model)
+    rigid = RigidModel(problem, cp_model, aside)
     rigid.hint(hint)
     solver = cp_model.CpSolver()
     _limit(solver.parameters, limits, until - time.monotonic(), alone=rigid.alone)
@@ -125,7 +133,7 @@ def solve_rigid(problem: Problem, hint: Sequence[PlacementResult], limits: CpLim
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return CpAnswer(None, bound)
     if not rigid.alone:
-        bound = min(bound, max(0.0, solver.best_objective_bound * problem.total / SCALE))
+        bound = rigid.most(solver.best_objective_bound)
     return CpAnswer(rigid.read(solver), bound)
 
 
@@ -179,5 +187,4 @@ class _Run:
         now = (self._found, self._bound)
         if now[0] is not self._told[0] or now[1] < self._told[1]:
             self._told = now
-            total = self._rigid.problem.total
-            self._limits.tell(CpAnswer(now[0], min(total, max(0.0, now[1] * total / SCALE))))
+            self._limits.tell(CpAnswer(now[0], self._rigid.most(now[1])))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from planner.exact.problem import (
+    F64,
     V_BLOCKED,
     V_CHILD,
     V_CHILDREN,
@@ -37,6 +38,12 @@ from rdl.work_graph import ANY, ATOM, EVERY
 SCALE = 1_000_000_000
 
 
+def worths_of(problem: Problem) -> F64:
+    """Return the most that each request can be worth; `Problem.total` is their sum."""
+    forest = problem.forest
+    return forest.value * forest.worth[forest.first[1:] - 1]
+
+
 class RigidModel:
     """The model of one problem.
 
@@ -46,10 +53,13 @@ class RigidModel:
         CP-SAT's.
     alone
         Whether there is one request only: then it must be there, and nothing is maximised.
+    aside
+        Requests that count as accepted and hold nothing: what is left can be worth no less.
     """
 
-    def __init__(self, problem: Problem, cp_model: Any) -> None:
+    def __init__(self, problem: Problem, cp_model: Any, aside: Collection[int] = ()) -> None:
         self.problem, self._cp = problem, cp_model
+        self.aside = frozenset(aside)
         self.model = cp_model.CpModel()
         self.alone = len(problem.requests) == 1
         count = len(problem.forest.vertices)
@@ -57,9 +67,11 @@ class RigidModel:
         self._start: list[Any] = [None] * count
         self._end: list[Any] = [None] * count
         self._held: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
-        for vertex in range(count - 1, -1, -1):
+        owners = problem.forest.vertices[:, V_REQUEST].tolist()
+        asked = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
+        for vertex in reversed(asked):
             self._literal(vertex)
-        for vertex in range(count):
+        for vertex in asked:
             self._span(vertex)
         for before, least, largest, after in problem.forest.preds.tolist():
             self._follow(before, least, largest, after)
@@ -158,6 +170,8 @@ class RigidModel:
         total = max(self.problem.total, 1e-300)
         terms = []
         for request, value in enumerate(forest.value.tolist()):
+            if request in self.aside:
+                continue
             root = int(forest.first[request + 1]) - 1
             row = forest.vertices[root]
             options = [root]
@@ -170,10 +184,18 @@ class RigidModel:
         if not self.alone:
             self.model.maximize(sum(terms))
 
+    def most(self, weight: float) -> float:
+        """Return what plans can be worth at most where all in the model weigh at most `weight`."""
+        beside = worths_of(self.problem)[sorted(self.aside)].sum()
+        total = self.problem.total
+        return min(total, max(0.0, weight * total / SCALE) + float(beside))
+
     def hint(self, results: Sequence[PlacementResult]) -> None:
         """Start from a plan."""
         forest = self.problem.forest
         for request, result in enumerate(results):
+            if request in self.aside:
+                continue
             offset = int(forest.first[request])
             root = int(forest.first[request + 1]) - 1
             if not self.alone:
@@ -188,7 +210,7 @@ class RigidModel:
         first = self.problem.forest.first
         return [
             self._result(solver, int(first[r]), int(first[r + 1]))
-            if solver.boolean_value(self._present[int(first[r + 1]) - 1])
+            if r not in self.aside and solver.boolean_value(self._present[int(first[r + 1]) - 1])
             else None
             for r in range(len(first) - 1)
         ]
