@@ -8,6 +8,7 @@ within a limit the first sixty or eighty give a lower bound than all (docs/exact
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,8 @@ from planner.placement import PlacementResult
 ASIDE = (0.08, 0.04, 0.02, 0.01, 0.0)
 
 #: Part of its time after which CP-SAT is judged, and the gap above which all requests are too many.
-LOOK = 0.1
-FAR = 0.06
+LOOK = 0.15
+FAR = 0.045
 
 
 @dataclass(slots=True)
@@ -37,8 +38,8 @@ class Parts:
         A plan to start from, one result a request.
     limits
         Of the whole; `tell` hears of every bound, of whichever part.
-    gap
-        Asked once, when CP-SAT has had its look: between the best bound and the best plan of all.
+    value
+        Of the best plan of all; asked once, when CP-SAT has had its look at all requests.
     clock
         Monotonic seconds.
     parts
@@ -48,11 +49,12 @@ class Parts:
     problem: Problem
     hint: Sequence[PlacementResult]
     limits: CpLimits
-    gap: Callable[[], float]
+    value: Callable[[], float]
     clock: Callable[[], float] = time.monotonic
     parts: list[int] = field(default_factory=list)
     _began: float = field(init=False)
     _far: bool | None = field(init=False, default=None)
+    _bound: float = field(init=False, default=math.inf)
 
     def prove(self) -> CpAnswer:
         """Return the answer with the least bound."""
@@ -64,7 +66,7 @@ class Parts:
             if self.limits.stop() or self._left_s <= 0.0:
                 break
             answer = self._solve(aside, self.limits.stop)
-            self.limits.tell(answer)
+            self._tell(answer)
             best = min(best, answer, key=lambda one: one.bound)
         return best
 
@@ -74,13 +76,18 @@ class Parts:
 
     def _solve(self, aside: Sequence[int], stop: Callable[[], bool]) -> CpAnswer:
         self.parts.append(len(aside))
-        limits = replace(self.limits, time_s=self._left_s, stop=stop)
+        limits = replace(self.limits, time_s=self._left_s, stop=stop, tell=self._tell)
         return solve_rigid(self.problem, self.hint, limits, aside)
 
+    def _tell(self, answer: CpAnswer) -> None:
+        self._bound = min(self._bound, answer.bound)
+        self.limits.tell(answer)
+
     def _too_far(self) -> bool:
-        """Return whether the end was not in sight when CP-SAT was judged."""
+        """Return whether its own bound was far above the best plan when CP-SAT was judged."""
         if self._far is None and self.clock() - self._began >= LOOK * self.limits.time_s:
-            self._far = self.gap() > FAR
+            bound = min(self._bound, self.problem.total)
+            self._far = bound - self.value() > FAR * bound
         return self._far is True
 
 

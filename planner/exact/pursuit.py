@@ -113,7 +113,7 @@ class _Chase:
         left_s = effort.until - effort.clock()
         hint = [self._race.results[position] for position in self._positions]
         limits = CpLimits(left_s, self._field.seed, stop=ended.is_set, tell=tell)
-        parts = Parts(self._problem, hint, limits, lambda: self._race.gap)
+        parts = Parts(self._problem, hint, limits, lambda: self._race.value)
         hear(self._race, self._positions, parts.prove())
 
     def sweep(self, prices: F64, ended: threading.Event) -> None:
