@@ -44,6 +44,19 @@ def stopwatch() -> Iterator[Taken]:
     taken.seconds = max(min(clock_s, _cpu_s() - spent), clock_s / _BUSY)
 
 
+def is_quick(call: Callable[[], object], limit_s: float, tries: int = 4) -> bool:
+    """Return whether a call takes less CPU time than that, at least once.
+
+    Who shares the machine's caches makes some calls slower, not all.
+    """
+    for _ in range(tries):
+        began = time.process_time()
+        call()
+        if time.process_time() - began < limit_s:
+            return True
+    return False
+
+
 def eventually(
     look: Callable[[], _Found],
     good: Callable[[_Found], object] = bool,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-import time
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +33,7 @@ from rdl.operators import ARGUMENTS
 from rdl.parser import parse
 from rdl.resources import Resources
 from rdl.source import read_source
+from tests.patience import is_quick
 
 CPU = Resources.of({"cpu": 1000})
 ATOM = Atom(CPU, 1, 2, 3000, 4000)
@@ -593,11 +593,12 @@ def test_hostile_sources_are_refused_within_a_second(source: str) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    began = time.process_time()
-    with pytest.raises(RdlError):
-        parse(source)
 
-    assert time.process_time() - began < 1
+    def again() -> None:
+        with pytest.raises(RdlError):
+            parse(source)
+
+    assert is_quick(again, 1)
     assert peak < 64 * 2**20
     assert len(str(caught.value)) < 10_000
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from rdl.expressions import AllOf, Window
 from rdl.limits import SourceLimits
 from rdl.parser import parse
 from rdl.source import read_source
+from tests.patience import is_quick
 from tests.rdl.test_yarn_codec import definition
 
 
@@ -81,12 +81,15 @@ def test_other_sources_are_refused(value: object, expected: str) -> None:
 )
 def test_hostile_json_is_refused_within_a_second(value: str) -> None:
     """Too deep, too long, too many keys: a short error, soon."""
-    began = time.process_time()
     with pytest.raises(RdlError) as caught:
         read_source(value)
 
-    assert time.process_time() - began < 1
+    def again() -> None:
+        with pytest.raises(RdlError):
+            read_source(value)
+
     assert len(str(caught.value)) < 1_000_000
+    assert is_quick(again, 1)
 
 
 def test_a_deep_request_within_the_limits_is_read() -> None:
