@@ -8,9 +8,9 @@ no barriers. Arrivals and deadlines are modelled: workflows come at even distanc
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,9 @@ class WorkflowModel:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
+    """One task; not `timed`: its run time was not recorded, or is below 0."""
+
+    timed: bool
     seconds: float
     cpu_m: int
     memory_mib: int
@@ -90,7 +93,7 @@ def import_workflows(
     """
     skipped: list[Skipped] = []
     jobs: list[TraceJob] = []
-    taken: dict[str, int] = {}
+    taken: set[str] = set()
     for file, lines in files:
         try:
             name = "workflow" if file == "-" else Path(file).name.partition(".")[0]
@@ -98,8 +101,9 @@ def import_workflows(
         except TraceError as error:
             raise TraceError(f"{file}: {error}") from error
         for given, tasks in workflows.items():
-            taken[given] = taken.get(given, 0) + 1
-            name = given if taken[given] == 1 else f"{given}-{taken[given]}"
+            names = chain([given], (f"{given}-{number}" for number in count(2)))
+            name = next(one for one in names if one not in taken)
+            taken.add(name)
             if not tasks:
                 skipped.append(Skipped(len(jobs) + 1, f"{name} has no task"))
                 continue
@@ -129,7 +133,7 @@ def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
     for line, row in read_rows(lines, _COLUMNS):
         seconds = number(row, "runtime_s", line)
         task = _task(
-            seconds or 0.0,
+            seconds,
             number(row, "cores", line),
             number(row, "avg_cpu_pct", line),
             number(row, "memory_bytes", line),
@@ -166,7 +170,7 @@ def _read_json(text: str) -> dict[str, _Task]:
         if not isinstance(parents, list):
             raise TraceError(f"task {key!r}: parents is a list of ids, not {parents!r}")
         found[key] = _task(
-            _amount(ran, key, "runtimeInSeconds", "runtime") or 0.0,
+            _amount(ran, key, "runtimeInSeconds", "runtime"),
             _amount(ran, key, "coreCount", "cores"),
             _amount(ran, key, "avgCPU"),
             _amount(ran, key, "memoryInBytes"),
@@ -211,7 +215,7 @@ def _amount(task: Mapping[str, Any], key: str, *names: str) -> float | None:
 
 
 def _task(
-    seconds: float,
+    seconds: float | None,
     cores: float | None,
     average: float | None,
     memory: float | None,
@@ -220,7 +224,8 @@ def _task(
     """Return a task; without a count, its cores are what it used on average, rounded up."""
     used = cores if cores else max(1.0, ceil(max(average or 0.0, 0.0) / 100.0))
     mib = ceil(max(memory or 0.0, 0.0) / _MIB)
-    return _Task(max(seconds, 0.0), ceil(1000 * used), mib, parents)
+    timed = seconds is not None and seconds >= 0.0
+    return _Task(timed, max(seconds or 0.0, 0.0), ceil(1000 * used), mib, parents)
 
 
 def _job(
@@ -236,10 +241,7 @@ def _job(
         for key, task in tasks.items()
     }
     line = position + 1
-    unknown = sorted({p for task in tasks.values() for p in task.parents} - tasks.keys())
-    if unknown:
-        why = f"{len(unknown)} from tasks that are not there, such as {unknown[0]!r}"
-        skipped.append(Skipped(line, f"edges of {name}: {why}"))
+    skipped += [Skipped(line, why) for why in _strange(name, tasks)]
     groups = _merged(tasks, before) if described.merged else [[key] for key in tasks]
     place = {key: index for index, group in enumerate(groups) for key in group}
     after = {
@@ -256,6 +258,21 @@ def _job(
         memory = max(task.memory_mib for task in members)
         stages.append(Stage(len(members), seconds, members[0].cpu_m, memory, needs))
     return TraceJob(line, name, described.tenant, position * described.apart_s, tuple(stages))
+
+
+def _strange(name: str, tasks: Mapping[str, _Task]) -> Iterator[str]:
+    """Yield what of a workflow is not as it should be, and is left out."""
+    unknown = sorted({p for task in tasks.values() for p in task.parents} - tasks.keys())
+    if unknown:
+        why = f"{len(unknown)} from tasks that are not there, such as {unknown[0]!r}"
+        yield f"edges of {name}: {why}"
+    looped = [key for key, task in tasks.items() if key in task.parents]
+    if looped:
+        yield f"edges of {name}: {len(looped)} from a task to itself, such as {looped[0]!r}"
+    untimed = sum(not task.timed for task in tasks.values())
+    if untimed:
+        why = f"{untimed} of {len(tasks)} tasks have none, or one below 0: each takes 1 s"
+        yield f"run times of {name}: {why}"
 
 
 def _merged(tasks: Mapping[str, _Task], before: Mapping[str, tuple[str, ...]]) -> list[list[str]]:

@@ -49,6 +49,28 @@ def flow(parents: dict[str, list[str]], **recorded: dict[str, Any]) -> str:
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 
 
+def test_what_a_trace_does_not_say_is_told() -> None:
+    """A task behind itself, one without a run time and one below 0: in, and told."""
+    parents = {"a": ["a"], "b": ["a"], "c": []}
+    found = imported(
+        flow(parents, b={"runtimeInSeconds": -5.0}, c={"runtimeInSeconds": None, "runtime": None})
+    )
+    assert len(found.lines) == 1
+    assert [one.why for one in found.skipped] == [
+        "edges of flow: 1 from a task to itself, such as 'a'",
+        "run times of flow: 2 of 3 tasks have none, or one below 0: each takes 1 s",
+    ]
+
+
+def test_files_of_one_name_get_names_that_nobody_has() -> None:
+    """A second `a` is not called `a-2` where a file of that name comes too: none is lost."""
+    described = WorkflowModel(4)
+    model = StageModel(described.kinds, 10, slack=Slack(1.0, 1.0))
+    files = [(name, io.StringIO(flow(DIAMOND))) for name in ("a.json", "x/a.json", "a-2.json")]
+    found = import_workflows(files, described, model, np.random.default_rng(0))
+    assert [line["id"] for line in found.lines] == ["a", "a-2", "a-2-2"]
+
+
 def test_a_diamond_by_hand() -> None:
     """Four tasks of two steps, three deep: six steps alone and six of slack; the four arrows."""
     (line,) = imported(flow(DIAMOND, b={"coreCount": 3, "memoryInBytes": 2**30})).lines
