@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", type=READABLE)
-@click.option(
-    "--workload", type=READABLE, help="Also hold each answer to what was asked."
-)
+@click.option("--workload", type=READABLE, help="Also hold each answer to what was asked.")
 @format_option(TABLE, JSON)
 @tells_trouble
 def validate(plan: Path, workload: Path | None, form: str) -> int:
