@@ -31,11 +31,11 @@ class Part:
     ----------
     component, amounts
         What was asked for, and for one of them the amounts in the pool's order.
-    never
-        Why none of them can run on the machines there are; empty where they can.
+    limit
+        Why not all of them can run on the machines there are; empty where they can.
     wanted
-        How many are still to run: elastic ones that ended by themselves do not come back, and of
-        elastic ones that can never run none is, so that they hold no room from others.
+        How many are still to run: elastic ones that ended by themselves do not come back, and
+        those that no machine could hold are left out, so that they hold no room from others.
     held
         Those on machines, first started first.
     covered, granted
@@ -45,7 +45,7 @@ class Part:
     component: Component
     amounts: Vector = ()
     wanted: int = 0
-    never: str = ""
+    limit: str = ""
     held: list[Piece] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
@@ -54,18 +54,22 @@ class Part:
     _used: set[int] = field(default_factory=set)
     _lowest: int = 0
     _ended: int = 0
+    _most: int = 0
 
     def refit(self, pool: MachinePool) -> None:
         """Follow the machines there are."""
         self.amounts = pool.vector(self.component.resources)
-        self.never = pool.why_never(self.component) or ""
-        idle = self.never and not self.component.core
-        self.wanted = 0 if idle else self.component.count - self._ended
+        self.limit = pool.why_not_more(self.component) or ""
+        self._most = self.component.count if self.component.core else pool.most(self.component)
+        self._count_wanted()
 
     def ended(self) -> None:
         """Count one that ended by itself."""
         self._ended += 1
-        self.wanted -= 1
+        self._count_wanted()
+
+    def _count_wanted(self) -> None:
+        self.wanted = min(self.component.count - self._ended, self._most)
 
     def free_index(self) -> int:
         """Return the lowest number that none of them has."""

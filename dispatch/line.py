@@ -73,10 +73,6 @@ class Line:
         found = self._by_name.get(execution.id)
         return None if found is None else found[1]
 
-    def is_served(self, execution: Execution) -> bool:
-        """Return whether its cores may run."""
-        return execution.id in self._serving
-
     @property
     def total(self) -> Vector:
         """What there is, as last said."""

@@ -117,11 +117,27 @@ class MachinePool:
             return f"{component.name!r} asks for {asked}: no machine{where} is that large"
         return None
 
+    def most(self, component: Component) -> int:
+        """Return how many such components all machines hold if nothing else runs."""
+        asked = component.resources.items()
+        return sum(
+            group.count * min((group.resources.get(k, 0) // n for k, n in asked), default=0)
+            for group in self.cluster.machines
+            if component.labels <= group.labels
+        )
+
+    def why_not_more(self, component: Component) -> str | None:
+        """Return why not all of `count` can ever run here at once, or None."""
+        why, most = self.why_never(component), self.most(component)
+        if why is None and most < component.count:
+            return f"all machines together hold {most:,} of {component.count:,} {component.name!r}"
+        return why
+
     def why_never_all(self, application: Application) -> str | None:
         """Return why the cores of an application can never run here together, or None."""
         asked: dict[str, int] = {}
         for component in application.core:
-            why = self.why_never(component)
+            why = self.why_not_more(component)
             if why is not None:
                 return why
             for kind, amount in component.resources.items():

@@ -67,11 +67,6 @@ class PromiseBook:
         time.longest_ms = max(time.longest_ms, length)
         time.since_ms = None
 
-    def time_below_ms(self, reservation: str) -> int:
-        """Return how long a reservation was below in all."""
-        time = self._times.get(reservation)
-        return 0 if time is None else time.total_ms
-
     def longest_below_ms(self, reservation: str) -> int:
         """Return the longest time a reservation was below without a break."""
         time = self._times.get(reservation)

@@ -97,7 +97,7 @@ SCHEMAS: Final[dict[str, Any]] = {
                         "assigned": {**_COUNT, "description": "Those that have a machine."},
                         "running": {**_COUNT, "description": "Those that have started."},
                         "covered": {**_COUNT, "description": "Those a reservation covers."},
-                        "reason": {"type": "string", "description": "Why none can run here."},
+                        "reason": {"type": "string", "description": "Why not all can run here."},
                     },
                     "required": ["name", "core", "wanted", "assigned", "running", "covered"],
                 },

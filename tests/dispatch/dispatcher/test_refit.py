@@ -38,8 +38,38 @@ def test_elastic_components_that_can_never_run_hold_no_room(greedy: Application)
     world.submit(an_application("next", 1, 6), 1)
     world.tick(1)
     assert (world.held("greedy"), world.held("next")) == ([1, 0], [1, 6])
-    assert first.parts[1].never
-    assert not first.parts[0].never
+    assert first.parts[1].limit
+    assert not first.parts[0].limit
+
+
+def test_elastic_components_beyond_what_machines_hold_are_not_waited_for() -> None:
+    """Two machines of four hold two of three cores: the rest of both is for the next in line.
+
+    One that ends by itself is followed by the third, which had no place.
+    """
+    world = a_world(_TWO)
+    first = world.submit(an_application("first", 1, 5, elastic_cpu=3))
+    world.submit(an_application("next", 1), 1)
+    world.tick(1)
+    assert (world.held("first"), world.held("next")) == ([1, 2], [1])
+    assert first.parts[1].limit == "all machines together hold 2 of 5 'w'"
+    world.backend.end(("first", "w", 0), 2_000)
+    world.tick(2)
+    assert world.held("first") == [1, 2]
+
+
+def test_cores_that_machines_never_hold_together_are_rejected() -> None:
+    """Four of three cores are twelve, as much as three machines of four have; each holds one."""
+    world = a_world(a_cluster().machines("plain", 3, cpu=4).build())
+    first = world.submit(an_application("first", 4, cpu=3))
+    world.submit(an_application("next", 1), 1)
+    world.tick(1)
+    assert first.state is ExecutionState.REJECTED
+    assert first.reason == "all machines together hold 3 of 4 'm'"
+    assert world.held("next") == [1]
+    each = Resources.of({"cpu": 2000})
+    both = Application("both", (Component("m", 3, True, each), Component("n", 4, True, each)))
+    assert world.submit(both).reason == "its cores ask for more cpu than all machines have"
 
 
 def test_what_can_never_run_any_more_is_rejected() -> None:

@@ -269,7 +269,7 @@ def test_what_can_never_run_is_rejected_with_its_reason() -> None:
     world = a_world(_TEN)
     cases = {
         "no machine is that large": an_application("a", 1, cpu=2),
-        "more cpu than all machines": an_application("b", 11),
+        "all machines together hold 10 of 11": an_application("b", 11),
         "labelled fast, and there are none": an_application("c", labels=("fast",)),
     }
     for reason, application in cases.items():
