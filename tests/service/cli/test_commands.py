@@ -236,6 +236,10 @@ def test_validate_finds_a_promise_kept_with_a_later_deadline(
     out.write_text(json.dumps(plan))
     listed = json.loads(agenda("validate", out, "--workload", day[1], "-o", "json").stdout)
     assert "/reservations/0/expression" in {one["where"] for one in listed["violations"]}
+    held |= {"expression": asked, "creditable": True}
+    out.write_text(json.dumps(plan))
+    listed = json.loads(agenda("validate", out, "--workload", day[1], "-o", "json").stdout)
+    assert [one["where"] for one in listed["violations"]] == ["/reservations/0/creditable"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\xff"])
