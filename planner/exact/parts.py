@@ -23,9 +23,10 @@ from planner.placement import PlacementResult
 #: Value that is left out, as a part of everything, one part after the other.
 ASIDE = (0.08, 0.04, 0.02, 0.01, 0.0)
 
-#: Part of its time after which CP-SAT is judged, and the gap above which all requests are too many.
+#: Part of its time after which CP-SAT is judged, and the gap above which all requests are too many,
+#: wider by as much for a look of one second: its bound falls by as much with every doubling of time.
 LOOK = 0.15
-FAR = 0.045
+FAR = 0.03
 
 
 @dataclass(slots=True)
@@ -85,9 +86,10 @@ class Parts:
 
     def _too_far(self) -> bool:
         """Return whether its own bound was far above the best plan when CP-SAT was judged."""
-        if self._far is None and self.clock() - self._began >= LOOK * self.limits.time_s:
+        look_s = LOOK * self.limits.time_s
+        if self._far is None and self.clock() - self._began >= look_s:
             bound = min(self._bound, self.problem.total)
-            self._far = bound - self.value() > FAR * bound
+            self._far = bound - self.value() > FAR * (1 + 1 / look_s) * bound
         return self._far is True
 
 
