@@ -23,8 +23,8 @@ from planner.placement import PlacementResult
 #: Value that is left out, as a part of everything, one part after the other.
 ASIDE = (0.08, 0.04, 0.02, 0.01, 0.0)
 
-#: Part of its time after which CP-SAT is judged, and the gap above which all requests are too many,
-#: wider by as much for a look of one second: its bound falls by as much with every doubling of time.
+#: Part of its time after which CP-SAT is judged, and the gap above which all requests are too many:
+#: for a look of one second twice as wide, since bounds fall fastest at first.
 LOOK = 0.15
 FAR = 0.03
 
