@@ -89,7 +89,7 @@ class Parts:
         look_s = LOOK * self.limits.time_s
         if self._far is None and self.clock() - self._began >= look_s:
             bound = min(self._bound, self.problem.total)
-            self._far = bound - self.value() > FAR * (1 + 1 / look_s) * bound
+            self._far = (bound - self.value()) * look_s > FAR * (look_s + 1.0) * bound
         return self._far is True
 
 

@@ -103,6 +103,16 @@ def test_a_stop_ends_parts_too() -> None:
     assert answer.bound <= problem.total
 
 
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_no_time_left_is_no_fault(seconds: float) -> None:
+    """Where the limit is over before CP-SAT begins, there is a bound all the same."""
+    problem, _ = laid_out(gangs(24))
+    limits = CpLimits(seconds)
+    parts = Parts(problem, [REFUSED] * 24, limits, value=lambda: 0.0)
+    assert 0.0 < parts.prove().bound <= problem.total
+    assert parts.parts == [0]
+
+
 def test_the_least_valuable_are_left_out_and_those_to_be_kept_never() -> None:
     """Each part holds the one before and leaves out no more value than it says."""
     problem, _ = laid_out(gangs(24))
