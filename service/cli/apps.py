@@ -46,7 +46,7 @@ def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -
     asked["id"] = asked.pop("id_")
     body = {name: value for name, value in asked.items() if value}
     body["application"] = parse_document(raw, file)
-    return _print_one(Server(server, token).call("POST", _PATH, body), form)
+    return _print_one(Server(server, token).once(_PATH, body), form)
 
 
 @apps.command("list")

@@ -133,19 +133,31 @@ def test_this_machine_is_asked_past_a_proxy(strange: str, monkeypatch: pytest.Mo
     assert "502 Bad Gateway" in agenda("show", "proxy", "--server", strange).stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "path", "content"),
+    [
+        (["submit"], "/v1/reservations", json.dumps({"rdl": RDL})),
+        (["apps", "submit"], "/v1/applications", json.dumps({"components": []})),
+    ],
+)
 def test_a_lost_answer_is_asked_for_again(
-    strange: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    strange: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    path: str,
+    content: str,
 ) -> None:
     """A change whose answer is lost is sent again under its key, until it is told."""
     monkeypatch.setattr("service.cli.http._PAUSES_S", (0.0, 0.0, 0.0))
-    file = tmp_path / "job.rdl"
-    file.write_text(RDL)
+    file = tmp_path / "job.json"
+    file.write_text(content)
     ASKED.clear()
 
-    done = agenda("submit", file, "--server", strange)
+    done = agenda(*command, file, "--server", strange, "-o", "json")
 
     assert (done.exit_code, len(ASKED), len(set(ASKED))) == (DONE, 3, 1)
-    assert ASKED[0][0] == "/v1/reservations"
+    assert ASKED[0][0] == path
     assert ASKED[0][1]
     assert "asking again" in done.stderr
 
