@@ -44,7 +44,10 @@ def misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
 
 
 def overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[Victim]:
-    """Yield the least that has to leave machines that have become smaller, the newest first."""
+    """Yield the least that has to leave machines that have become smaller.
+
+    Best effort goes first, then the newest: who is covered is not known before the next update.
+    """
     for machine, missing in placer.overfull():
         elastic: list[Victim] = []
         cores: dict[Execution, list[tuple[Part, Piece]]] = {}
@@ -53,10 +56,14 @@ def overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[
                 cores.setdefault(execution, []).append((part, piece))
             else:
                 elastic.append((execution, part, piece))
-        elastic.sort(key=lambda victim: -victim[2].since_ms)
-        ordered = victims_first(cores, now_ms, lambda _: False)
+        elastic.sort(key=lambda victim: (_is_reserved(victim[0]), -victim[2].since_ms))
+        ordered = victims_first(cores, now_ms, _is_reserved)
         leaving = clearing_of(machine, missing, elastic, ordered)
         if leaving is not None:
             yield from leaving.elastic
             for execution in leaving.cores:
                 yield from ((execution, part, piece) for part, piece in cores[execution])
+
+
+def _is_reserved(execution: Execution) -> bool:
+    return execution.application.reservation is not None

@@ -102,6 +102,21 @@ def test_who_loses_a_core_with_its_machine_waits_again() -> None:
     assert (world.held("two"), world.held("more")) == ([2], [1])
 
 
+def test_who_has_a_reservation_leaves_a_smaller_machine_last() -> None:
+    """Older best effort goes before newer work under a reservation, core and elastic."""
+    cluster = a_cluster().machines("plain", 1, cpu=4).build()
+    world = a_world(cluster, "window(atom(<1 cpu>, 2, 2, 60, 120), 0, 60)")
+    world.submit(an_application("guest", 1, 1))
+    world.tick(0)
+    world.submit(an_application("owner", 1, 1, reservation="r1"), 1)
+    world.tick(1)
+    assert (world.held("owner"), world.held("guest")) == ([1, 1], [1, 1])
+    world.change(a_cluster().machines("plain", 1, cpu=2).build(), 2)
+    cycle = world.tick(2)
+    assert {delta.execution for delta in cycle.deltas} == {"guest"}
+    assert (world.held("owner"), world.held("guest")) == ([1, 1], [0, 0])
+
+
 @st.composite
 def _clusters(draw: st.DrawFn) -> Cluster:
     labels = draw(st.sampled_from([(), ("gpu",)]))
