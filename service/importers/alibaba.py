@@ -148,8 +148,11 @@ def _dag_tasks(
         if stage is None or start is None:
             skipped.append(Skipped(line, f"task {row['tid']} of {row['job']} asks for nothing"))
             continue
-        before = tuple(row["parents"].split())
-        jobs.setdefault(row["job"], {})[row["tid"]] = _Task(line, int(start), stage, before)
+        job = jobs.setdefault(row["job"], {})
+        if row["tid"] in job:
+            skipped.append(Skipped(line, f"task {row['tid']} of {row['job']} is there twice"))
+            continue
+        job[row["tid"]] = _Task(line, int(start), stage, tuple(row["parents"].split()))
     return jobs
 
 

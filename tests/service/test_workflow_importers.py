@@ -22,6 +22,7 @@ from planner.plan_file import plan_workload
 from planner.validator import validate
 from planner.workload import compile_workload
 from service.cli.main import main
+from service.importers.alibaba import AlibabaModel, import_dags
 from service.importers.lines import Imported, Slack, TraceError, open_trace
 from service.importers.stages import StageModel
 from service.importers.wfcommons import WorkflowModel, import_workflows
@@ -251,6 +252,18 @@ def test_the_command_writes_workload_and_cluster(tmp_path: Path) -> None:
     assert [(line.id, line.submitted_ms) for line in lines] == [("one", 0), ("two", 3_600_000)]
     described = read_cluster(cluster)
     assert not compile_workload(lines, described).refusals
+
+
+def test_a_task_of_a_dag_that_is_there_twice_is_told() -> None:
+    """The second row of a task does not take the place of the first in silence."""
+    header = "job,tid,parents,instances,start_s,end_s,mean_inst_s,plan_cpu_pct,plan_mem\n"
+    rows = "j,1,,2,0,60,60,100,1\nj,1,,9,0,60,60,100,1\n"
+    described = AlibabaModel(4, 24, 128, "t")
+    model = StageModel(described.kinds, 10, slack=Slack(1.0, 1.0))
+    found = import_dags(io.StringIO(header + rows), described, model, np.random.default_rng(0))
+    assert [one.why for one in found.skipped] == ["task 1 of j is there twice"]
+    rdl: Any = found.lines[0]["rdl"]
+    assert rdl["window"]["of"]["atom"]["max"] == 2
 
 
 def test_alibaba_dags_takes_no_other_file(tmp_path: Path) -> None:
