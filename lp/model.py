@@ -114,7 +114,7 @@ class LinearModel:
         low, high = _bounds(lower, upper, count, name)
         if not np.isfinite(costs).all():
             raise ModelError(f"{name}.cost[{_first(~np.isfinite(costs))}] is not a finite number")
-        whole = np.broadcast_to(np.asarray(integer, dtype=np.bool_), (count,)).copy()
+        whole = _filled(integer, count, f"{name}.integer") != 0
         self._blocks[name] = block
         self._columns.append((costs, low, high, whole))
         self._assembled = None
@@ -139,8 +139,8 @@ class LinearModel:
         """
         block = _new_block(self._row_blocks, name, self.row_count, count, "row")
         low, high = _bounds(lower, upper, count, name)
-        rows = np.asarray(entries.rows, dtype=np.int64).ravel()
-        columns = np.asarray(entries.columns, dtype=np.int32).ravel()
+        rows = _whole(entries.rows, f"{name}: row indices")
+        columns = _whole(entries.columns, f"{name}: column indices")
         values = np.asarray(entries.values, dtype=np.float64).ravel()
         if not rows.size == columns.size == values.size:
             raise ModelError(
@@ -155,7 +155,7 @@ class LinearModel:
             )
         self._row_blocks[name] = block
         self._rows.append((low, high))
-        self._entries.append((rows + block.start, columns, values))
+        self._entries.append((rows + block.start, columns.astype(np.int32), values))
         self._assembled = None
         return block
 
@@ -213,6 +213,14 @@ def _new_block(taken: Mapping[str, Block], name: str, start: int, count: int, ki
     if count < 0:
         raise ModelError(f"{kind} block {name!r} has count {count}: expected >= 0")
     return Block(name, start, count)
+
+
+def _whole(indices: ArrayLike, what: str) -> NDArray[np.int64]:
+    """Return indices in 64 bits: what is out of range must not wrap into it, nor be rounded."""
+    array = np.asarray(indices).ravel()
+    if array.size and array.dtype.kind not in "iu":
+        raise ModelError(f"{what} are of type {array.dtype}: expected whole numbers")
+    return array.astype(np.int64)
 
 
 def _filled(values: ArrayLike, count: int, what: str) -> FloatArray:

@@ -46,10 +46,14 @@ def end_with(parent: int, scratch: str) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOK_S)
-        shutil.rmtree(scratch, ignore_errors=True)
-        os.killpg(0, signal.SIGKILL)
+        _end(scratch)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _end(scratch: str) -> None:
+    shutil.rmtree(scratch, ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _inner(limits: SolveLimits) -> SolveLimits:
@@ -58,6 +62,14 @@ def _inner(limits: SolveLimits) -> SolveLimits:
     return dataclasses.replace(limits, watchdog=False, time_s=time_s)
 
 
+def main(descriptor: int, parent: int, scratch: str) -> None:
+    """Answer the parent; end without a word where it is gone, even in the middle of the task."""
+    end_with(parent, scratch)
+    try:
+        answer(descriptor)
+    except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+        _end(scratch)
+
+
 if __name__ == "__main__":
-    end_with(int(sys.argv[2]), sys.argv[3])
-    answer(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -67,6 +67,12 @@ def test_a_large_model_is_handed_over_in_bulk() -> None:
         (lambda m: m.add_block("b", 1, lower=2.0, upper=1.0), r"b\[0\]: lower bound 2\.0"),
         (lambda m: m.add_rows("r", 1, Entries([0], [2], [1.0])), "column index 2: expected 0 to 1"),
         (lambda m: m.add_rows("r", 1, Entries([1], [0], [1.0])), "row index 1: expected 0 to 0"),
+        (lambda m: m.add_rows("r", 1, Entries([0], [2**32], [1.0])), "column index 4294967296"),
+        (
+            lambda m: m.add_rows("r", 1, Entries([0.5], [0], [1.0])),
+            "r: row indices are of type float64: expected whole numbers",
+        ),
+        (lambda m: m.add_block("b", 2, integer=[True]), r"b\.integer has shape \(1,\)"),
         (lambda m: m.add_rows("r", 1, Entries([0], [0, 1], [1.0])), "2 column indices"),
         (
             lambda m: m.add_rows("r", 1, Entries([0], [0], [np.inf])),
