@@ -49,3 +49,13 @@ class CompileContext:
     def submitted(self) -> int:
         """Step of the submission, rounded up."""
         return self.grid.ceil(self.submitted_ms)
+
+    @property
+    def first(self) -> int:
+        """Step before which nothing is placed: the submission's, or the plan's if that is later."""
+        return max(self.submitted, 0)
+
+    @property
+    def beginning(self) -> str:
+        """What `first` is, in words that follow "before"."""
+        return "the submission" if self.submitted_ms >= 0 else "the plan begins"

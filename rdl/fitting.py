@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rdl.compile_context import CompileContext
 from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
 from rdl.expressions import Expression
 from rdl.parts import Part, Trouble, blame, settle
@@ -21,31 +22,32 @@ class Room:
     path: str
 
 
-def fit(part: Part, room: Room, grid: TimeGrid, submitted: int) -> None:
+def fit(part: Part, room: Room, context: CompileContext) -> None:
     """Blame what takes longer than its room, each child by itself before their sum."""
     if part.failed or 0 < room.end - room.start >= part.shortest:
         return
     if room.end <= room.start:
-        blame(part, Trouble(room.here, room.path, *_no_room(room, grid, submitted)))
-    elif part.kind not in (ANY, ALL) or not _fits_without_long_children(
-        part, room, grid, submitted
-    ):
-        blame(part, Trouble(part.source, part.path, UNSATISFIABLE, _too_short(part, room, grid)))
+        blame(part, Trouble(room.here, room.path, *_no_room(room, context)))
+    elif part.kind not in (ANY, ALL) or not _fits_without_long_children(part, room, context):
+        message = _too_short(part, room, context.grid)
+        blame(part, Trouble(part.source, part.path, UNSATISFIABLE, message))
 
 
-def _fits_without_long_children(part: Part, room: Room, grid: TimeGrid, submitted: int) -> bool:
+def _fits_without_long_children(part: Part, room: Room, context: CompileContext) -> bool:
     """Blame children that are too long alone; say whether that settles the matter."""
     for child in part.children:
-        fit(child, room, grid, submitted)
+        fit(child, room, context)
     settle(part)
     return part.failed or part.shortest <= room.end - room.start
 
 
-def _no_room(room: Room, grid: TimeGrid, submitted: int) -> tuple[str, str, str | None]:
+def _no_room(room: Room, context: CompileContext) -> tuple[str, str, str | None]:
+    grid = context.grid
     if room.start >= grid.horizon:
         return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
-    if max(room.start, room.end) <= submitted:
-        return UNSATISFIABLE, "the window is over before the submission", "write a later end"
+    if max(room.start, room.end) <= context.first:
+        message = f"the window is over before {context.beginning}"
+        return UNSATISFIABLE, message, "write a later end"
     step = duration_text(grid.step_ms)
     return UNSATISFIABLE, f"no whole step of {step} lies in what the windows around it leave", None
 

@@ -94,7 +94,7 @@ class Normalizer:
         self._grid = context.grid
         self._broken = broken
         self._machines = MachineFit(context.machines)
-        self._first = context.submitted
+        self._first = context.first
         self._leaves = self._occurrences = self._civil_times = 0
 
     def build(self, expression: Expression) -> Part | None:
@@ -302,7 +302,7 @@ class Normalizer:
     def _fit(self, part: Part, scope: Scope, here: Expression, path: str) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
             return  # nearly always: no Room is worth building
-        fit(part, Room(scope.start, scope.end, here, path), self._grid, self._first)
+        fit(part, Room(scope.start, scope.end, here, path), self._context)
 
     def _every(self, every: Every, path: str, scope: Scope) -> Part | None:
         limits = self._context.limits

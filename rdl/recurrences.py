@@ -159,8 +159,8 @@ def _periods_of(
             message = f"occurrence {len(kept)} lies past the plan's horizon"
             fix = f"write times={len(kept)}, or the rest later" if kept else "reserve it later"
             raise RecurrenceError(BEYOND_HORIZON, message, fix)
-        if period.end_ms <= context.submitted_ms:
-            message = "its first period is over before the submission"
+        if period.end_ms <= max(context.submitted_ms, 0):
+            message = f"its first period is over before {context.beginning}"
             raise RecurrenceError(UNSATISFIABLE, message, "give a later anchor=")
         kept.append(period)
         if len(kept) > most:

@@ -181,6 +181,30 @@ def test_a_window_over_before_the_submission() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "window(atom(<1 cpu>, 1, 1, 1, 1), +0, +1h)",
+            "the window is over before the plan begins",
+        ),
+        (
+            "window(atom(<1 cpu>, 1, 1, 5, 5), +23h, +24h3s)",
+            "it takes at least 5s, but its window, [0, 3) s, is 3s",
+        ),
+        (
+            "every(1h, atom(<1 cpu>, 1, 1, 1, 1), anchor=+1h, times=2)",
+            "its first period is over before the plan begins",
+        ),
+    ],
+)
+def test_a_window_before_the_plan_begins(text: str, message: str) -> None:
+    """A plan whose origin is still to come has no steps before it, and a refusal says so."""
+    early = replace(CONTEXT, submitted_ms=-86_400_000)
+
+    assert said(text, early)[0][1] == message
+
+
 def test_all_problems_are_said_at_once() -> None:
     """Three mistakes of three kinds in one request: three problems in written order."""
     text = (
