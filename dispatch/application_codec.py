@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from dispatch.application import Application, Component, Kind, implausible
 from dispatch.fields import Fields
 from planner.files.errors import FileError, FileProblem
 from rdl.durations import TimeTextError, read_duration, seconds_text
+from rdl.strict_json import JsonTextError, read_json
 
 _KEYS = (
     "name",
@@ -58,16 +58,17 @@ def parse_document(raw: bytes, path: str) -> object:
     Raises
     ------
     FileError
-        If it is not one; the problem names line and column.
+        If it is not one, or JSON with a key given twice; the problem names the line where it can.
     """
     try:
-        text = raw.decode("utf-8")
-        return tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+        if not path.endswith(".toml"):
+            return read_json(raw)
+        return tomllib.loads(raw.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         raise FileError(path, (FileProblem(f"this is not TOML: {error}"),)) from error
-    except json.JSONDecodeError as error:
-        problem = FileProblem(f"this is not JSON: {error.msg}", line=error.lineno)
-        raise FileError(path, (problem,)) from error
+    except JsonTextError as error:
+        line = None if error.at is None else error.at[1]
+        raise FileError(path, (FileProblem(error.message, line=line, fix=error.fix),)) from error
     except (UnicodeDecodeError, RecursionError) as error:
         raise FileError(path, (FileProblem(f"this cannot be read as text: {error}"),)) from error
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from planner.placement import Code
+from rdl.strict_json import JsonTextError, read_json
 from service.problems import ApiError, ApiProblemError, ProblemDocument, detail_of, nearest
 
 #: Default of a field that must be given.
@@ -124,7 +125,7 @@ def malformed(errors: Sequence[ApiError]) -> ApiProblemError:
 
 
 def parse_json(raw: bytes, pointer: str) -> Any:
-    """Return the JSON value in `raw`.
+    """Return the JSON value in `raw`, which has one meaning: no key twice in one object.
 
     Raises
     ------
@@ -132,12 +133,34 @@ def parse_json(raw: bytes, pointer: str) -> Any:
         ``malformed``.
     """
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
+        if not _says_all(raw, value):
+            read_json(raw)
+        return value
+    except JsonTextError as error:
+        raise malformed([ApiError(error.message, pointer=pointer, fix=error.fix)]) from error
     except RecursionError as error:
         message = "the JSON is nested too deeply"
         raise malformed([ApiError(message, pointer=pointer)]) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise malformed([ApiError(f"not JSON: {error}", pointer=pointer)]) from error
+
+
+def _says_all(raw: bytes, value: object) -> bool:
+    """Return whether a flat object surely says all that its text says; False elsewhere.
+
+    The reader keeps the last of a key given twice. Names and texts have two quotes each, so a name
+    that is lost leaves two too many; this takes a tenth of the time that reading strictly does.
+    """
+    if type(value) is not dict:
+        return False
+    quoted = len(value)
+    for member in value.values():
+        kind = type(member)
+        if kind is dict or kind is list:
+            return False
+        quoted += kind is str
+    return raw.count(b'"') == 2 * quoted
 
 
 def _escaped(name: str) -> str:

@@ -149,8 +149,24 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     )
     assert read_application_file(toml) == read_application_file(plain)
     plain.write_text('{"name":\n 1,,}')
-    with pytest.raises(FileError, match="line 2: this is not JSON"):
+    with pytest.raises(FileError, match="line 2: not JSON"):
         read_application_file(plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"name": "a", "name": "b"}', "'name' is given twice"),
+        ('{"environment": {"A": "1", "B": "2", "A": "3"}}', "'A' is given twice"),
+        ('{"size": NaN}', "NaN is not a number"),
+    ],
+)
+def test_files_have_one_meaning(tmp_path: Path, text: str, said: str) -> None:
+    """A key given twice would hide what its first value says; Python's NaN is no JSON."""
+    file = tmp_path / "a.json"
+    file.write_text(text)
+    with pytest.raises(FileError, match=said):
+        read_application_file(file)
 
 
 @given(

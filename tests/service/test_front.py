@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service import use_cases
+from service.api.fields import parse_json
 from service.front import Headers
+from service.problems import ApiProblemError
 from tests.service.conftest import Open, Service
 
 RDL = "atom(<1 cpu>, 1, 10, 60, 600)"
@@ -126,3 +132,61 @@ def test_pages_from_elsewhere_change_nothing(
     code = service.client.post("/v1/reservations/a/close", headers=headers).get_json().get("code")
     assert code == ("foreign_origin" if status == 403 else None)
     assert service.client.get("/v1/reservations", headers=headers).status_code == 200
+
+
+JOB = '{"atom": {"bundle": {"cpu": 1}, "min": 1, "max": 1, "lease": 60, "work": 60}}'
+JOBS_TWICE = f'{{"graph": {{"jobs": {{"a": {JOB}, "b": {JOB}, "a": {JOB}}}, "edges": []}}}}'
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "key"),
+    [
+        ("reservations", f'{{"id": "r", "rdl": {JOBS_TWICE}}}', "a"),
+        ("reservations", f'{{"id": "r", "rdl": "{RDL}", "id": "s"}}', "id"),
+        ("reservations:batch", f'[{{"id": "r", "rdl": {JOBS_TWICE}}}]', "a"),
+        ("reservations:batch", f'[{{"id": "r", "rdl": "{RDL}", "id": "s"}}]', "id"),
+        ("rdl/check", f'{{"rdl": {JOBS_TWICE}}}', "a"),
+        ("offers", f'{{"rdl": {JOBS_TWICE}}}', "a"),
+        ("applications", '{"application": {"name": "a", "components": [], "name": "b"}}', "name"),
+    ],
+)
+def test_a_key_given_twice_is_refused(service: Service, path: str, body: str, key: str) -> None:
+    """Whoever names a job, a field or a component's key twice is told so, and nothing is kept."""
+    answer = service.client.post(f"/v1/{path}", data=body, content_type="application/json")
+
+    assert answer.status_code == 400, answer.get_json()
+    assert f"{key!r} is given twice" in answer.get_json()["detail"]
+    assert service.client.get("/v1/reservations").get_json()["reservations"] == []
+
+
+def test_a_line_of_a_batch_that_gives_a_key_twice(service: Service) -> None:
+    """It is refused alone, and its place is told; other lines are granted."""
+    lines = f'{{"id": "r", "rdl": "{RDL}"}}\n{{"id": "s", "rdl": {JOBS_TWICE}}}'
+
+    answer = service.client.post(
+        "/v1/reservations:batch", data=lines, content_type="application/x-ndjson"
+    )
+
+    good, bad = answer.get_json()["results"]
+    assert [good["status"], bad["status"]] == [201, 400]
+    assert bad["body"]["errors"][0]["pointer"] == "/1"
+
+
+_MEMBERS = st.none() | st.booleans() | st.integers(-9, 9) | st.text('a"\\:{,é', max_size=4)
+_PAIRS = st.lists(st.tuples(st.text('ab"', max_size=2), _MEMBERS), max_size=5)
+
+
+@given(_PAIRS, st.booleans())
+def test_flat_objects_are_refused_just_where_a_key_stands_twice(
+    pairs: list[tuple[str, Any]], ascii_only: bool
+) -> None:
+    """Whatever quotes and colons its texts have, counting quotes misses no key and invents none."""
+    write = partial(json.dumps, ensure_ascii=ascii_only)
+    raw = "{" + ", ".join(f"{write(name)}: {write(member)}" for name, member in pairs) + "}"
+    once = len(dict(pairs)) == len(pairs)
+
+    try:
+        assert parse_json(raw.encode(), "") == dict(pairs)
+        assert once
+    except ApiProblemError:
+        assert not once
