@@ -121,7 +121,8 @@ _OPTIMIZATION: Final = {
         "result": {
             "type": ["object", "null"],
             "description": "Status, value, bound, gap, parts of the score before and after, and "
-            "diff: who moves, comes in or goes, and by how much.",
+            "diff: who moves, comes in or goes, and by how much; its times are seconds from its "
+            "origin, an instant.",
         },
     },
     "required": [

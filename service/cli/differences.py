@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from service.cli.output import print_table
+from service.cli.reservation_tables import moved_text
 
 #: Most rows of a table on a terminal.
 _SHOWN: Final = 50
@@ -18,20 +19,30 @@ _WORST_FIRST: Final = (
 )  # fmt: skip
 
 
-def difference_rows(difference: Mapping[str, Any]) -> tuple[tuple[str, ...], list[list[object]]]:
+def difference_rows(
+    difference: Mapping[str, Any], *, calendar: bool = False
+) -> tuple[tuple[str, ...], list[list[object]]]:
     """Return header and one row a request that differs between two Plans.
 
     Losses come first; those of one fate by the work they moved, most first, then in plan order.
+
+    Parameters
+    ----------
+    calendar
+        Times as instants where a server told its origin; else as seconds from the Plan's origin.
     """
     header = ("id", "fate", "before", "after", "start before", "start after", "end before",
               "end after", "moved")  # fmt: skip
     ordered = sorted(
         difference["requests"], key=lambda x: (_WORST_FIRST.index(x["fate"]), -x["moved"])
     )
-    rows: list[list[object]] = [
-        [x["id"], x["fate"], x["before"], x["after"], *x["start"], *x["end"], x["moved"]]
-        for x in ordered
-    ]
+    origin = difference.get("origin") if calendar else None
+    rows: list[list[object]] = []
+    for x in ordered:
+        times: list[Any] = [*x["start"], *x["end"]]
+        if origin is not None:
+            times = [None if at is None else moved_text(origin, at) for at in times]
+        rows.append([x["id"], x["fate"], x["before"], x["after"], *times, x["moved"]])
     return header, rows
 
 
@@ -40,7 +51,7 @@ def print_differences(difference: Mapping[str, Any]) -> None:
     counts = difference["counts"].items()
     told = [f"{count:,} {fate}" for fate, count in counts if count]
     click.echo(", ".join([*told, f"{difference['same']:,} the same"]))
-    header, rows = difference_rows(difference)
+    header, rows = difference_rows(difference, calendar=True)
     if rows:
         click.echo()
         print_table(header, rows[:_SHOWN])

@@ -21,6 +21,7 @@ from planner.optimizer import Optimized, optimize
 from planner.plan import Plan
 from planner.plan_diff import PlanDiff, difference_of
 from planner.readiness import load_kernels
+from rdl.durations import rfc3339_text
 from service.clock import SystemClock
 from service.config import ServiceConfig
 from service.optimizing.asked import Asked
@@ -87,7 +88,7 @@ def _result(plan: Plan, found: Optimized, asked: Asked) -> bytes:
         "based_on": found.based_on,
         "changes": [change_to_json(one) for one in found.changes],
         "found": {**found.to_json(), "goal": asked.goal.to_json()},
-        "diff": difference.to_json(),
+        "diff": {**difference.to_json(), "origin": rfc3339_text(plan.grid.instant_at(0))},
     }
     return msgspec.json.encode(body)
 

@@ -82,6 +82,7 @@ def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
         "a": "moved", "b": "gained",
     }  # fmt: skip
     assert result["diff"]["counts"]["moved"] == 1
+    assert result["diff"]["origin"] == service.runtime.calendar(0)
     assert progress["value"] == pytest.approx(result["value"])
     assert [point[1] for point in progress["trace"]] == sorted(p[1] for p in progress["trace"])
     with service.runtime.reading() as plan:

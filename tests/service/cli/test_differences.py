@@ -46,3 +46,17 @@ def test_a_long_table_shows_the_one_loss(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0] == "1 lost, 60 moved, 7 the same"
     assert lines[3].split()[:2] == ["unlucky", "lost"]
     assert lines[-1] == "... and 11 more"
+
+
+def test_a_server_s_times_are_by_the_calendar_for_people(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where a diff names its origin a table shows instants; CSV keeps seconds for programs."""
+    given = _difference(("early", Fate.MOVED, 1.0))
+    given["requests"][0] |= {"start": [3600, None], "end": [7200, None]}
+    given["origin"] = "2026-01-05T00:00:00Z"
+    print_differences(given)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "2026-01-05T01:00:00Z" in last
+    assert "2026-01-05T02:00:00Z" in last
+    assert difference_rows(given)[1][0][4:8] == [3600, None, 7200, None]
