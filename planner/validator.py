@@ -3,6 +3,8 @@
 It re-checks a whole plan document from nothing and shares no algorithm with the planners: rows and
 ids as files.md writes them, each reservation by the oracle, capacity, fit caps and policies step by
 step, and the metrics that can be recomputed. It lists all violations, each with where and how much.
+One thing it takes from the compiler: the window that a policy's limits are held against. Whether
+rows lie inside the windows that were asked for is the oracle's word alone.
 """
 
 from __future__ import annotations

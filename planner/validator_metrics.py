@@ -99,7 +99,7 @@ def _preference(expression: Expression, path: str, option: int) -> float:
     here = expression
     for part in path.split(".") if path else []:
         index, children = part.partition("@")[0], children_of(here)
-        if not index.isdecimal() or int(index) >= len(children):
+        if not (index.isdecimal() and len(index) < 10 and int(index) < len(children)):
             return 1.0  # the oracle says what is wrong with the path
         here = children[int(index)]
     if not isinstance(here, AnyOf) or here.prefer is None or option >= len(here.prefer):
@@ -153,5 +153,5 @@ def _close(said: object, amount: float | None) -> bool:
     if amount is None or said is None:
         return said is amount
     # Files round uniformity to three decimals, cost and value to twelve digits; others are whole.
-    known = isinstance(said, int | float) and not isinstance(said, bool)
+    known = isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(amount)
     return known and abs(float(str(said)) - amount) <= max(0.001, 1e-9 * abs(amount))

@@ -166,7 +166,8 @@ def _limits(
     if policy.max_count is not None and len(standing) > policy.max_count:
         detail = f"{len(standing)} reservations stand, above {policy.max_count}"
         yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
-    for entry in held:
+    of_windows = (policy.max_window_ms, policy.min_lead_ms, policy.max_lead_ms)
+    for entry in held if of_windows != (None, None, None) else ():
         between = window_ms(entry, cluster, grid)
         if between is None:
             continue

@@ -28,6 +28,9 @@ STATES = ("accepted", "active", "completed", "cancelled", "degraded", "failed")
 _MOST_BUNDLES = 2**31 - 1
 _MOST_SECONDS = 10**12
 
+#: The greatest weight that may be asked for; beyond it values would not be finite.
+_MOST_WEIGHT = 10**9
+
 #: States in which the whole promise is held or was kept.
 WHOLE = ("accepted", "active", "completed")
 
@@ -215,8 +218,9 @@ def _checked_weight(fields: Mapping[str, object], where: str) -> float:
     """Return the weight; the revision is checked beside it."""
     weight, revision = fields.get("weight"), fields.get("revision")
     known = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not known or not math.isfinite(float(str(weight))) or float(str(weight)) < 0:
-        raise UnreadableError(f"{where}/weight", "shape", f"a weight is 0 or more, not {weight!r}")
+    if not known or not 0 <= float(str(weight)) <= _MOST_WEIGHT:
+        detail = f"a weight is 0 to {_MOST_WEIGHT:,}, not {weight!r}"
+        raise UnreadableError(f"{where}/weight", "shape", detail)
     if not _is_int(revision) or revision < 1:
         detail = f"a revision is 1 or more, not {revision!r}"
         raise UnreadableError(f"{where}/revision", "shape", detail)
@@ -227,7 +231,7 @@ def _choices(fields: Mapping[str, object], where: str) -> dict[str, int]:
     choices = _object(fields.get("choices"), f"{where}/choices")
     found: dict[str, int] = {}
     for path, option in choices.items():
-        if not _is_int(option):
+        if not _is_int(option) or option < 0:
             raise UnreadableError(f"{where}/choices", "shape", f"{option!r} is no option")
         found[path] = option
     return found

@@ -1,0 +1,113 @@
+"""Plan documents by hand, for tests of the validator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from planner.cluster import Cluster, MachineGroup, Outage
+from planner.validator import validate
+from rdl.resources import Resources
+
+CORE = Resources.of({"cpu": 1000})
+SECOND = 1000
+
+
+def cluster(
+    *groups: MachineGroup, horizon: int = 100, outages: Sequence[Outage] = (), **rest: Any
+) -> Cluster:
+    """Return a cluster of seconds; ten machines of one core by default."""
+    machines = groups or (MachineGroup("m", 10, CORE),)
+    return Cluster(SECOND, horizon * SECOND, machines, outages=tuple(outages), **rest)
+
+
+def reservation(
+    name: str, expression: str, atoms: dict[str, list[list[int]]], **rest: Any
+) -> dict[str, Any]:
+    """Return a reservation of one-core bundles; `atoms` are rows by path."""
+    bundle, on = rest.pop("bundle", {"cpu": 1}), rest.pop("on", None)
+    label = {} if on is None else {"on": on}
+    held = [
+        {"path": path, "bundle": bundle, "allocation": rows, **label}
+        for path, rows in atoms.items()
+    ]
+    known = {
+        "id": name,
+        "tenant": "ads",
+        "queue": "default",
+        "submitted": 0,
+        "state": "accepted",
+        "weight": 1.0,
+        "priority": 0,
+        "revision": 1,
+        "agent": "gree",
+        "expression": expression,
+        "choices": {},
+        "notes": [],
+        "atoms": held,
+    }
+    return known | rest
+
+
+def refusal(name: str, **rest: Any) -> dict[str, Any]:
+    known = {
+        "id": name,
+        "tenant": "ads",
+        "queue": "default",
+        "submitted": 0,
+        "weight": 1.0,
+        "priority": 0,
+        "expression": "atom(<1 cpu>, 1, 1, 1, 1)",
+        "code": "capacity",
+        "detail": "",
+        "binding": None,
+        "offers": [],
+    }
+    return known | rest
+
+
+def document(
+    *reservations: dict[str, Any], refusals: Sequence[dict[str, Any]] = (), **rest: Any
+) -> dict[str, Any]:
+    """Return a plan document without metrics, so that one fault is one violation."""
+    known = {
+        "cluster": {},
+        "version": 1,
+        "step_s": 1,
+        "agent": "gree",
+        "order": "submitted",
+        "reservations": list(reservations),
+        "refusals": list(refusals),
+        "metrics": None,
+    }
+    return known | rest
+
+
+def faults(plan: dict[str, Any], on: Cluster | None = None, **how: Any) -> list[tuple[str, str]]:
+    """Return (rule, where) of each violation."""
+    return [(v.rule, v.where) for v in validate(plan, cluster=on or cluster(), **how)]
+
+
+FIVE = "atom(<1 cpu>, 5, 5, 10, 50)"
+STAGES = "window(order(atom(<1 cpu>, 1, 10, 240, 2400), atom(<1 cpu>, 1, 20, 120, 2400)), 0, 800)"
+EXAMPLE = document(
+    reservation("r1", STAGES, {"0.0": [[440, 680, 10]], "0.1": [[680, 800, 20]]}),
+    cluster={
+        "step": "1s",
+        "horizon": "800s",
+        "machines": [{"name": "standard", "count": 100, "resources": {"cpu": 1}}],
+    },
+    metrics={
+        "runtime_ms": 0.1,
+        "acceptance": 1.0,
+        "accepted": 1,
+        "requests": 1,
+        "preemption": 30,
+        "preemption_inner": 0,
+        "uniformity": 1.225,
+        "value": 48.0,
+        "bound": None,
+        "gap": None,
+        "status": "placed",
+    },
+)
