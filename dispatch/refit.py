@@ -18,7 +18,7 @@ def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
     line. Who can never run any more is rejected, as it would be if it came now.
     """
     table.pool = pool
-    for execution in [one for one in table if not one.is_over]:
+    for execution in [one for one in table if one.holds or not one.is_over]:
         execution.refit(pool)
         for part in execution.parts:
             for piece in list(part.held):

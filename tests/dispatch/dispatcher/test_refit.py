@@ -102,6 +102,21 @@ def test_who_loses_a_core_with_its_machine_waits_again() -> None:
     assert (world.held("two"), world.held("more")) == ([2], [1])
 
 
+def test_what_was_killed_follows_the_machines_too_until_it_is_off() -> None:
+    """Killed, with a machine gone and a kind of resource more before the next tick: off, forgotten,
+    and nobody else is disturbed."""
+    world = a_world(a_cluster().machines("plain", 2, cpu=4).build())
+    world.submit(an_application("killed", 5))
+    world.submit(an_application("other", 1), 1)
+    world.tick(1)
+    world.table.kill("killed", 2_000)
+    world.change(a_cluster().machines("plain", 1, cpu=8, memory=8).build(), 2)
+    world.tick(2)
+    assert world.state("killed") is ExecutionState.KILLED
+    assert world.held("other") == [1]
+    world.table.forget("killed")
+
+
 def test_who_has_a_reservation_leaves_a_smaller_machine_last() -> None:
     """Older best effort goes before newer work under a reservation, core and elastic."""
     cluster = a_cluster().machines("plain", 1, cpu=4).build()
