@@ -54,9 +54,11 @@ def warm_dispatcher() -> None:
     from dispatch.elastic import ElasticScheduler
     from dispatch.placement.interface import PlacedJob
     from dispatch.placement.lotes import LotesPlacement
+    from dispatch.readiness import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
     from lp.lotes.pipeline import plan_lotes
 
+    load_kernels()
     run(small=True)
     pool = ElasticScheduler({"cpu": 4})
     pool.adopt(Claim("a", (Part(1, (1,)),), (Part(2, (1,)),)), 0.0)

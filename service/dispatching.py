@@ -24,6 +24,7 @@ from dispatch.executions import FINAL_EXECUTION_STATES, ExecutionState, Transiti
 from dispatch.follower import PlanFollower
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
+from dispatch.readiness import load_kernels
 from dispatch.refit import move_to
 from planner.plan import Plan
 from planner.start_delay import StartDelays
@@ -101,6 +102,13 @@ class Dispatching:
             self._tables.close()
 
     def _run(self) -> None:
+        # Before there is a lease to lose: a first tick that compiles takes longer than others wait.
+        try:
+            load_kernels()
+        except Exception:
+            logger.exception(
+                "loops could not be loaded; the first tick tries again"
+            )
         while not self._closing.is_set():
             try:
                 self.tick()

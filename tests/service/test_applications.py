@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -224,6 +225,30 @@ def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open
     assert second.runtime.dispatching.tick() is None
     first.clock.advance(2)
     assert second.runtime.dispatching.tick() is not None
+
+
+def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is asked for after the compiled loops are there, or could not be loaded."""
+    loading, may_end = threading.Event(), threading.Event()
+
+    def load() -> None:
+        loading.set()
+        assert may_end.wait(300)
+        raise RuntimeError("the cache cannot be written")
+
+    monkeypatch.setattr("service.dispatching.load_kernels", load)
+    slow, other = open_service(tick_s=0.05), open_service(tick_s=0)
+    try:
+        assert loading.wait(300)
+        _submit(other, "a", _application())
+        assert other.runtime.dispatching.tick() is not None
+    finally:
+        may_end.set()
+    other.runtime.dispatching.close()
+    _submit(other, "b", _application())
+    eventually(lambda: _shown(slow, "b")["state"], lambda state: state != "queued")
 
 
 def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
