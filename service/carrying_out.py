@@ -12,6 +12,7 @@ from service.commands import Adapting, Applying, Job
 from service.committer import Committer
 from service.optimizing.applying import Applier
 from service.replica import Replica
+from service.store.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
@@ -51,7 +52,9 @@ class CarryingOut:
             self._hand_on(group, join)
         except Exception as failure:
             left = [job for job in group if not job.finished.is_set()]
-            if len(left) > 1 and self._committer.attempts == attempts:
+            # A database that is away is away for each of them: they would wait for it in turn.
+            own = self._committer.attempts == attempts and not isinstance(failure, UNAVAILABLE)
+            if len(left) > 1 and own:
                 logger.warning("one of %d changes failed; each is made by itself", len(left))
                 for job in left:
                     self._run([job], None)

@@ -92,12 +92,13 @@ class ServiceConfig:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 < self.agent_s < float("inf"):
             raise ConfigError(f"agent_s must be above 0 and finite, not {self.agent_s}")
-        if self.tick_s < 0:
-            raise ConfigError(f"tick_s must be 0 or more, not {self.tick_s}")
+        if not 0 <= self.tick_s < float("inf"):
+            raise ConfigError(f"tick_s must be 0 or more and finite, not {self.tick_s}")
         # Its lease is renewed by a tick in its second half; one tick may come late.
-        if not self.takeover_s >= max(1.0, 4 * self.tick_s):
-            least = max(1.0, 4 * self.tick_s)
-            raise ConfigError(f"takeover_s must be at least {least:g}, not {self.takeover_s}")
+        least = max(1.0, 4 * self.tick_s)
+        if not least <= self.takeover_s < float("inf"):
+            message = f"takeover_s must be at least {least:g} and finite, not {self.takeover_s}"
+            raise ConfigError(message)
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

@@ -8,6 +8,8 @@ from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.request import Request
 from service import drafts
+from service.committer import Committer
+from service.store.driver import UnavailableError
 from tests.service.conftest import Open
 from tests.service.together import in_one_commit
 
@@ -40,3 +42,27 @@ def test_a_fault_in_one_change_is_no_others(
     assert len(together) == 2  # with others, then by itself
     shown = service.client.get("/v1/reservations").get_json()["reservations"]
     assert sorted(one["id"] for one in shown) == ["a", "b", "c", "d"]
+
+
+def test_a_database_that_is_away_is_tried_once_for_all_that_wait(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five changes of one commit are 503 after one try: one by one they would wait five times."""
+    service = open_service()
+    tries: list[int] = []
+
+    def away(_: Committer) -> None:
+        tries.append(1)
+        raise UnavailableError("nobody answers")
+
+    told: list[int] = []
+
+    def ask(id_: str) -> None:
+        told.append(service.ask(id_, RDL, agent="gree-l").status_code)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "move_to_now", away)
+        in_one_commit(service, *(lambda id_=id_: ask(id_) for id_ in "abcde"))
+    assert told == [503] * 5
+    assert len(tries) == 1
+    assert service.ask("a", RDL, agent="gree-l").status_code == 201
