@@ -1,4 +1,8 @@
-"""What may become of an execution and of its components: the one table of transitions."""
+"""What may become of an execution: the one table of transitions.
+
+A component has no states of its own here: it has a machine or none, and there it is up or not yet
+(`dispatch.execution.Piece`); what it means for its execution when it ends or fails is below.
+"""
 
 from __future__ import annotations
 
@@ -35,42 +39,14 @@ class ExecutionEvent(StrEnum):
     STOPPED = "stopped"  # nothing of it runs any more, after a kill
 
 
-class ComponentState(StrEnum):
-    """Where one component stands."""
-
-    WAITING = "waiting"  # no machine yet
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-
-class ComponentEvent(StrEnum):
-    """What happens to a component."""
-
-    ASSIGN = "assign"
-    STARTED = "started"
-    STOP = "stop"
-    EXITED = "exited"
-    FAIL = "fail"
-    RETRY = "retry"
-
-
 class TransitionError(ValueError):
     """An event that cannot happen in a state; the message names both."""
 
 
 _E, _V = ExecutionState, ExecutionEvent
-_C, _W = ComponentState, ComponentEvent
 
-#: (state, event) -> next state, for executions and for components. What is not here is an error.
-TRANSITIONS: Final[
-    dict[
-        tuple[ExecutionState | ComponentState, ExecutionEvent | ComponentEvent],
-        ExecutionState | ComponentState,
-    ]
-] = {
+#: (state, event) -> next state. What is not here is an error.
+TRANSITIONS: Final[dict[tuple[ExecutionState, ExecutionEvent], ExecutionState]] = {
     (_E.SUBMITTED, _V.ACCEPT): _E.QUEUED,
     (_E.SUBMITTED, _V.REJECT): _E.REJECTED,
     (_E.SUBMITTED, _V.KILL): _E.KILLED,
@@ -89,18 +65,6 @@ TRANSITIONS: Final[
     (_E.RUNNING, _V.FINISH): _E.COMPLETED,
     (_E.RUNNING, _V.KILL): _E.ENDING,
     (_E.ENDING, _V.STOPPED): _E.KILLED,
-    (_C.WAITING, _W.ASSIGN): _C.STARTING,
-    (_C.STARTING, _W.STARTED): _C.RUNNING,
-    (_C.STARTING, _W.STOP): _C.STOPPING,
-    (_C.STARTING, _W.FAIL): _C.FAILED,
-    (_C.STARTING, _W.EXITED): _C.STOPPED,
-    (_C.RUNNING, _W.STOP): _C.STOPPING,
-    (_C.RUNNING, _W.FAIL): _C.FAILED,
-    (_C.RUNNING, _W.EXITED): _C.STOPPED,
-    (_C.STOPPING, _W.EXITED): _C.STOPPED,
-    (_C.STOPPING, _W.FAIL): _C.STOPPED,  # it was to stop, how does not matter
-    (_C.STOPPED, _W.RETRY): _C.WAITING,
-    (_C.FAILED, _W.RETRY): _C.WAITING,
 }
 
 #: States that nothing leaves.
@@ -119,22 +83,8 @@ def next_execution_state(state: ExecutionState, event: ExecutionEvent) -> Execut
         If the table does not have it.
     """
     found = TRANSITIONS.get((state, event))
-    if not isinstance(found, ExecutionState):
+    if found is None:
         raise TransitionError(f"an execution that is {state} cannot {event}")
-    return found
-
-
-def next_component_state(state: ComponentState, event: ComponentEvent) -> ComponentState:
-    """Return the state after `event`.
-
-    Raises
-    ------
-    TransitionError
-        If the table does not have it.
-    """
-    found = TRANSITIONS.get((state, event))
-    if not isinstance(found, ComponentState):
-        raise TransitionError(f"a component that is {state} cannot {event}")
     return found
 
 
