@@ -17,7 +17,7 @@ import numpy as np
 
 from planner.compiled import borrowed
 from planner.exact.kernels.arrays import F64, Int
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import compiled, inlined
 from planner.exact.kernels.least_cost import forward
 from planner.exact.kernels.least_use import backward
 from planner.exact.kernels.pricing_space import Space
@@ -89,7 +89,7 @@ class Steps(NamedTuple):
     patience: int
 
 
-@compiled
+@inlined
 def _gain(f: Forest, s: Space, r: int) -> tuple[float, Int]:
     """Return (worth less cost of the best way to place a request, root or option it takes)."""
     root = f.first[r + 1] - 1
@@ -203,7 +203,7 @@ def least_cost(f: Forest, s: Space, r: int) -> float:
     return float(s.cost[s.cell[root] + max(0, row[V_END] - row[V_START])])
 
 
-@compiled
+@inlined
 def _average(values: F64, bucket: int) -> None:
     """Replace each run of `bucket` columns by its mean."""
     rows, columns = values.shape
@@ -217,7 +217,7 @@ def _average(values: F64, bucket: int) -> None:
                 values[k, u] = total / (end - t)
 
 
-@compiled
+@inlined
 def _slope(room: Room, s: Space, prices: F64, slope: F64, bucket: int) -> float:
     """Mix the new subgradient into the direction; return its square where prices can move."""
     rows, columns = prices.shape

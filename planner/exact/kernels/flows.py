@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.exact.kernels.arrays import I64, Int
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import inlined
 from planner.exact.kernels.pricing_space import CELLS, HA, HC, HP, IN, Q, Space
 from planner.exact.problem import (
     V_BLOCKED,
@@ -21,7 +21,7 @@ from planner.exact.problem import (
 )
 
 
-@compiled
+@inlined
 def most_at(f: Forest, row: I64, i: int) -> Int:
     """Return the multiples that an atom may hold in column `i` of its window, idle cluster."""
     if row[V_BLOCKED] < 0:
@@ -37,7 +37,7 @@ class Flow(NamedTuple):
     cost: float
 
 
-@compiled
+@inlined
 def _heap_push(s: Space, size: int, price: float, amount: float, column: int) -> None:
     hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
     i = size
@@ -48,7 +48,7 @@ def _heap_push(s: Space, size: int, price: float, amount: float, column: int) ->
     hp[i], ha[i], hc[i] = price, amount, column
 
 
-@compiled
+@inlined
 def _heap_pop(s: Space, size: int) -> None:
     """Drop the dearest of `size` entries."""
     hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
@@ -66,7 +66,7 @@ def _heap_pop(s: Space, size: int) -> None:
     hp[i], ha[i], hc[i] = price, amount, column
 
 
-@compiled
+@inlined
 def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
     """Offer column `i` to the cheapest flow so far; return what it is then."""
     amount = float(most_at(f, row, i))
@@ -89,7 +89,7 @@ def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
     return Flow(size, held, cost)
 
 
-@compiled
+@inlined
 def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
     """Return what the steps cost, the dearest only as far as the work needs it."""
     work = float(row[V_WORK])
@@ -98,7 +98,7 @@ def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
     return float(flow.cost - (flow.held - work) * s.line[HP, 0])
 
 
-@compiled
+@inlined
 def bound_by_flow(f: Forest, s: Space, v: int) -> None:
     """Raise G of a malleable atom to what its height limit asks: the cheapest steps, each to h.
 
@@ -131,13 +131,13 @@ def bound_by_flow(f: Forest, s: Space, v: int) -> None:
             s.cost[base + i] = max(s.cost[base + i], best)
 
 
-@compiled
+@inlined
 def bends(row: I64) -> bool:
     """Return whether the height limit may cost a malleable atom more than leases do."""
     return bool(row[V_WORK] > row[V_LEASE] * row[V_MOST] or row[V_BLOCKED] >= 0)
 
 
-@compiled
+@inlined
 def refill(f: Forest, s: Space, v: int, c: int, end: int) -> Flow:
     """Fill the heap with the cheapest flow from cell `c` to column `end`."""
     row = f.vertices[v]
@@ -148,7 +148,7 @@ def refill(f: Forest, s: Space, v: int, c: int, end: int) -> Flow:
     return flow
 
 
-@compiled
+@inlined
 def best_cells(f: Forest, s: Space, v: int, upto: int) -> tuple[Int, Int]:
     """Return (cell of the start, last column) of the flow that is least up to column `upto`."""
     row = f.vertices[v]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.exact.kernels.arrays import F64, Int
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import compiled, inlined
 from planner.exact.kernels.flows import bends, bound_by_flow, most_at
 from planner.exact.kernels.pricing_space import IN, Q, Space
 from planner.exact.problem import (
@@ -35,7 +35,7 @@ from planner.exact.problem import (
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
 
-@compiled
+@inlined
 def write_spent(f: Forest, s: Space, v: int) -> None:
     """Write what is spent before `v` could start at each column of its window."""
     row = f.vertices[v]
@@ -58,7 +58,7 @@ def write_spent(f: Forest, s: Space, v: int) -> None:
             out[i] += part * s.cost[base + at] if at >= 0 else np.inf
 
 
-@compiled
+@inlined
 def write_prices(f: Forest, s: Space, v: int) -> None:
     """Write prefix sums of the price of one multiple of an atom, all occurrences together."""
     row = f.vertices[v]
@@ -73,7 +73,7 @@ def write_prices(f: Forest, s: Space, v: int) -> None:
             out[i] += row[V_MULTIPLE] * prefix[min(begin + i, last)]
 
 
-@compiled
+@inlined
 def _run(f: Forest, s: Space, v: int) -> None:
     """G of an atom that must be one block: exact."""
     row = f.vertices[v]
@@ -90,7 +90,7 @@ def _run(f: Forest, s: Space, v: int) -> None:
         s.cost[base + i] = best
 
 
-@compiled
+@inlined
 def _least_mean(spent: F64, q: F64, i: int, shortest: int, longest: int, work: float) -> float:
     """Return the least of spent + work x mean price over blocks that end at column `i`."""
     best = np.inf
@@ -100,7 +100,7 @@ def _least_mean(spent: F64, q: F64, i: int, shortest: int, longest: int, work: f
     return float(best)
 
 
-@compiled
+@inlined
 def _leases(f: Forest, s: Space, v: int) -> None:
     """G of a malleable atom by leases: one of them costs no more than the mean of all.
 
@@ -121,7 +121,7 @@ def _leases(f: Forest, s: Space, v: int) -> None:
         s.cost[base + i] = best if i >= row[V_SHORTEST] else np.inf
 
 
-@compiled
+@inlined
 def child_at(f: Forest, s: Space, v: int, i: int, child: int) -> Int:
     """Return the cell of `child` for column `i` of group `v`, or -1 before its window."""
     row = f.vertices[v]
@@ -132,7 +132,7 @@ def child_at(f: Forest, s: Space, v: int, i: int, child: int) -> Int:
     return s.cell[child] + at if at >= 0 else -1
 
 
-@compiled
+@inlined
 def _group(f: Forest, s: Space, v: int) -> None:
     """G of a group: the sum of what nothing follows, the least option, the moved child."""
     row = f.vertices[v]

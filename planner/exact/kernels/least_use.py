@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.exact.kernels.arrays import I64
-from planner.exact.kernels.compiled import compiled
+from planner.exact.kernels.compiled import compiled, inlined
 from planner.exact.kernels.flows import best_cells, most_at, refill
 from planner.exact.kernels.least_cost import child_at, write_prices, write_spent
 from planner.exact.kernels.pricing_space import CELLS, HA, HC, IN, Q, Space
@@ -34,7 +34,7 @@ from planner.exact.problem import (
 from rdl.work_graph import ALL, ANY, ATOM
 
 
-@compiled
+@inlined
 def _use(f: Forest, room: Room, s: Space, row: I64, a: int, b: int, height: float) -> None:
     """Add `height` multiples on columns [a, b) of an atom's window, in every occurrence."""
     last = s.use.shape[1] - 1
@@ -47,7 +47,7 @@ def _use(f: Forest, room: Room, s: Space, row: I64, a: int, b: int, height: floa
             use[min(begin + b, last)] -= amount
 
 
-@compiled
+@inlined
 def _ask_before(f: Forest, s: Space, v: int, i: int, weight: float) -> None:
     """Ask what precedes `v` to be done by column `i` of its window."""
     row = f.vertices[v]
@@ -62,7 +62,7 @@ def _ask_before(f: Forest, s: Space, v: int, i: int, weight: float) -> None:
         s.asked[s.cell[u] + at] += weight * f.inflow[v] * f.flow[u]
 
 
-@compiled
+@inlined
 def _take_run(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -> None:
     """Count the block that makes G at column `i`."""
     row = f.vertices[v]
@@ -74,7 +74,7 @@ def _take_run(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) ->
     _ask_before(f, s, v, begin, weight)
 
 
-@compiled
+@inlined
 def _take_lease(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -> None:
     """Count the lease that makes G at column `i`, its work spread evenly over it."""
     row = f.vertices[v]
@@ -93,7 +93,7 @@ def _take_lease(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) 
     _ask_before(f, s, v, i - length, weight)
 
 
-@compiled
+@inlined
 def _take_flow(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -> None:
     """Count the cheapest steps that make G at column `i`."""
     row = f.vertices[v]
@@ -109,7 +109,7 @@ def _take_flow(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -
     _ask_before(f, s, v, min((c + 1) * cell, n) - 1, weight)
 
 
-@compiled
+@inlined
 def _take_atom(f: Forest, room: Room, s: Space, v: int) -> None:
     row = f.vertices[v]
     base = s.cell[v]
@@ -131,7 +131,7 @@ def _take_atom(f: Forest, room: Room, s: Space, v: int) -> None:
             _take_lease(f, room, s, v, i, weight)
 
 
-@compiled
+@inlined
 def _pass_down(f: Forest, s: Space, v: int) -> None:
     """Hand what is asked of a group to its children."""
     row = f.vertices[v]
