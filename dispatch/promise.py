@@ -67,6 +67,14 @@ class PromiseBook:
         time.longest_ms = max(time.longest_ms, length)
         time.since_ms = None
 
+    def take_ended(self, directive: Directive) -> list[int]:
+        """Forget whose entitlement has ended; return how long each of them was below in all, ms."""
+        here = {entitlement.reservation for entitlement in directive.entitlements}
+        ended = [
+            name for name, time in self._times.items() if name not in here and time.since_ms is None
+        ]
+        return [self._times.pop(name).total_ms for name in ended]
+
     def longest_below_ms(self, reservation: str) -> int:
         """Return the longest time a reservation was below without a break."""
         time = self._times.get(reservation)

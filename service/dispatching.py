@@ -24,6 +24,7 @@ from dispatch.executions import FINAL_EXECUTION_STATES, ExecutionState, Transiti
 from dispatch.follower import PlanFollower
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
+from dispatch.promise import PromiseBook, below_entitlement
 from dispatch.readiness import load_kernels
 from dispatch.refit import move_to
 from planner.plan import Plan
@@ -106,9 +107,7 @@ class Dispatching:
         try:
             load_kernels()
         except Exception:
-            logger.exception(
-                "loops could not be loaded; the first tick tries again"
-            )
+            logger.exception("loops could not be loaded; the first tick tries again")
         while not self._closing.is_set():
             try:
                 self.tick()
@@ -133,12 +132,20 @@ class Dispatching:
                 return None
             with self._telemetry.ticks.time():
                 now_ms = self._replica.plan_ms(clock_ms)
-                cycle = loop.tick(self._follow(loop, now_ms))
+                directive = self._follow(loop, now_ms)
+                cycle = loop.tick(directive)
                 self._tables.settle()
+                self._measure(directive, loop.table)
                 self._write(loop, cycle)
                 self._give_back(now_ms)
             self._telemetry.below.set(len(cycle.below))
             return cycle
+
+    def _measure(self, directive: Directive, table: ExecutionTable) -> None:
+        """Add up how long promises are not kept."""
+        self._promises.observe(directive, below_entitlement(directive, table))
+        for time_ms in self._promises.take_ended(directive):
+            self._telemetry.time_below.observe(time_ms / 1000)
 
     def _give_back(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""
@@ -186,6 +193,7 @@ class Dispatching:
         backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         dispatcher = Dispatcher(DispatchOptions("lotes"))
         self._starts = StartDelays()
+        self._promises = PromiseBook()
         self._credit = CreditBook()
         self._loop = DispatchLoop(table, dispatcher, backend, self._starts, self._credit)
         self._backend = backend

@@ -80,6 +80,12 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="mostrecent",
         )
+        self.time_below = Histogram(
+            "agenda_reservation_below_seconds",
+            "How long a reservation was below its entitlement in all, told when that ends.",
+            buckets=(*_SECONDS, 60, 600, 3600),
+            registry=registry,
+        )
         self.table_load = Gauge(
             "agenda_lotes_load",
             "Work to come over what the dispatch table sustains; 0 without a table.",

@@ -227,6 +227,26 @@ def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open
     assert second.runtime.dispatching.tick() is not None
 
 
+def test_how_long_a_promise_was_not_kept_is_told_when_it_ends(still: Service) -> None:
+    """A reservation whose work runs from its first instant on was below for no time."""
+    still.reserve("r1", "window(atom(<1 cpu>, 2, 2, 60, 120), +0, +1m)")
+    _submit(still, "a", _application(2, reservation="r1"))
+
+    def ended() -> dict[str, float]:
+        text = still.client.get("/metrics").get_data(as_text=True)
+        lines = [line.split() for line in text.splitlines()]
+        name = "agenda_reservation_below_seconds_"
+        return {
+            one[0].removeprefix(name): float(one[1]) for one in lines if one[0].startswith(name)
+        }
+
+    still.runtime.dispatching.tick()
+    assert (len(_rows(still)), ended()["count"]) == (2, 0)
+    still.clock.advance(121)
+    still.runtime.dispatching.tick()
+    assert (ended()["count"], ended()["sum"]) == (1, 0)
+
+
 def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,17 @@ def test_the_delay_is_learnt_from_what_starts() -> None:
     assert (table.delay_ms(_LARGE), table.delay_ms(_SMALL)) == (30_000, 0)
 
 
+def test_time_below_is_told_once_when_the_entitlement_ends() -> None:
+    """Thirty seconds in all, when the Plan has no more of it; then it is forgotten."""
+    book, _ = _run(_REQUEST, None)
+    world = _world(_REQUEST)
+    for at_s, told in ((450, []), (900, [30_000]), (900, [])):
+        world.tick(at_s)
+        directive = world.loop.dispatcher._directive
+        assert directive is not None
+        assert book.take_ended(directive) == told
+
+
 def test_a_promise_is_broken_by_the_delay_and_kept_with_the_bias() -> None:
     """Without: below for 30 s and 120 component-seconds short. With: never below, work done."""
     book, ran = _run(_REQUEST, None)
