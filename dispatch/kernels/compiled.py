@@ -15,5 +15,9 @@ _FAMILY = Family(Path(__file__).parent, _nrt=False)
 #: Compile a kernel that only kernels call.
 inner = _FAMILY.like(no_cpython_wrapper=True)
 
+#: Compile a kernel into each of its callers, for what is called for every row of a line: a call
+#: hands over every field of the arrays of all rows, which takes longer than a key does.
+inline = _FAMILY.like(no_cpython_wrapper=True, forceinline=True)
+
 #: Compile a kernel that Python calls.
 entry = _FAMILY.kernel

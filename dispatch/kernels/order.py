@@ -19,10 +19,10 @@ from dispatch.kernels.arrays import (
     Rows,
     Rules,
 )
-from dispatch.kernels.compiled import inner
+from dispatch.kernels.compiled import inline, inner
 
 
-@inner
+@inline
 def size_factor(rows: Rows, size: int, row: int) -> float:
     """What multiplies the run time of a row (D5.2, table 10.3a)."""
     if size == COMPONENTS:
@@ -47,7 +47,7 @@ def size_factor(rows: Rows, size: int, row: int) -> float:
     return 1.0
 
 
-@inner
+@inline
 def refresh_key(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> None:
     """Bring a key that changes with time, grants or shares up to date."""
     if rules.rule == SRPT:
