@@ -35,6 +35,7 @@ from service.dispatch_terms import GivesBack, Pace
 from service.replica import Replica
 from service.run_times import run_time_of
 from service.store import ApplicationRow, ApplicationRows, LeaseLostError, StatusRow
+from service.store.driver import UNAVAILABLE
 from service.table_solving import TableSolving
 from service.telemetry import Telemetry
 
@@ -111,6 +112,8 @@ class Dispatching:
         while not self._closing.is_set():
             try:
                 self.tick()
+            except UNAVAILABLE:
+                logger.exception("a tick of the dispatcher waits for the database")
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins anew")
                 self._loop = None
@@ -266,6 +269,12 @@ class Dispatching:
             logger.warning("another process dispatches by now")
             self._until_ms, self._loop = -1, None
             return
+        except UNAVAILABLE:  # all of it is written again, by the next tick that can
+            self._said = None
+            for execution in news:
+                self._told.pop(execution.id, None)
+                loop.table.note(execution)
+            raise
         self._said = cycle
         for execution in [one for one in news if _is_forgettable(one)]:
             loop.table.forget(execution.id)

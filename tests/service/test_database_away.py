@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,8 @@ import sqlalchemy as sa
 from service.logs import begin_log
 from service.store import Store
 from service.store.driver import UnavailableError
-from tests.service.conftest import Service
+from tests.patience import eventually
+from tests.service.conftest import Open, Service
 
 SMALL = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
 
@@ -67,6 +69,40 @@ def test_a_silent_database_is_503(
 
     assert (answer.status_code, answer.get_json()["code"]) == (503, "unavailable")
     assert service.client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("method", ["open", "write"])
+def test_what_runs_goes_on_where_the_dispatcher_finds_no_database(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Three ticks in vain begin nothing anew, and what they could not write is written later."""
+    service = open_service(tick_s=0.02)
+    component = {"name": "m", "core": True, "resources": {"cpu": 1}}
+
+    def submit(id_: str) -> None:
+        body = {"id": id_, "application": {"name": "a", "components": [component]}}
+        assert service.client.post("/v1/applications", json=body).status_code == 201
+
+    def shown(id_: str) -> dict[str, Any]:
+        found: dict[str, Any] = service.client.get(f"/v1/applications/{id_}").get_json()
+        return found
+
+    submit("a")
+    eventually(lambda: shown("a")["state"], "running".__eq__)
+    rows, tries = service.runtime.dispatching.rows, threading.Semaphore(0)
+
+    def away(*_given: object, **_more: object) -> None:
+        tries.release()
+        raise UnavailableError("connection refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, method, away)
+        service.clock.advance(5)
+        submit("b")
+        for _ in range(3):
+            assert tries.acquire(timeout=300)
+    eventually(lambda: shown("b")["state"], "running".__eq__)
+    assert (shown("a")["started"], shown("b")["started"]) == (0, 5)
 
 
 def test_the_log_tells_it_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
