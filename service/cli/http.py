@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -175,6 +175,8 @@ class Server:
             said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
             lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
             raise NoAnswer(said, sent=lost or not isinstance(error, URLError)) from error
+        except IncompleteRead as error:
+            raise NoAnswer(f"the answer of {self.url} broke off; ask again", sent=True) from error
         except HTTPException as error:
             what = f"{type(error).__name__} {error}".strip()
             raise Trouble(f"{self.url} did not answer in HTTP ({what}); is it a server?") from error
