@@ -234,6 +234,8 @@ class Committer:
             id_, violation = broken
             logger.error("the oracle rejects the placement of %s: %s", id_, violation)
             self._reject(asked, id_)
+            if group.atomic:
+                spoil(asked)
             return False
         return self._commit(group, prepared, answers)
 

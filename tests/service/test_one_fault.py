@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from planner.commit import CommitRecord
 from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.request import Request
 from service import drafts
 from service.committer import Committer
+from service.oracle import first_violation
 from service.store.driver import UnavailableError
 from tests.service.conftest import Open
 from tests.service.together import in_one_commit
@@ -66,3 +70,23 @@ def test_a_database_that_is_away_is_tried_once_for_all_that_wait(
     assert told == [503] * 5
     assert len(tries) == 1
     assert service.ask("a", RDL, agent="gree-l").status_code == 201
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_placement_that_the_oracle_rejects(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch, atomic: bool
+) -> None:
+    """It is a fault of ours and never kept; of an all-or-nothing batch nothing is kept then."""
+    service, oracle = open_service(), first_violation
+
+    def strict(record: CommitRecord, *given: Any) -> Any:
+        rejected = "b" in [getattr(change, "id", "") for change in record.changes]
+        return ("b", "nothing of it is right") if rejected else oracle(record, *given)
+
+    monkeypatch.setattr("service.committer.first_violation", strict)
+    batch = [{"id": id_, "rdl": RDL} for id_ in "abc"]
+    path = f"/v1/reservations:batch?atomic={str(atomic).lower()}"
+    answer = service.client.post(path, json=batch)
+    assert "internal" in answer.get_data(as_text=True)
+    shown = service.client.get("/v1/reservations").get_json()["reservations"]
+    assert sorted(one["id"] for one in shown) == ([] if atomic else ["a", "c"])
