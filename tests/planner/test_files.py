@@ -1,4 +1,4 @@
-"""Cluster files and the manual's examples: what is read, what is written, where every problem is."""
+"""Cluster files and the examples of the manual: what is read, and where every problem is."""
 
 from __future__ import annotations
 
