@@ -100,3 +100,9 @@ def open_service(tmp_path: Path, cluster_file: Path) -> Iterator[Open]:
 def service(open_service: Open) -> Service:
     """Return a service with an empty Plan."""
     return open_service()
+
+
+@pytest.fixture
+def still(open_service: Open) -> Service:
+    """Return a service that ticks only when told to."""
+    return open_service(tick_s=0)
