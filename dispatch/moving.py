@@ -174,15 +174,16 @@ class Mover:
         return None if clearing is None else self._clear(execution, clearing)
 
     def _plainer(self, execution: Execution, part: Part, machine: str) -> Clearing | None:
-        """Return a machine with fewer labels that only elastic components have to leave, or None.
+        """Return a machine with fewer labels that those without cover can leave, or None.
 
-        What is covered stays where it is, and who is entitled to those labels may come later.
+        What is covered stays where it is, and who is entitled to those labels may come later; those
+        without cover may go there meanwhile.
         """
         labels = self._placer.labels_of(machine)
         shape = (part.amounts, part.component.labels)
         if labels <= len(part.component.labels) or shape in self._plainest:
             return None
-        found = self._clearing(execution, part, below=labels)
+        found = self._clearing(execution, part, below=labels, cores=True)
         if found is None:
             self._plainest.add(shape)
         return found

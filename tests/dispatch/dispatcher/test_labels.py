@@ -44,6 +44,20 @@ def test_who_needs_no_label_leaves_the_machines_that_carry_one(policy: Policy, g
     assert (world.held("anywhere"), world.held("fast")) == ([2], [2])
 
 
+@pytest.mark.parametrize("policy", _POLICIES)
+def test_cores_without_cover_leave_machines_without_labels_too(policy: Policy) -> None:
+    """Cores of guests on the two plain machines: who is entitled to two anywhere gets those two."""
+    world = _world(policy, 2, 2, (2, None), (2, "ssd"))
+    for number in range(2):
+        world.submit(an_application(f"guest{number}"))
+    world.tick(0)
+    world.submit(an_application("anywhere", 2, reservation="r0"), 10)
+    world.tick(10)
+    world.submit(an_application("fast", 2, labels=("ssd",), reservation="r1"), 11)
+    assert not world.tick(11).below
+    assert (world.held("anywhere"), world.held("fast")) == ([2], [2])
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(_POLICIES),
