@@ -21,17 +21,18 @@ def expected_end_ms(execution: Execution) -> int | None:
 def victims_first(
     executions: Iterable[Execution], needed_ms: int, spared: Callable[[Execution], bool]
 ) -> list[Execution]:
-    """Return whose cores are stopped first: the newest.
+    """Return whose cores are stopped first: those that have not started, then the newest.
 
     Behind them come those that are expected to end before the room is needed, and at last those
     of `spared` (an entitlement is about to cover them).
     """
 
-    def key(execution: Execution) -> tuple[bool, bool, int, int]:
+    def key(execution: Execution) -> tuple[bool, bool, bool, int, int]:
         end = expected_end_ms(execution)
         safe = end is not None and end <= needed_ms
         started = execution.started_ms or 0
-        return spared(execution), safe, -started, -execution.number
+        running = execution.started_ms is not None
+        return running, spared(execution), safe, -started, -execution.number
 
     return sorted(executions, key=key)
 

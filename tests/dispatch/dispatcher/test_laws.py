@@ -104,3 +104,24 @@ def test_a_second_tick_at_the_same_instant_changes_nothing(
     if not world.loop.dispatcher._pending:
         world.restart()
         assert world.tick(now_s).deltas == ()
+
+
+def test_who_has_not_started_gives_back_before_those_who_run() -> None:
+    """Room of an elastic component ahead of its cover is gone once a core comes into it.
+
+    The core that came goes, not one that runs: two took turns with every tick.
+    """
+    plan = a_plan(_CLUSTERS[0]).build()
+    for number, (lease, work, start) in enumerate([(5, 45, 37), (20, 60, 5)]):
+        text = f"window(atom(<1 cpu>, {2 - number}, 3, {lease}, {work}), {start}, 120)"
+        ask(plan, a_request(f"r{number}", text).on(_CLUSTERS[0]))
+    world = World(_CLUSTERS[0], plan)
+    world.submit(an_application("first", 2), 0)
+    world.submit(an_application("ahead", 2, 3, reservation="r0"), 1)
+    world.submit(an_application("stays", 2), 2)
+    world.submit(an_application("waits", 2), 3)
+    world.tick(100)
+    assert (world.held("stays"), world.held("waits")) == ([2], [0])
+    assert world.tick(100).deltas == ()
+    world.restart()
+    assert world.tick(100).deltas == ()
