@@ -67,7 +67,10 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="max",
         )
+        self._begin_dispatching(registry)
 
+    def _begin_dispatching(self, registry: CollectorRegistry) -> None:
+        """Add what is shown of the dispatcher and of the promises that it keeps."""
         self.ticks = Histogram(
             "agenda_dispatch_tick_seconds",
             "Time of a tick of the dispatcher.",

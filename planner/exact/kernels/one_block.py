@@ -130,6 +130,7 @@ def block_start(f: Forest, room: Room, s: Search, row: I64, span: Span, block: B
 
 @inlined
 def write_block(s: Search, row: I64, v: int, start: int, block: Block) -> None:
+    """Hold vertex `v` as one block that begins at `start`; free room is the caller's to lower."""
     first = s.first[v]
     s.rows[PLAN, first, 0], s.rows[PLAN, first, 1] = start, start + block.length
     s.rows[PLAN, first, 2] = block.height * row[V_MULTIPLE]
