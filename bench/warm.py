@@ -119,24 +119,6 @@ def warm_planner() -> None:
     load_kernels()
 
 
-def warm_recheck() -> None:
-    """Place a few requests as a batch and check the batch again."""
-    from planner.agent import Limits
-    from planner.agents import agent_named
-    from planner.agents.atom_placer import GreedyAgent
-    from planner.plan import Plan
-    from planner.profile import Batch, taking_order
-
-    warm_planner()
-    cluster, requests = _a_mix(4)
-    view = Plan(cluster, cluster.grid()).view()
-    batch, order = Batch.of(requests, view), taking_order(requests)
-    agent = agent_named("gree-l")
-    assert isinstance(agent, GreedyAgent)
-    agent.run(batch, order, Limits())
-    batch.recheck(order, batch.table.profile(view), batch.table.average_limits(view))
-
-
 def main() -> None:
     """Compile what was asked for, a part on each of two cores, and say how long it took.
 
@@ -146,7 +128,7 @@ def main() -> None:
     began = time.perf_counter()
     waves = [[warm_planner, warm_dispatcher]]
     if "--all" in sys.argv[1:]:
-        waves = [[warm_recheck, warm_exact_loops, warm_simulators], [warm_exact]]
+        waves = [[warm_planner, warm_exact_loops, warm_simulators], [warm_exact]]
     # New processes, not copies: numba's threads do not outlive a fork.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for wave in waves:

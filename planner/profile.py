@@ -158,29 +158,6 @@ class Batch:
         rows[: out.used[2]] = out.rows[: out.used[2]]
         self.out = out._replace(rows=rows)
 
-    def recheck(self, order: I64, profile: kernels.Profile, averages: kernels.Averages) -> I64:
-        """Commit what was placed to the live profile, each request wholly or not at all.
-
-        Returns
-        -------
-        ndarray
-            int64[request, STATUS_COLUMNS]: PLACED where committed, REFUSED with what was wrong.
-        """
-        space = workspace()
-        space.need_rows(int(self.out.extents[:, kernels.ROW_COUNT].max(initial=0)))
-        verdicts = np.zeros_like(self.out.status)
-        kernels.recheck(
-            self.table.tables,
-            profile,
-            averages,
-            space.scratch(self.table),
-            self.out,
-            order,
-            self.table.base,
-            verdicts,
-        )
-        return verdicts
-
     def choices(self, index: int) -> tuple[tuple[int, int], ...]:
         """Return (vertex of the `any`, option) of a placed request."""
         first = int(self.out.extents[index, kernels.CHOICE_FIRST])

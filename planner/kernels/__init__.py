@@ -8,7 +8,7 @@ What the rest of the planner needs stands here; files import only from files bef
 `scratch`, `compiled`, `arrays`; what is `free`; the shapes of one atom (`blocks`, `rectangle`,
 `cells`, `runs`, `union`, `levels`, `shapes`); window averages (`window_limits`, `windowed`,
 `counting`, `averages`); what is `held`; the `graph` of a request, `opening` and `traversal`;
-`refusals`; `batch`, `rechecking` and `alone` are the entries.
+`refusals`; `batch` and `alone` are the entries.
 """
 
 from planner.kernels.alone import ALONE_CELLS, Ground, Lot, place_alone
@@ -18,9 +18,6 @@ from planner.kernels.codes import (
     AT_COLUMN,
     AT_ROW,
     AT_VERTEX,
-    BAD_LEASE,
-    BAD_ROWS,
-    BAD_WORK,
     BLOCKS,
     CHOICE_COUNT,
     CHOICE_FIRST,
@@ -55,7 +52,6 @@ from planner.kernels.codes import (
     VERTEX_FIRST,
     WHY,
 )
-from planner.kernels.rechecking import recheck
 from planner.kernels.scratch import ROWS_FULL, STATE_CELLS, STEP_ROWS, VERTEX_ROWS
 
 __all__ = [
@@ -63,9 +59,6 @@ __all__ = [
     "AT_COLUMN",
     "AT_ROW",
     "AT_VERTEX",
-    "BAD_LEASE",
-    "BAD_ROWS",
-    "BAD_WORK",
     "BLOCKS",
     "CHOICE_COUNT",
     "CHOICE_FIRST",
@@ -113,5 +106,4 @@ __all__ = [
     "Tables",
     "place",
     "place_alone",
-    "recheck",
 ]

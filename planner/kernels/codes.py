@@ -40,9 +40,6 @@ PLACED: Final = 1
 REFUSED: Final = 2
 
 # What the re-check finds wrong with an atom: the `WHY` column of a verdict.
-BAD_ROWS: Final = 11  # not sorted, merged, inside the window, or of a height out of bounds
-BAD_WORK: Final = 12
-BAD_LEASE: Final = 13
 
 # Columns of an extent row: where a request's answer stands in the output arrays.
 VERTEX_FIRST: Final = 0

@@ -17,7 +17,6 @@ from planner.ledger import window_use
 from planner.placement import Code
 from planner.plan import Plan
 from planner.policy import Quota, Scope
-from planner.policy_windows import heaviest_window
 from tests.builders import ClusterBuilder, RequestBuilder, a_cluster, a_plan, a_request, ask, commit
 
 GREE = agent_named("gree")
@@ -245,23 +244,6 @@ def test_averages_are_exact_over_every_window(
         assert (_code(outcome) is None) == fits
         if fits:
             use = trial
-
-
-@settings(max_examples=100, deadline=None)
-@given(_BLOCKS, st.integers(1, 30))
-def test_the_linear_merge_finds_the_heaviest_window(
-    blocks: list[tuple[int, int, int]], window: int
-) -> None:
-    """Two pointers over the changes agree with enumerating every whole start."""
-    use = np.zeros(26, dtype=np.int64)
-    for start, length, height in blocks:
-        use[start : start + length] += height
-    rows = np.array([[s, s + n, h] for s, n, h in blocks], dtype=np.int64)
-    padded = np.concatenate([np.zeros(window), use, np.zeros(window)])
-    sums = [int(padded[at : at + window].sum()) for at in range(len(use) + window)]
-    start, most = heaviest_window(rows, window)
-    assert most == max(sums)
-    assert sums[start + window] == most
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,4 +1,4 @@
-"""Packing, answers as views, growth, the re-check, and window averages."""
+"""Packing, answers as views, growth, and window averages."""
 
 from __future__ import annotations
 
@@ -13,20 +13,12 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.atom_placer import GreedyAgent
 from planner.kernels import (
-    AT_COLUMN,
-    BAD_LEASE,
-    BAD_ROWS,
-    BAD_WORK,
     BLOCKS,
     COMPACT,
     HEADROOM,
     LOWEST,
-    NO_AVERAGE,
-    NO_FIT,
-    NO_ROOM,
     OUTCOME,
     PLACED,
-    WHY,
 )
 from planner.placement import Code
 from planner.policy_view import AverageLimits
@@ -73,13 +65,6 @@ def _batch(requests: list[Request], view: ArrayView) -> Batch:
     batch = Batch.of(requests, view)
     batch.place(taking_order(requests), np.array([BLOCKS, COMPACT]))
     return batch
-
-
-def _recheck(batch: Batch, view: ArrayView) -> np.ndarray:
-    table = batch.table
-    averages = table.average_limits(view)
-    order_ = np.arange(table.count, dtype=np.int64)
-    return batch.recheck(order_, table.profile(view), averages)
 
 
 def test_view_is_never_changed() -> None:
@@ -135,85 +120,6 @@ def test_several_resources_and_bundles() -> None:
     assert batch.out.status[0, OUTCOME] == PLACED
     assert (batch.profile.free >= 0).all()
     assert batch.profile.free.sum() == 32 - 4 * 5 - 2
-
-
-def test_recheck_commits_what_was_placed() -> None:
-    """The re-check takes from another profile exactly what placing took."""
-    view = ArrayView(np.full(12, 6))
-    requests = [request(order(atom(1, 3, 2, 7), atom(2, 2, 2, 4)), 12, f"r{i}") for i in range(5)]
-    batch = _batch(requests, view)
-    live = batch.table.profile(view)
-    averages = batch.table.average_limits(view)
-    verdicts = batch.recheck(np.arange(5), live, averages)
-    assert (verdicts[:, OUTCOME] == batch.out.status[:, OUTCOME]).sum() >= 3
-    assert (live.free == batch.profile.free).all()
-
-
-def test_recheck_finds_what_no_longer_fits() -> None:
-    """A conflict names the column, and the profile is left as it was."""
-    batch = _batch([request(atom(2, 2, 3, 6), 6)], ArrayView(np.full(6, 2)))
-    now = ArrayView(np.array([2, 2, 2, 2, 1, 2]))
-    live = batch.table.profile(now)
-    averages = batch.table.average_limits(now)
-    verdict = batch.recheck(np.array([0]), live, averages)[0]
-    assert verdict[WHY] == NO_ROOM
-    assert verdict[AT_COLUMN] == 4
-    assert (live.free == now.free).all()
-    fewer = batch.table.profile(ArrayView(np.full(6, 2)))._replace(fit=np.array([[1]]))
-    assert batch.recheck(np.array([0]), fewer, averages)[0][WHY] == NO_FIT
-    view = AverageView(np.full(6, 2), window=2, allowed=3)
-    batch = _batch([request(atom(2, 2, 3, 6), 6)], AverageView(np.full(6, 2)))
-    assert _recheck(batch, view)[0][WHY] == NO_AVERAGE
-
-
-def test_recheck_ignores_trouble_elsewhere() -> None:
-    """Capacity below zero where the request does not stand refuses nothing."""
-    batch = _batch([request(atom(2, 2, 3, 6), 6)], ArrayView(np.full(6, 2)))
-    assert _recheck(batch, ArrayView(np.array([-5, 2, 2, 2, 2, 2])))[0][OUTCOME] == PLACED
-
-
-@pytest.mark.parametrize(
-    ("rows", "why"),
-    [
-        ([[0, 2, 2]], BAD_WORK),
-        ([[0, 3, 3]], BAD_ROWS),
-        ([[3, 6, 1], [0, 3, 1]], BAD_ROWS),
-        ([[0, 2, 1], [2, 6, 1]], BAD_ROWS),
-        ([[0, 2, 1], [2, 3, 2], [3, 5, 1]], 0),
-        ([[0, 1, 1], [1, 2, 2], [2, 5, 1]], BAD_LEASE),
-        ([[0, 2, 1], [2, 4, 2]], BAD_LEASE),
-        ([[0, 2, 2], [4, 6, 1]], BAD_LEASE),
-        ([[4, 7, 2]], BAD_ROWS),
-    ],
-)
-def test_recheck_of_rows(rows: list[list[int]], why: int) -> None:
-    """Rows that are unsorted, unmerged, outside, too high, too much or too short are found."""
-    batch = _batch([request(atom(1, 2, 3, 6), 6)], ArrayView(np.full(6, 2)))
-    batch.out.rows[: len(rows)] = rows
-    batch.out.first[1] = batch.out.extents[0, 4] = len(rows)
-    assert _recheck(batch, ArrayView(np.full(6, 2)))[0][WHY] == why
-
-
-@settings(max_examples=150, deadline=None)
-@given(held=st.lists(st.integers(0, 3), min_size=1, max_size=9), lease=st.integers(1, 4))
-def test_recheck_of_leases_is_exact(held: list[int], lease: int) -> None:
-    """The compiled lease test agrees with matching takes and releases one by one."""
-    steps, work = len(held), sum(held)
-    batch = _batch([request(atom(1, 3, 1, max(1, work)), steps)], ArrayView(np.full(steps, 3)))
-    if not work:
-        return
-    batch.table.tables.vertices[0, 9] = lease
-    rows = [[t, t + 1, x] for t, x in enumerate(held) if x]
-    merged: list[list[int]] = []
-    for row in rows:
-        if merged and merged[-1][1] == row[0] and merged[-1][2] == row[2]:
-            merged[-1][1] = row[1]
-        else:
-            merged.append(row)
-    batch.out.rows[: len(merged)] = merged
-    batch.out.first[1] = batch.out.extents[0, 4] = len(merged)
-    verdict = _recheck(batch, ArrayView(np.full(steps, 3)))[0]
-    assert (verdict[OUTCOME] == PLACED) == is_allocation(1, 3, lease, work, held)
 
 
 def _window_use(held: list[int], window: int) -> int:
