@@ -52,8 +52,7 @@ def warm_dispatcher() -> None:
     from bench.dispatch_whole import run
     from dispatch.claims import Claim, Part
     from dispatch.elastic import ElasticScheduler
-    from dispatch.placement.interface import PlacedJob
-    from dispatch.placement.lotes import LotesPlacement
+    from dispatch.placement.interface import MachinePlacement, PlacedJob
     from dispatch.readiness import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
     from lp.lotes.pipeline import plan_lotes
@@ -67,7 +66,7 @@ def warm_dispatcher() -> None:
     pool.depart("a", 3.0)
     machines = MachineConfigurations.of([2], [[1.0]], resources=["cpu"])
     classes = JobClasses.of([1.0], [[0.25]], [1.0])
-    placement = LotesPlacement(plan_lotes(LotesInstance.of(machines, classes)).table)
+    placement = MachinePlacement.of_table(plan_lotes(LotesInstance.of(machines, classes)).table)
     for allowed in (None, np.ones(2, dtype=np.bool_)):
         job = PlacedJob(np.array([0.25]), draw=0.5, allowed=allowed)
         machine = placement.choose(job)

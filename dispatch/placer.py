@@ -10,21 +10,9 @@ from numpy.typing import NDArray
 
 from dispatch.execution_table import Execution, ExecutionTable, Part, Piece
 from dispatch.machines import MachinePool, Vector
-from dispatch.placement.best_fit import BestFitPlacement
-from dispatch.placement.greedy import GreedyPlacement
-from dispatch.placement.interface import KernelPlacement, PlacedJob, Policy
-from dispatch.placement.lotes import LotesPlacement
-from dispatch.placement.spread import SpreadPlacement
-from dispatch.placement.tetris import TetrisPlacement
+from dispatch.placement.interface import MachinePlacement, PlacedJob, Policy
 from lp.lotes.dispatch_table import DispatchTable
 from rdl.resources import MEMORY
-
-_PLAIN: dict[str, type[KernelPlacement]] = {
-    "best_fit": BestFitPlacement,
-    "greedy": GreedyPlacement,
-    "spread": SpreadPlacement,
-    "tetris": TetrisPlacement,
-}
 
 #: A component and what is asked of its machine.
 _Shape = tuple[Vector, frozenset[str], str | None, int | None]
@@ -64,13 +52,13 @@ class Placer:
         self._class_of: Callable[[NDArray[np.float64], str | None], int] = lambda _r, _n: 0
         self._jobs: dict[_Shape, PlacedJob] = {}
         if policy == "lotes" and table is not None:
-            self._strategy: KernelPlacement = LotesPlacement(table)
+            self._strategy: MachinePlacement = MachinePlacement.of_table(table)
             self._unit = _units_of(pool, table)
             self._class_of = _class_finder(table)
         else:
-            plain = "best_fit" if policy == "lotes" else policy
+            plain: Policy = "best_fit" if policy == "lotes" else policy
             memory = pool.resources.index(MEMORY) if MEMORY in pool.resources else 0
-            self._strategy = _PLAIN[plain](pool.configurations, memory=memory)
+            self._strategy = MachinePlacement(plain, pool.configurations, memory=memory)
 
     def hold_all(self, table: ExecutionTable) -> None:
         """Count what is on machines already, as after a restart or with a new table."""

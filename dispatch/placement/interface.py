@@ -1,9 +1,9 @@
-"""One face for every way to choose a machine, and the base that the five strategies share."""
+"""MachinePlacement: chooses machines by one of five policies, over the compiled index."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from lp.lotes.dispatch_table import DispatchTable
 
 Policy = Literal["lotes", "greedy", "tetris", "best_fit", "spread"]
 POLICIES: tuple[Policy, ...] = ("lotes", "greedy", "tetris", "best_fit", "spread")
-FIT_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +46,34 @@ class PlacedJob:
     allowed: NDArray[np.bool_] | None = None
 
 
-class Placement(Protocol):
-    """Chooses machines and is told what runs where; owns no queue."""
-
-    name: Policy
-
-    def choose(self, job: PlacedJob) -> int | None:
-        """Machine for a job that could start now, or None when none has room."""
-        ...
-
-    def next_waiting(self, machine: int, waiting: list[PlacedJob]) -> int | None:
-        """Index of the waiting job, oldest first, that the machine takes next, or None."""
-        ...
-
-    def started(self, machine: int, job: PlacedJob) -> None:
-        """The job runs on the machine from now on."""
-        ...
-
-    def ended(self, machine: int, job: PlacedJob) -> None:
-        """The job has left the machine."""
-        ...
-
-    def set_open(self, machine: int, is_open: bool) -> None:
-        """Offer a machine to new jobs, or not (drain, loss)."""
-        ...
-
-
-class KernelPlacement:
-    """A strategy over the compiled index.
+class MachinePlacement:
+    """Chooses machines and is told what runs where; owns no queue.
 
     Parameters
     ----------
+    policy
+        - ``best_fit``: the machine with the least room left over, as parts of the machine;
+        - ``greedy``: the lowest machine that fits;
+        - ``lotes``: the wheel, then the machine furthest below its target (LoTES section 4.3);
+        - ``spread``: the machine with the fewest jobs, then with the most memory left;
+        - ``tetris``: the highest r . left - p (r . 1), p in hours (LoTES section 5.1).
     machines
         Machines by configuration.
     speed
         Shape (J, K); 0 forbids a pair. None is one class at speed one everywhere.
+    table
+        Targets of ``lotes``, and for no other policy.
+    sample
+        Machines that ``lotes`` looks at for a job; 0 is all.
+    tetris_hours
+        Hours of work that weigh as much as a whole machine.
+    memory
+        Column of the resource that ``spread`` compares.
     """
-
-    name: Policy
 
     def __init__(
         self,
+        policy: Policy,
         machines: Machines,
         speed: NDArray[np.float64] | None = None,
         *,
@@ -102,14 +88,25 @@ class KernelPlacement:
         self._fleet = build_fleet(machines, speeds.shape[1])
         self._targets = build_targets(self._fleet, machines, table, speeds, sample)
         self._rules = build_rules(
-            POLICIES.index(self.name), speeds, tetris_hours=tetris_hours, memory=memory
+            POLICIES.index(policy), speeds, tetris_hours=tetris_hours, memory=memory
         )
         self._shut = np.zeros(machines.total, dtype=np.bool_)
         if table is not None:
             index_scores(self._fleet, self._targets)
 
+    @classmethod
+    def of_table(
+        cls, table: DispatchTable, speed: NDArray[np.float64] | None = None
+    ) -> MachinePlacement:
+        """Return LoTES by a dispatch table, over the machines that the table was made for."""
+        speeds = np.ones(table.wheel.shape) if speed is None else speed
+        return cls("lotes", Machines.of_table(table), speeds, table=table)
+
     def choose(self, job: PlacedJob) -> int | None:
-        """See `Placement.choose`; a job with `allowed` costs a look at every machine."""
+        """Return a machine for a job that could start now, or None when none has room.
+
+        A job with `allowed` costs a look at every machine.
+        """
         from dispatch.placement.kernels.arrays import NONE
         from dispatch.placement.kernels.choices import place_job, place_job_among
 
@@ -123,21 +120,16 @@ class KernelPlacement:
             )
         return None if found == NONE else int(found)
 
-    def next_waiting(self, machine: int, waiting: list[PlacedJob]) -> int | None:
-        """See `Placement.next_waiting`."""
-        fitting = [index for index, job in enumerate(waiting) if self._fits(machine, job)]
-        return self._preferred(machine, waiting, fitting)
-
     def started(self, machine: int, job: PlacedJob) -> None:
-        """See `Placement.started`."""
+        """Count a job that runs on the machine from now on."""
         self._change(machine, job, 1)
 
     def ended(self, machine: int, job: PlacedJob) -> None:
-        """See `Placement.ended`."""
+        """Count a job no longer that has left the machine."""
         self._change(machine, job, -1)
 
     def set_open(self, machine: int, is_open: bool) -> None:
-        """See `Placement.set_open`."""
+        """Offer a machine to new jobs, or not (drain, loss)."""
         from dispatch.placement.kernels.choices import open_machine
 
         open_machine(self._fleet, machine, is_open)
@@ -145,26 +137,6 @@ class KernelPlacement:
     def left(self, machine: int) -> NDArray[np.float64]:
         """What is left of a machine, shape (L,)."""
         return np.array(room_left(self._fleet)[machine])
-
-    def _preferred(self, machine: int, waiting: list[PlacedJob], fitting: list[int]) -> int | None:
-        return fitting[0] if fitting else None
-
-    def _fits(self, machine: int, job: PlacedJob) -> bool:
-        from dispatch.placement.kernels.machines import CLOSED
-
-        closed = self._fleet.whole[machine, CLOSED] != 0
-        if closed or self._rules.speed[self._group(machine), job.job_class] <= 0:
-            return False
-        if job.allowed is not None and not job.allowed[machine]:
-            return False
-        left = room_left(self._fleet)[machine]
-        return bool((left + FIT_TOLERANCE >= job.request).all())
-
-    def _group(self, machine: int) -> int:
-        """Configuration of a machine."""
-        from dispatch.placement.kernels.machines import CONFIGURATION
-
-        return int(self._fleet.whole[machine, CONFIGURATION])
 
     def _change(self, machine: int, job: PlacedJob, change: int) -> None:
         from dispatch.placement.kernels.choices import change_machine

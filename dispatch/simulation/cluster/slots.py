@@ -13,19 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.best_fit import BestFitPlacement
-from dispatch.placement.greedy import GreedyPlacement
-from dispatch.placement.interface import KernelPlacement, PlacedJob
-from dispatch.placement.spread import SpreadPlacement
+from dispatch.placement.interface import MachinePlacement, PlacedJob, Policy
 from dispatch.placement.state import Machines
-from dispatch.placement.tetris import TetrisPlacement
-
-STRATEGIES: dict[str, type[KernelPlacement]] = {
-    "best_fit": BestFitPlacement,
-    "greedy": GreedyPlacement,
-    "spread": SpreadPlacement,
-    "tetris": TetrisPlacement,
-}
 
 Amounts = NDArray[np.int64]
 
@@ -121,7 +110,7 @@ def _area(piece: Piece, whole: Amounts) -> float:
 
 
 def replay(
-    capacity: Amounts, pieces: Sequence[Piece], strategy: str
+    capacity: Amounts, pieces: Sequence[Piece], policy: Policy
 ) -> tuple[dict[str, int], list[tuple[Piece, int, int]]]:
     """Place pieces as their time comes; one that finds no machine tries again at every step.
 
@@ -133,7 +122,7 @@ def replay(
         (piece, machine, first step on it) of all that found one.
     """
     machines = Machines(np.ones(len(capacity), dtype=np.int64), capacity.astype(np.float64))
-    placement = STRATEGIES[strategy](machines)
+    placement = MachinePlacement(policy, machines)
     below: dict[str, int] = {}
     ran: list[tuple[Piece, int, int]] = []
     waiting: list[Piece] = []

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from dispatch.placement.interface import Policy
 from dispatch.simulation.cluster.slots import (
     Amounts,
     Piece,
@@ -43,7 +45,7 @@ from planner.request import Request
 from rdl.work_graph import BUNDLE
 
 LEVELS = ("pooled", "packable", "placed")
-STRATEGIES = ("best_fit", "greedy", "spread", "tetris")
+STRATEGIES: Final[tuple[Policy, ...]] = ("best_fit", "greedy", "spread", "tetris")
 
 
 #: Case, level and strategy.
@@ -82,9 +84,11 @@ def run_promise_seed(options: PromiseOptions, seed: int) -> SeedFigures:
     for name, case in CASES.items():
         for level in LEVELS:
             run = admit_all(options, level, case, seed)
-            strategies = ("its slots",) if level == "placed" else STRATEGIES
-            for strategy in strategies:
-                found[name, level, strategy] = run.figures(strategy)
+            if level == "placed":
+                found[name, level, "its slots"] = run.figures(None)
+                continue
+            for policy in STRATEGIES:
+                found[name, level, policy] = run.figures(policy)
     return found
 
 
@@ -115,10 +119,10 @@ class Admitted:
     pieces: dict[str, list[Piece]]
     slots: dict[str, list[int]]
 
-    def figures(self, strategy: str) -> dict[str, float]:
-        """Carry everything out and count what found no machine."""
+    def figures(self, policy: Policy | None) -> dict[str, float]:
+        """Carry everything out by a placement policy, or None by slots; count what is broken."""
         every = [piece for pieces in self.pieces.values() for piece in pieces]
-        below = self._clashes() if self.slots else replay(self.capacity, every, strategy)[0]
+        below = self._clashes() if policy is None else replay(self.capacity, every, policy)[0]
         work = sum(self._work(piece) for piece in every)
         steps = sum(piece.end - piece.start for piece in every)
         return {

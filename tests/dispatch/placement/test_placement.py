@@ -1,22 +1,17 @@
-"""The five strategies behind their one interface, on machines small enough to reason about."""
+"""The five policies of placement, on machines small enough to reason about."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dispatch.placement.best_fit import BestFitPlacement
-from dispatch.placement.greedy import GreedyPlacement
-from dispatch.placement.interface import KernelPlacement, PlacedJob
-from dispatch.placement.lotes import LotesPlacement
-from dispatch.placement.spread import SpreadPlacement
+from dispatch.placement.interface import MachinePlacement, PlacedJob, Policy
 from dispatch.placement.state import Machines
-from dispatch.placement.tetris import TetrisPlacement
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import plan_lotes
 
 PAIR = Machines(np.array([2, 1]), np.array([[4.0, 4.0], [8.0, 2.0]]))
-RIVALS = (GreedyPlacement, TetrisPlacement, BestFitPlacement, SpreadPlacement)
+RIVALS: tuple[Policy, ...] = ("greedy", "tetris", "best_fit", "spread")
 
 
 def job(*request: float, hours: float = 0.0, **more: object) -> PlacedJob:
@@ -25,22 +20,22 @@ def job(*request: float, hours: float = 0.0, **more: object) -> PlacedJob:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "machine"),
+    ("policy", "machine"),
     [
-        (GreedyPlacement, 0),  # lowest
-        (TetrisPlacement, 2),  # 2 * 8 + 1 * 2 = 18 beats 2 * 4 + 1 * 4 = 12
-        (BestFitPlacement, 0),  # 2/4 + 3/4 = 1.25 against 6/8 + 1/2 = 1.25: ties to the lowest
-        (SpreadPlacement, 0),  # nobody runs anything, machine 0 has most memory
+        ("greedy", 0),  # lowest
+        ("tetris", 2),  # 2 * 8 + 1 * 2 = 18 beats 2 * 4 + 1 * 4 = 12
+        ("best_fit", 0),  # 2/4 + 3/4 = 1.25 against 6/8 + 1/2 = 1.25: ties to the lowest
+        ("spread", 0),  # nobody runs anything, machine 0 has most memory
     ],
 )
-def test_first_choice_by_hand(strategy: type[KernelPlacement], machine: int) -> None:
+def test_first_choice_by_hand(policy: Policy, machine: int) -> None:
     """A job of 2 cores and 1 unit of memory on two machines of 4, 4 and one of 8, 2."""
-    assert strategy(PAIR).choose(job(2.0, 1.0)) == machine
+    assert MachinePlacement(policy, PAIR).choose(job(2.0, 1.0)) == machine
 
 
 def test_spread_avoids_machines_that_run_something() -> None:
     """Fewest jobs comes before most memory."""
-    spread = SpreadPlacement(PAIR)
+    spread = MachinePlacement("spread", PAIR)
     spread.started(0, job(1.0, 0.0))
     assert spread.choose(job(1.0, 1.0)) == 1
     spread.started(1, job(1.0, 1.0))
@@ -49,17 +44,17 @@ def test_spread_avoids_machines_that_run_something() -> None:
 
 def test_best_fit_fills_what_is_nearly_full() -> None:
     """The machine with the least left over is chosen while it has room."""
-    best = BestFitPlacement(PAIR)
+    best = MachinePlacement("best_fit", PAIR)
     best.started(1, job(2.0, 3.0))
     assert best.choose(job(2.0, 1.0)) == 1
     best.started(1, job(2.0, 1.0))
     assert best.choose(job(2.0, 1.0)) == 0
 
 
-@pytest.mark.parametrize("strategy", RIVALS)
-def test_full_machines_are_refused_and_freed(strategy: type[KernelPlacement]) -> None:
+@pytest.mark.parametrize("policy", RIVALS)
+def test_full_machines_are_refused_and_freed(policy: Policy) -> None:
     """Without room the answer is None; when a job ends its machine is chosen again."""
-    placement = strategy(Machines(np.array([1]), np.array([[4.0, 4.0]])))
+    placement = MachinePlacement(policy, Machines(np.array([1]), np.array([[4.0, 4.0]])))
     placement.started(0, job(3.0, 1.0))
     assert placement.choose(job(2.0, 1.0)) is None
     placement.ended(0, job(3.0, 1.0))
@@ -67,33 +62,23 @@ def test_full_machines_are_refused_and_freed(strategy: type[KernelPlacement]) ->
     assert placement.left(0).tolist() == [4.0, 4.0]
 
 
-@pytest.mark.parametrize("strategy", RIVALS)
-def test_labels_and_drain_close_machines(strategy: type[KernelPlacement]) -> None:
+@pytest.mark.parametrize("policy", RIVALS)
+def test_labels_and_drain_close_machines(policy: Policy) -> None:
     """Only allowed and open machines are chosen, and the limits last no longer than they say."""
-    placement = strategy(PAIR)
+    placement = MachinePlacement(policy, PAIR)
     only = np.array([False, True, False])
     assert placement.choose(job(1.0, 1.0, allowed=only)) == 1
     placement.set_open(1, False)
     assert placement.choose(job(1.0, 1.0, allowed=only)) is None
-    assert placement.next_waiting(1, [job(1.0, 1.0)]) is None
     placement.set_open(1, True)
     assert placement.choose(job(1.0, 1.0, allowed=only)) == 1
-    assert placement.next_waiting(1, [job(1.0, 1.0)]) == 0
 
 
-def test_the_next_waiting_job() -> None:
-    """First in first out skips what does not fit; Tetris takes the best aligned short job."""
-    waiting = [job(5.0, 1.0), job(1.0, 1.0), job(3.0, 3.0), job(3.0, 3.0, hours=9.0)]
-    assert GreedyPlacement(PAIR).next_waiting(0, waiting) == 1
-    assert TetrisPlacement(PAIR).next_waiting(0, waiting) == 2
-    assert GreedyPlacement(PAIR).next_waiting(0, waiting[:1]) is None
-
-
-def lotes() -> LotesPlacement:
+def lotes() -> MachinePlacement:
     """Ten machines of 7 cores, classes of 2 and 3 cores that arrive two to one."""
     machines = MachineConfigurations.of([10], [[7.0]], resources=["cores"])
     classes = JobClasses.of([2.0, 1.0], [[2.0], [3.0]], [1.0, 1.0])
-    return LotesPlacement(plan_lotes(LotesInstance.of(machines, classes)).table)
+    return MachinePlacement.of_table(plan_lotes(LotesInstance.of(machines, classes)).table)
 
 
 def test_lotes_fills_its_bins() -> None:
@@ -110,18 +95,9 @@ def test_lotes_fills_its_bins() -> None:
     assert held.tolist() == [[2, 1]] * 10
 
 
-def test_lotes_takes_the_class_furthest_below_its_target() -> None:
-    """A machine of (2, 1) that runs two small jobs takes the large one, though it came later."""
-    placement = lotes()
-    small, large = PlacedJob(np.array([2.0]), 0), PlacedJob(np.array([3.0]), 1)
-    for _ in range(2):
-        placement.started(0, small)
-    assert placement.next_waiting(0, [small, large]) == 1
-
-
 def test_malformed_jobs_are_errors() -> None:
     """A request or class of the wrong shape is misuse and says what was expected."""
     with pytest.raises(ValueError, match=r"expected \(2,\)"):
-        GreedyPlacement(PAIR).choose(job(1.0))
+        MachinePlacement("greedy", PAIR).choose(job(1.0))
     with pytest.raises(ValueError, match="job_class is 1: expected 0 to 0"):
-        GreedyPlacement(PAIR).choose(PlacedJob(np.array([1.0, 1.0]), 1))
+        MachinePlacement("greedy", PAIR).choose(PlacedJob(np.array([1.0, 1.0]), 1))

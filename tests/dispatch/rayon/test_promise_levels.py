@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dispatch.placement.interface import Policy
 from dispatch.simulation.cluster.slots import (
-    STRATEGIES,
     Piece,
     SlotBook,
     is_packable,
@@ -17,6 +17,7 @@ from dispatch.simulation.cluster.slots import (
     replay,
 )
 from dispatch.simulation.experiments.promise_levels import (
+    STRATEGIES,
     admit_all,
     promise_table,
     run_promise_seed,
@@ -114,7 +115,7 @@ def is_packable_somehow(pieces: list[Piece]) -> bool:
 
 @given(pieces_drawn, st.sampled_from(sorted(STRATEGIES)))
 @settings(max_examples=40, deadline=None)
-def test_a_replay_moves_nothing_and_misses_nothing(pieces: list[Piece], strategy: str) -> None:
+def test_a_replay_moves_nothing_and_misses_nothing(pieces: list[Piece], strategy: Policy) -> None:
     """Machines are never over-committed, and each bundle-step either ran or is counted below."""
     below, ran = replay(CAPACITY, pieces, strategy)
     assert not over_committed(ran)
