@@ -147,7 +147,7 @@ def test_placed_breaks_none_and_each_level_costs_acceptance() -> None:
     )
     assert pooled.figures("best_fit")["broken"] > 0.1
     assert packable.figures("best_fit")["broken"] < pooled.figures("best_fit")["broken"]
-    assert placed.figures("its slots")["broken"] == 0.0
+    assert placed.figures(None)["broken"] == 0.0
     assert len(pooled.pieces) > len(packable.pieces) >= len(placed.pieces) > 0
 
 
