@@ -7,7 +7,7 @@ random instant, 20 machines go for 10 to 120 minutes, and three rules answer on 
 - the adapter's greedy part alone, with started work pinned;
 - the adapter with its rounds of improvement.
 
-`adapter_solver` has a solver and more rounds beside them. Told of each: value kept as a share of
+Told of each: value kept as a share of
 the value that stood (value is weight x size), reservations dropped, and work moved as a share of
 the work that stood. YARN's rule moves nothing: what it drops is lost. Weights are 1, 2 or 5.
 """
@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from bench.generator import KINDS, Mix, cluster_of, requests_of
-from planner.adaptation.adapter import Tools, adapt
+from planner.adaptation.adapter import adapt
 from planner.adaptation.answer import Adaptation, Fate
 from planner.adaptation.layout import Layout, shortage_of, work_moved
 from planner.adaptation.repair import Repair, standing
@@ -139,10 +139,10 @@ def _yarn(plan: Plan) -> Told:
     return Told(1 - lost / value if value else 1.0, len(dropped), 0.0, ms, len(repair.hit))
 
 
-def adapted(plan: Plan, limits: Limits, solver: str | None = None) -> Told:
+def adapted(plan: Plan, limits: Limits) -> Told:
     value, work = _stood(plan, Repair(plan, Layout.of(plan)))
     began = time.perf_counter()
-    found = adapt(plan, limits, Tools(agent_named("portfolio"), solver))
+    found = adapt(plan, limits)
     ms = 1000 * (time.perf_counter() - began)
     _check(plan, found)
     kept = 1 - found.cost.dropped / value if value else 1.0

@@ -1,6 +1,6 @@
 """The adapter: what a change of capacity makes of the promises of a Plan (Rayon 5.2).
 
-A loss drops the least value and then moves the least work: greedy first, a solver within its limit
+A loss drops the least value and then moves the least work: greedy first, rounds of improvement
 after it. Started work stays while machines for it exist; only the remainder moves. What finds no
 place is `degraded`, with a reason and offers, keeps its past and the leases in force, and comes
 back by itself when there is room again; it is `failed` once its window can hold it no more.
@@ -10,7 +10,6 @@ Nothing is changed here: the answer is changes for one joint commit, which `Plan
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from planner.adaptation.answer import Adaptation, Affected, Fate
@@ -20,7 +19,7 @@ from planner.adaptation.move import Move, move_of
 from planner.adaptation.promise import Promise, promise_of
 from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
 from planner.adaptation.repair import Repair
-from planner.agent import Agent, Limits
+from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.commit import Change, Degrade, Fail, Update
 from planner.explain import time_text
@@ -43,22 +42,6 @@ _MOST_HELPED: Final = 20
 _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CHANGED})
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What an adaptation places with.
-
-    Attributes
-    ----------
-    agent
-        Places what was lifted, one promise at a time.
-    solver
-        Name of an agent that places a few promises together in what is left of the time, or None.
-    """
-
-    agent: Agent = field(default_factory=lambda: agent_named("portfolio"))
-    solver: str | None = None
-
-
 def needs_adaptation(plan: Plan) -> bool:
     """Return whether machines are short somewhere, or something degraded waits."""
     degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
@@ -68,7 +51,6 @@ def needs_adaptation(plan: Plan) -> bool:
 def adapt(
     plan: Plan,
     limits: Limits | None = None,
-    tools: Tools | None = None,
     layout: Layout | None = None,
 ) -> Adaptation:
     """Return what becomes of the promises of a Plan on the machines that it has.
@@ -81,14 +63,12 @@ def adapt(
         The Plan on other machines (`Layout.of(plan, cluster)`), for asking what would be; by
         default on its own.
     """
-    used, tools = limits or Limits(), tools or Tools()
+    used = limits or Limits()
     base = Layout.of(plan) if layout is None else layout
-    repair = Repair(plan, base, tools.agent)
+    repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
-    if repair.hit and done.lifted and tools.solver is not None:
-        done = repair.solved(done, tools.solver, used)
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
-    return _Answer(repair, done, tools, used).adaptation(waiting)
+    return _Answer(repair, done, used).adaptation(waiting)
 
 
 def _degraded(plan: Plan) -> Iterator[Promise]:
@@ -101,8 +81,8 @@ def _degraded(plan: Plan) -> Iterator[Promise]:
 class _Answer:
     """From a repaired layout to changes and what is told of them."""
 
-    def __init__(self, repair: Repair, layout: Layout, tools: Tools, limits: Limits) -> None:
-        self.plan, self.repair, self.layout, self.tools = repair.plan, repair, layout, tools
+    def __init__(self, repair: Repair, layout: Layout, limits: Limits) -> None:
+        self.plan, self.repair, self.layout = repair.plan, repair, layout
         self.over = Clock(limits).over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
@@ -145,7 +125,7 @@ class _Answer:
                 promise.revision,
                 promise.request,
                 result,
-                self.tools.agent.name,
+                self.repair.agent.name,
                 RESTORED if back else MOVED,
             )
             moved = work_moved(promise.before, holding, self.plan.now, self.repair.nominal)
@@ -162,7 +142,7 @@ class _Answer:
 
     def _bring_back(self, promise: Promise) -> bool:
         ways = tuple(ways_back(self.plan, promise))
-        if any(self.layout.place(way, self.tools.agent) for way in ways):
+        if any(self.layout.place(way, self.repair.agent) for way in ways):
             return True
         roomier = self.repair.with_room_for(self.layout, promise, ways, self.over) if ways else None
         if roomier is not None:

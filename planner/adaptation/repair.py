@@ -10,7 +10,7 @@ than it where nothing has started (work that has started is pinned here, and is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from planner.agents import agent_named
 from planner.plan import Plan
 from planner.recheck import pieces_of
 from planner.record_parts import Holding
-from planner.request import Request
 from planner.states import LIVE, STATE_NUMBERS, State
-from planner.value import size_of
 
 #: Rounds in which room is sought for a promise that waits.
 _ROOM_ROUNDS = 12
@@ -218,34 +216,6 @@ class Repair:
                 if not set(other.lifted) - known:
                     return other
         return None
-
-    def solved(self, layout: Layout, solver: str, limits: Limits) -> Layout:
-        """Let a solver place what found no place together with a few around it; the better one."""
-        draw = np.random.default_rng(limits.seed)
-        other = layout.copy()
-        for promise in list(layout.lifted.values())[:_MOST_LIFTED]:
-            for one in self._neighbours(other, promise, draw):
-                other.lift(one)
-        moves = [m for one in other.lifted.values() for m in self.moves.plain(other, one)[-1:]]
-        wanted = [(move, self._weighted(move)) for move in moves if move.remainder.request]
-        if not wanted:
-            return layout
-        # Rounds of improvement are not a solver's work: what is left to it is time.
-        alone = replace(limits, work=None)
-        results = agent_named(solver).plan([rest for _, rest in wanted], other.view(), alone)
-        for (move, _), result in zip(wanted, results, strict=True):
-            whole = move.whole(result)
-            if whole.placed:
-                other.take(move.promise, whole)
-        self.place_lifted(other)
-        return min((layout, other), key=self.cost)
-
-    def _weighted(self, move: Move) -> Request:
-        """Return what is left of a promise, worth what the whole of it is."""
-        rest = move.remainder.request
-        assert rest is not None
-        size = size_of(rest.graph, self.nominal)
-        return replace(rest, weight=move.promise.value / size if size else 0.0)
 
     def _neighbours(
         self, layout: Layout, promise: Promise, draw: np.random.Generator
