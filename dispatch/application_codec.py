@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
 from dispatch.application import Application, Component, Kind, implausible
 from dispatch.fields import Fields
@@ -36,20 +35,6 @@ _COMPONENT_KEYS = (
 _NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
 _MOST_COMPONENTS = 1_000_000
 _MOST_PRIORITY = 1_000_000
-
-
-def read_application_file(path: str | Path) -> Application:
-    """Read one file; ``.toml`` is TOML, anything else JSON.
-
-    Raises
-    ------
-    FileError
-        With every problem of the document.
-    OSError
-        If the file cannot be opened.
-    """
-    raw = Path(path).read_bytes()
-    return application_from_json(parse_document(raw, str(path)), str(path))
 
 
 def parse_document(raw: bytes, path: str) -> object:

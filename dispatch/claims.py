@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Protocol
-
-from dispatch.application import Application, Component
 
 
 class Allocation(Enum):
@@ -105,23 +103,3 @@ class Scheduler(Protocol):
     def can_ever_fit(self, claim: Claim) -> bool:
         """Whether a claim could start if nothing else were in service."""
         ...
-
-
-def claim_of(
-    name: str,
-    application: Application,
-    resources: Sequence[str],
-    submitted_s: float = 0.0,
-    tenant: str = "",
-) -> Claim:
-    """Return what one execution of an application asks for."""
-
-    def parts(components: Sequence[Component]) -> tuple[Part, ...]:
-        return tuple(
-            Part(one.count, tuple(one.resources.get(kind, 0) for kind in resources))
-            for one in components
-        )
-
-    run = inf if application.size_ms is None else application.size_ms / 1000
-    core, elastic = parts(application.core), parts(application.elastic)
-    return Claim(name, core, elastic, submitted_s, run, application.priority, tenant)

@@ -13,7 +13,6 @@ from typing import Final
 class ExecutionState(StrEnum):
     """Where one run of an application stands."""
 
-    SUBMITTED = "submitted"  # known, not yet looked at
     QUEUED = "queued"  # waits for its cores
     STARTING = "starting"  # its cores have machines, not all of them run yet
     RUNNING = "running"  # every core component runs
@@ -27,7 +26,6 @@ class ExecutionState(StrEnum):
 class ExecutionEvent(StrEnum):
     """What happens to an execution."""
 
-    ACCEPT = "accept"
     REJECT = "reject"
     ADMIT = "admit"  # its cores are assigned
     CORES_UP = "cores_up"  # the last core component runs
@@ -47,9 +45,6 @@ _E, _V = ExecutionState, ExecutionEvent
 
 #: (state, event) -> next state. What is not here is an error.
 TRANSITIONS: Final[dict[tuple[ExecutionState, ExecutionEvent], ExecutionState]] = {
-    (_E.SUBMITTED, _V.ACCEPT): _E.QUEUED,
-    (_E.SUBMITTED, _V.REJECT): _E.REJECTED,
-    (_E.SUBMITTED, _V.KILL): _E.KILLED,
     (_E.QUEUED, _V.ADMIT): _E.STARTING,
     (_E.QUEUED, _V.REJECT): _E.REJECTED,
     (_E.QUEUED, _V.KILL): _E.KILLED,
@@ -69,9 +64,6 @@ TRANSITIONS: Final[dict[tuple[ExecutionState, ExecutionEvent], ExecutionState]] 
 
 #: States that nothing leaves.
 FINAL_EXECUTION_STATES: Final = frozenset({_E.COMPLETED, _E.FAILED, _E.KILLED, _E.REJECTED})
-
-#: States in which an execution may hold machines.
-HOLDING_STATES: Final = frozenset({_E.STARTING, _E.RUNNING, _E.ENDING})
 
 
 def next_execution_state(state: ExecutionState, event: ExecutionEvent) -> ExecutionState:

@@ -123,8 +123,6 @@ class Reservation:
         The formatter's text of the request as submitted.
     choices
         (path of the `any`, index of the option taken).
-    admitted_version
-        Version of the Plan that its first commit made.
     history
         Oldest first; the admission is the first entry.
     degradation
@@ -149,11 +147,6 @@ class Reservation:
     history: tuple[HistoryEntry, ...] = ()
     degradation: Degradation | None = None
     creditable: bool = False
-
-    @property
-    def admitted_version(self) -> int:
-        """Version of the Plan that admitted it."""
-        return self.history[0].version
 
     def to_json(self, grid: TimeGrid, *, history: bool = False) -> dict[str, Any]:
         """Return the form of plan files: times in seconds, one atom entry an occurrence."""

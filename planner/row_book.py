@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -214,8 +213,3 @@ def _quota_row(policy: Quota, resource: str, grid: TimeGrid, first: int) -> NDAr
     for start, end in policy.intervals(grid.origin, grid.ms(first), grid.horizon_ms):
         values[grid.floor(start) - first : grid.ceil(end) - first] = limit
     return values
-
-
-def share_text(share: Decimal) -> str:
-    """Return a share as a percentage for people: 0.25 -> ``25 %``."""
-    return f"{(share * 100).normalize():f} %"

@@ -186,17 +186,6 @@ def fifo_leases(allocation: ArrayLike, step_h: float) -> ArrivalSample:
     )
 
 
-def with_request(leases: ArrivalSample, request: ArrayLike) -> ArrivalSample:
-    """The same leases, each asking for `request`, shape (L,)."""
-    amount = np.asarray(request, dtype=np.float64)
-    return ArrivalSample.of(
-        leases.arrival_h,
-        np.broadcast_to(amount, (leases.arrival_h.size, amount.size)),
-        leases.time_h,
-        leases.weight,
-    )
-
-
 def _scale(request: FloatArray, weight: FloatArray) -> FloatArray:
     mean = np.average(request, axis=0, weights=weight)
     deviation = np.sqrt(np.average((request - mean) ** 2, axis=0, weights=weight))

@@ -27,15 +27,12 @@ class LotesOptions:
     mode
         `paper`: bins enumerated over the pairs of a canonical vertex of stage 1. `priced`: bins
         priced over every usable pair; never a smaller lambda.
-    whole
-        Solve the integer program of stage 2 instead of rounding.
     solver
         For the LPs of both stages; pricing itself needs duals and always uses HiGHS.
     """
 
     mode: Mode = "priced"
     wheel: Wheel = "delta"
-    whole: bool = False
     solver: str = "highs"
     limits: SolveLimits | None = None
     bin_limit: int = DEFAULT_LIMIT
@@ -156,9 +153,7 @@ def plan_lotes(instance: LotesInstance, options: LotesOptions | None = None) -> 
     else:
         priced = price_bins(instance, ceiling=bound, limits=options.limits)
         bins, bound = priced.bins, priced.bound
-    assignment = assign(
-        instance, bins, whole=options.whole, solver=options.solver, limits=options.limits
-    )
+    assignment = assign(instance, bins, solver=options.solver, limits=options.limits)
     table = dispatch_table(instance, assignment, wheel=options.wheel)
     return LotesResult(instance, options.mode, allocation, assignment, table, bound)
 

@@ -1,6 +1,6 @@
 """Readers and writers of cluster, workload, plan and job-class files."""
 
-from planner.files.class_file import JobClass, classes_from_json, classes_to_json, read_classes
+from planner.files.class_file import JobClass, classes_from_json, read_classes
 from planner.files.cluster_file import cluster_from_json, read_cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.errors import FileError, FileProblem
@@ -14,7 +14,6 @@ __all__ = [
     "PlanDocument",
     "WorkloadLine",
     "classes_from_json",
-    "classes_to_json",
     "cluster_from_json",
     "cluster_to_json",
     "parse_plan",

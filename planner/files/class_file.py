@@ -13,7 +13,6 @@ from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
 from rdl.durations import TimeTextError, read_duration
 from rdl.resources import AmountError, Resources
-from rdl.time_grid import seconds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +119,3 @@ def _check_on(cluster: Cluster, at: str, one: JobClass, problems: list[FileProbl
     ]
     if not able:
         problems.append(FileProblem(f"no machine can run a job of class {one.name!r}", at))
-
-
-def classes_to_json(classes: tuple[JobClass, ...]) -> dict[str, Any]:
-    """Return the form that :func:`classes_from_json` reads back."""
-    return {
-        "classes": [
-            {
-                "name": one.name,
-                "share": one.share,
-                "request": one.request.to_json(),
-                "mean_time": (
-                    seconds_of(one.mean_ms[None])
-                    if None in one.mean_ms
-                    else {str(group): seconds_of(ms) for group, ms in one.mean_ms.items()}
-                ),
-            }
-            for one in classes
-        ]
-    }

@@ -14,7 +14,7 @@ from dispatch.application import Application, Component, Kind
 from dispatch.application_codec import (
     application_from_json,
     application_to_json,
-    read_application_file,
+    parse_document,
 )
 from dispatch.executions import (
     FINAL_EXECUTION_STATES,
@@ -30,6 +30,11 @@ from rdl.resources import Resources
 
 _names = st.from_regex(r"[A-Za-z0-9@][A-Za-z0-9@_.\-]{0,12}", fullmatch=True)
 _texts = st.text(min_size=1, max_size=12)
+
+
+def _read_file(path: Path) -> Application:
+    """Read an application as `agenda apps submit` and the service do, one after the other."""
+    return application_from_json(parse_document(path.read_bytes(), str(path)), str(path))
 
 
 @st.composite
@@ -144,10 +149,10 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
         '{"name": "spark", "size": 7200, "components": [{"name": "master", "core": true,'
         ' "resources": {"cpu": "1000m", "memory": 2048}}]}'
     )
-    assert read_application_file(toml) == read_application_file(plain)
+    assert _read_file(toml) == _read_file(plain)
     plain.write_text('{"name":\n 1,,}')
     with pytest.raises(FileError, match="line 2: not JSON"):
-        read_application_file(plain)
+        _read_file(plain)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +168,7 @@ def test_files_have_one_meaning(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "a.json"
     file.write_text(text)
     with pytest.raises(FileError, match=said):
-        read_application_file(file)
+        _read_file(file)
 
 
 @given(
@@ -224,6 +229,6 @@ def test_the_documented_example_is_read(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "dispatch.md").read_text()
     example = tmp_path / "example.toml"
     example.write_text(text.split("```toml\n")[1].split("```")[0])
-    application = read_application_file(example)
+    application = _read_file(example)
     assert application.size_ms == 40 * 60_000
     assert [component.count for component in application.elastic] == [32]

@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.application import Application, Component
 from dispatch.baselines import SCHEDULERS, RigidScheduler, scheduler_named
-from dispatch.claims import Claim, Part, claim_of
+from dispatch.claims import Claim, Part
 from dispatch.elastic import ElasticScheduler
 from dispatch.ordering import ORDERINGS, Ordering, Rule, ordering_named
-from rdl.resources import Resources
 from tests.dispatch.reference_elastic import Reference, amounts
 
 TOTAL = (12, 10)
@@ -298,13 +296,3 @@ def test_misuse_is_told() -> None:
     with pytest.raises(ValueError, match="give u"):
         scheduler.arrive(Claim("b", (Part(1, (1, 2)),)), 0)
     assert Rule.DRF in {ordering.rule for ordering in ORDERINGS.values()}
-
-
-def test_an_application_becomes_a_claim_in_the_pools_order() -> None:
-    """Amounts follow the resources given; what is not asked for is zero."""
-    parts = (
-        Component("m", 1, True, Resources.of({"memory": 2048, "cpu": 500})),
-        Component("w", 5, False, Resources.of({"cpu": 1000})),
-    )
-    claim = claim_of("e1", Application("s", parts, size_ms=90_000), ("cpu", "memory"), 3.0, "t")
-    assert claim == Claim("e1", (Part(1, (500, 2048)),), (Part(5, (1000, 0)),), 3.0, 90.0, 0, "t")

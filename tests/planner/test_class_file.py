@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.files import FileError, classes_from_json, classes_to_json, read_classes
+from planner.files import FileError, classes_from_json, read_classes
 from tests.builders import a_cluster
 
 TEXT = """
@@ -38,7 +38,6 @@ def test_classes_are_read_and_shares_add_up_to_one(tmp_path: Path) -> None:
         30_000,
         None,
     ]
-    assert classes_from_json(classes_to_json((small, large))) == (small, large)
 
 
 @pytest.mark.parametrize(

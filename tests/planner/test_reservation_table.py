@@ -70,7 +70,7 @@ def test_what_is_read_is_what_was_kept() -> None:
         "window(atom(<1 cpu>, 1, 3, 4, 3), 0, 800)",
     )
     assert found.atoms[0].rows.tolist() == [[3, 8, 3], [8, 12, 1]]
-    assert found.admitted_version == 3
+    assert found.history[0].version == 3
     assert not found.atoms[0].rows.flags.writeable
 
 

@@ -23,7 +23,6 @@ from lp.lotes.job_classes import ArrivalSample
 GOOGLE_TASKS = "tasks_0_70756s.csv.gz"
 GOOGLE_MACHINES = "machines.csv.gz"
 GOOGLE_WINDOW_S = 70_756.0
-ALIBABA_TASKS = "v2017_batch_task_first.csv.gz"
 _HOUR = 3600.0
 
 
@@ -133,24 +132,6 @@ def read_google_tasks(folder: Path, *, window_s: float = GOOGLE_WINDOW_S) -> Tra
     seconds = np.where(np.isfinite(run), run, elapsed)
     request = np.stack([_numbers(columns, "cpu"), _numbers(columns, "mem")], axis=1)
     return _ordered(submit, seconds, request, np.ones(submit.size, dtype=np.int64))
-
-
-def read_alibaba_batch(folder: Path) -> TraceJobs:
-    """Instances of the Alibaba 2017 batch tasks as jobs; each lasts as long as its task.
-
-    Raises
-    ------
-    ValueError
-        As `read_google_machines`.
-    """
-    names = ("create_s", "end_s", "instances", "cpu_pct", "mem", "status")
-    columns = read_columns(folder / ALIBABA_TASKS, names)
-    create, end, instances, cpu, memory = (_numbers(columns, name) for name in names[:5])
-    ended = np.array(columns["status"]) == "Terminated"
-    seconds = np.where(ended, end - create, np.nan)
-    weight = np.where(np.isfinite(instances), instances, 0).astype(np.int64)
-    request = np.stack([cpu / 100.0, memory], axis=1)
-    return _ordered(create, seconds, request, weight)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> dict[str, list[str]]:

@@ -170,37 +170,3 @@ class TraceWorkload:
                 self.jobs.hours[part],
                 self.jobs.job_class[part],
             )
-
-
-@dataclass(frozen=True, slots=True)
-class EmpiricalWorkload:
-    """Poisson arrivals whose requests and times are drawn together from a trace's jobs.
-
-    Drawing whole jobs keeps means, quantiles and the dependence between requests and times.
-    """
-
-    jobs: JobChunk
-    classes: int
-    rate_per_h: float
-    horizon_h: float
-    chunk: int = 65_536
-
-    @property
-    def resources(self) -> int:
-        """Number of resources."""
-        return int(self.jobs.request.shape[1])
-
-    def chunks(self, rng: np.random.Generator) -> Iterator[JobChunk]:
-        """Chunks of at most `chunk` jobs until the horizon."""
-        now = 0.0
-        while now < self.horizon_h:
-            arrival = now + np.cumsum(rng.exponential(1 / self.rate_per_h, self.chunk))
-            now = float(arrival[-1])
-            arrival = arrival[arrival < self.horizon_h]
-            pick = rng.integers(self.jobs.arrival_h.size, size=arrival.size)
-            yield JobChunk.of(
-                arrival,
-                self.jobs.request[pick],
-                self.jobs.hours[pick],
-                self.jobs.job_class[pick],
-            )

@@ -11,13 +11,11 @@ import pytest
 
 from dispatch.simulation.machine_level.traces import (
     TraceJobs,
-    read_alibaba_batch,
     read_columns,
     read_google_machines,
     read_google_tasks,
 )
 from dispatch.simulation.machine_level.workload import (
-    EmpiricalWorkload,
     JobChunk,
     PoissonWorkload,
     TraceWorkload,
@@ -77,20 +75,6 @@ def test_truncation_raises_the_mean_by_the_known_factor() -> None:
     drawn = truncated_normal(mean, 0.5, np.random.default_rng(0))
     assert drawn.mean() / 0.025 == pytest.approx(1.0276, abs=0.002)
     assert 0 <= drawn.min() <= drawn.max() <= 1
-
-
-def test_generator_reproduces_the_trace_it_is_fitted_to() -> None:
-    """Mean, quantiles and the dependence of time and request stay within a few per cent."""
-    trace = skewed()
-    drawn = joined(EmpiricalWorkload(trace, 2, 10_000.0, 20.0))
-    assert drawn.hours.mean() == pytest.approx(trace.hours.mean(), rel=0.03)
-    assert drawn.request.mean(axis=0) == pytest.approx(trace.request.mean(axis=0), rel=0.03)
-    for share in (0.1, 0.5, 0.9, 0.99):
-        assert np.quantile(drawn.hours, share) == pytest.approx(
-            np.quantile(trace.hours, share), rel=0.05
-        )
-    ours, theirs = (np.corrcoef(jobs.hours, jobs.request[:, 0])[0, 1] for jobs in (drawn, trace))
-    assert ours == pytest.approx(theirs, abs=0.03)
 
 
 def test_trace_in_chunks_is_the_trace() -> None:
@@ -175,13 +159,3 @@ def test_real_google_machines_are_table_one() -> None:
     machines = read_google_machines(TRACES / "google2011")
     assert machines.count.tolist() == [6732, 3863, 1001, 795, 126, 52, 5, 5, 3, 1]
     assert machines.capacity[:4].tolist() == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.75], [1.0, 1.0]]
-
-
-@pytest.mark.traces
-@needs_traces
-def test_real_alibaba_tasks_are_read() -> None:
-    """Instances are weights; requests are fractions of cores and of memory."""
-    jobs = read_alibaba_batch(TRACES / "alibaba")
-    assert jobs.jobs > 1_000_000
-    assert 0 < jobs.request[:, 1].max() <= 1
-    assert (np.diff(jobs.arrival_h) >= 0).all()

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lp.lotes.allocation import allocate, allocate_as_printed
+from lp.lotes.allocation import allocate
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
+from tests.lp.lotes.printed import allocate_as_printed
 from tests.lp.lotes.tables import google, single
 
 

@@ -14,7 +14,6 @@ from lp.lotes.job_classes import (
     fifo_leases,
     fit_job_classes,
     with_mix,
-    with_request,
 )
 
 
@@ -97,7 +96,6 @@ def test_fifo_leases_by_hand() -> None:
     leases = fifo_leases([2, 2, 3, 1, 0, 1], step_h=0.5)
     rows = list(zip(leases.arrival_h, leases.time_h, leases.weight, strict=True))
     assert rows == [(0.0, 1.5, 2.0), (1.0, 1.0, 1.0), (2.5, 0.5, 1.0)]
-    assert with_request(leases, [1.0, 2.0]).request.shape == (3, 2)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30))

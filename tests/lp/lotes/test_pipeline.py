@@ -101,7 +101,7 @@ def test_integer_program_against_rounding() -> None:
     """The integer program is at least the rounded answer and at most the relaxation."""
     instance = LotesInstance.of(google().configurations.scaled(0.01), google().classes)
     rounded = plan_lotes(instance)
-    whole = plan_lotes(instance, LotesOptions(whole=True))
+    whole = assign(instance, price_bins(instance).bins, whole=True)
     assert whole.arrival_rate >= rounded.arrival_rate * (1 - 1e-6)
     assert whole.arrival_rate <= rounded.assignment.relaxed_rate * (1 + 1e-6)
 
