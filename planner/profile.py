@@ -18,7 +18,7 @@ from planner.block_index import block_minima
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from planner.work_table import WorkTable, is_lone, pack
+from planner.work_table import WorkTable, pack
 
 I64 = NDArray[np.int64]
 
@@ -100,8 +100,6 @@ class Batch:
         What is asked, what is left, what was answered.
     view
         Asked for the names of rows when one is short.
-    lent
-        The profile is the view's own: never written, good for the answer to one atom.
     """
 
     table: WorkTable
@@ -109,7 +107,6 @@ class Batch:
     averages: kernels.Averages
     out: kernels.Output
     view: PlanView
-    lent: bool = False
 
     @classmethod
     def of(cls, requests: Sequence[Request], view: PlanView) -> Batch:
@@ -117,16 +114,6 @@ class Batch:
         table = pack(requests, view)
         averages = table.average_limits(view)
         return cls(table, table.profile(view), averages, _output(table), view)
-
-    @classmethod
-    def reading(cls, requests: Sequence[Request], view: PlanView) -> Batch:
-        """Pack requests to be placed once: one atom alone is placed on the view's own arrays."""
-        lend = getattr(view, "lent", None)
-        if lend is None or len(requests) > 1 or not is_lone(requests[0]):
-            return cls.of(requests, view)
-        table, lent = pack(requests, view), lend()
-        averages = table.lent_averages(view, lent)
-        return cls(table, table.lent_profile(view, lent), averages, _output(table), view, True)
 
     def again(self, free: I64, slack: I64) -> Batch:
         """Return the same requests on copies of what was free, nothing answered yet."""
@@ -142,7 +129,7 @@ class Batch:
         while begin < len(order):
             scratch = space.scratch(self.table)
             scratch.state[:] = 0
-            asked = kernels.Asked(order, passes, self.table.base, int(early), int(self.lent))
+            asked = kernels.Asked(order, passes, self.table.base, int(early))
             begin = kernels.place(
                 self.table.tables, self.profile, self.averages, scratch, self.out, asked, begin
             )
@@ -167,8 +154,6 @@ class Batch:
     @property
     def told(self) -> Told:
         """What the status rows speak of."""
-        if self.lent:
-            return Told(self.view, self.table.base)
         takes = self.table.takes
         return Told(self.view, self.table.base, takes.rows, takes.averages)
 

@@ -26,8 +26,6 @@ class Takes:
     row_lists, average_lists
         (first, rows, amounts) of all demands; rows are positions in `rows` and `averages`, as a
         copy of those rows alone has them.
-    all_row_lists, all_average_lists
-        The same with the view's own rows.
     fit
         int64[demand, segment].
     """
@@ -36,8 +34,6 @@ class Takes:
     averages: tuple[int, ...]
     row_lists: Lists
     average_lists: Lists
-    all_row_lists: Lists
-    all_average_lists: Lists
     fit: I64
 
 
@@ -55,16 +51,8 @@ def takes_of(demands: tuple[Demand, ...]) -> Takes:
         averages,
         row_lists,
         average_lists,
-        _renamed(row_lists, rows),
-        _renamed(average_lists, averages),
         np.array([demand.fit for demand in demands] or np.empty((0, 0)), dtype=np.int64),
     )
-
-
-def _renamed(lists: Lists, known: tuple[int, ...]) -> Lists:
-    """Return lists with the rows of the view in place of positions in `known`."""
-    first, rows, amounts = lists
-    return first, np.array(known, dtype=np.int64)[rows], amounts
 
 
 def _lists(

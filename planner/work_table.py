@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from planner import kernels
 from planner.block_index import block_minima
 from planner.request import Request
-from planner.takes import Lists, Takes, takes_of
-from planner.view import Demand, Lent, PlanView
+from planner.takes import Takes, takes_of
+from planner.view import Demand, PlanView
 from rdl.work_graph import BUNDLE, END, LABEL, START, WorkGraph
 
 I64 = NDArray[np.int64]
@@ -54,19 +54,12 @@ class WorkTable:
         """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
         columns = slice(self.base - view.first, self.end - view.first)
         free = _copied(view.free, self.takes.rows, columns)
-        return self._profile(view, free, 0, self.takes.row_lists, block_minima(free))
-
-    def lent_profile(self, view: PlanView, lent: Lent) -> kernels.Profile:
-        """Return what is free on [base, end), not copied."""
-        place = self.base - view.first
-        return self._profile(view, lent.free, place, self.takes.all_row_lists, lent.low)
-
-    def _profile(
-        self, view: PlanView, free: I64, place: int, lists: Lists, low: I64
-    ) -> kernels.Profile:
         segments = view.segments - self.base
-        span = np.array([place, self.end - self.base], dtype=np.int64)
-        return kernels.Profile(free, span, segments, *lists, self.takes.fit, low)
+        span = np.array([0, self.end - self.base], dtype=np.int64)
+        takes = self.takes
+        return kernels.Profile(
+            free, span, segments, *takes.row_lists, takes.fit, block_minima(free)
+        )
 
     def average_limits(self, view: PlanView) -> kernels.Averages:
         """Copy what the window averages that any demand counts against leave to [base, end)."""
@@ -81,18 +74,6 @@ class WorkTable:
         place = np.array([offset, self.end - self.base], dtype=np.int64)
         low = block_minima(slack)
         return kernels.Averages(windows, slack, *self.takes.average_lists, place, low)
-
-    def lent_averages(self, view: PlanView, lent: Lent) -> kernels.Averages:
-        """Return what the window averages leave to [base, end), not copied."""
-        known = view.averages
-        place = [known.offset + self.base - view.first, self.end - self.base]
-        return kernels.Averages(
-            known.windows,
-            lent.slack,
-            *self.takes.all_average_lists,
-            np.array(place, dtype=np.int64),
-            lent.slack_low,
-        )
 
 
 def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
@@ -163,9 +144,6 @@ _NONE = np.zeros(0, dtype=np.int64)
 _NO_EDGES = np.zeros((0, 4), dtype=np.int64)
 _NO_EFFORT = np.zeros(0, dtype=np.float64)
 # Compiled code reads these; nothing writes tables.
-_UP_TO_ONE = np.array([0, 1], dtype=np.int64)
-_TWO_NONE = np.zeros(2, dtype=np.int64)
-_ONE_NONE = np.zeros(1, dtype=np.int64)
 
 
 def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
@@ -174,8 +152,6 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
     Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
     two concatenations.
     """
-    if len(requests) == 1 and is_lone(requests[0]):
-        return _lone(requests[0], view)
     demands = _Demands(view)
     ends = demands.add_all(requests)
     graphs = [request.graph for request in requests]
@@ -196,32 +172,6 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
         vertices=max(sizes),
         edges=max([len(g.edges) for g, size in zip(graphs, sizes, strict=True) if size > 1] or [0]),
     )
-
-
-def _lone(request: Request, view: PlanView) -> WorkTable:
-    """Pack one request of one atom and one bundle: nearly all of its tables are the same."""
-    graph = request.graph
-    demand = view.demand(graph.bundles[0], None, request.tenant, request.queue)
-    vertices = graph.vertices.copy()
-    tables = kernels.Tables(
-        vertices=vertices,
-        children=_NONE,
-        edges=_NO_EDGES,
-        shifts=graph.shifts.copy(),
-        effort=_NO_EFFORT,
-        vertex_first=_UP_TO_ONE,
-        child_first=_TWO_NONE,
-        edge_first=_TWO_NONE,
-        shift_first=_UP_TO_ONE,
-        effort_first=_TWO_NONE,
-        demand_of=_TWO_NONE,
-        demand_first=_UP_TO_ONE,
-        labels=_ONE_NONE,
-    )
-    first, last = view.first, view.first + view.free.shape[1]
-    start, end = vertices[0, START : END + 1].tolist()
-    base = min(max(first, start), last - 1)
-    return WorkTable(tables, takes_of((demand,)), base, min(last, max(base + 1, end)), 1, 0)
 
 
 def is_lone(request: Request) -> bool:

@@ -56,7 +56,7 @@ class GreedyAgent:
 
     def place(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> Batch:
         """Place requests and leave the answers in arrays; at least one request."""
-        batch = Batch.reading(requests, view)
+        batch = Batch.of(requests, view)
         self.run(batch, taking_order(requests), limits)
         return batch
 

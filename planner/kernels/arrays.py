@@ -23,7 +23,7 @@ class Profile(NamedTuple):
     Attributes
     ----------
     free
-        int64[row, span[0] + column]. A profile that is lent is the Plan's own: never written.
+        int64[row, span[0] + column].
     span
         int64[2]: place of column 0 in `free`, and the number of columns.
     segments
@@ -117,16 +117,12 @@ class Graph(NamedTuple):
 
 
 class Run(NamedTuple):
-    """How a request is traversed: step of column 0, number of columns, mirrored, strategy.
-
-    `lent` tells that the profile is shared and must not be written.
-    """
+    """How a request is traversed: step of column 0, number of columns, mirrored, strategy."""
 
     base: int
     columns: int
     early: int
     strategy: int
-    lent: int
 
 
 class Asked(NamedTuple):
@@ -142,15 +138,12 @@ class Asked(NamedTuple):
         Step of column 0.
     early
         Whether time is mirrored, 0 or 1.
-    lent
-        Whether the profile is shared and must not be written, 0 or 1: a single atom is asked for.
     """
 
     order: I64
     passes: I64
     base: int
     early: int
-    lent: int
 
 
 class Scratch(NamedTuple):

@@ -108,7 +108,7 @@ def _try_passes(
             if not has_largest_gap(g):
                 return False
             strategy = np.int64(COMPACT)
-        now = Run(run.base, run.columns, run.early, strategy, run.lent)
+        now = Run(run.base, run.columns, run.early, strategy)
         if traverse(p, q, g, now, s):
             status[OUTCOME], status[STRATEGY] = PLACED, strategy
             return True
@@ -128,7 +128,7 @@ def _place_request(
     """Place request r or refuse it; False when it takes more than was handed in, nothing done."""
     g = graph_of(t, r)
     n = g.vertices.shape[0]
-    run = Run(asked.base, p.span[1], asked.early, asked.passes[0], asked.lent)
+    run = Run(asked.base, p.span[1], asked.early, asked.passes[0])
     status = out.status[r]
     status[:] = 0
     status[AT_COLUMN], status[AT_ROW] = -1, -1
@@ -161,7 +161,6 @@ def place(
     """Place requests `asked.order[begin:]` one after the other on `p.free`, which keeps them.
 
     Returns the position reached: less than their number when scratch or output must grow first.
-    On a profile that is lent, a single atom is placed and nothing written.
     """
     t, p, q, s, out = borrowed(t), borrowed(p), borrowed(q), borrowed(s), borrowed(out)
     asked = borrowed(asked)

@@ -77,8 +77,7 @@ def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int)
         s.state[ROWS_FULL] = 1
         fail(s, a, NO_ROOM, atom.lo, atom.hi)
         return False
-    if not run.lent:
-        move_atom(p, q, g.shifts, atom, s.rows, begin, count, 1)
+    move_atom(p, q, g.shifts, atom, s.rows, begin, count, 1)
     s.state[ROWS_USED] = count
     s.vertex[ROWS_FROM, a], s.vertex[ROWS_HELD, a] = begin, count - begin
     s.vertex[HELD_FROM, a], s.vertex[HELD_TO, a] = first, last
@@ -96,8 +95,7 @@ def undo(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, kept: int) -> 
         atom = atom_of(g, run, a, 0, 0)
         r0 = s.vertex[ROWS_FROM, a]
         r1 = r0 + s.vertex[ROWS_HELD, a]
-        if not run.lent:
-            move_atom(p, q, g.shifts, atom, s.rows, r0, r1, -1)
+        move_atom(p, q, g.shifts, atom, s.rows, r0, r1, -1)
         s.vertex[DONE, a] = 0
         s.state[ROWS_USED] = r0  # rows are appended in the order of the stack
     s.state[STACKED] = kept
