@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,37 +13,16 @@ from rdl.resources import CPU, MEMORY
 from rdl.time_grid import duration_text
 from service.pictures.paths import check_picture_path
 from service.pictures.skyline_data import Floats, Panel, SkylineData, skyline_data
+from service.pictures.style import COLOURS, FAINT, INK, STYLE, rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Ten colours that stay apart for colour-blind readers and in print, on white.
-_COLOURS = (
-    "#4477aa", "#ee8866", "#228833", "#ccbb44", "#aa3377",
-    "#66ccee", "#994455", "#88aa55", "#775599", "#aaaaaa",
-)  # fmt: skip
-_INK = "#222222"
-_FAINT = "#777777"
 _DOT = " · "
 _SHOWN_REFUSALS = 24
 _LEGEND_LINE = 0.19  # inches a line of the legend takes
 _LIST_LINE = 0.16  # inches a line of the refused list takes
-
-#: The same document gives the same file: no date, fixed ids, text kept as text.
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "agenda",
-    # Ids and tenants are words of users: a dollar sign in them starts no formula.
-    "text.parse_math": False,
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.edgecolor": _FAINT,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
 
 
 def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None:
@@ -60,7 +37,7 @@ def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None
         check_picture_path(path)
     with _drawn(document) as figure:
         for path in paths:
-            path.write_bytes(_rendered(figure, path.suffix.lower().lstrip(".")))
+            path.write_bytes(rendered(figure, path.suffix.lower().lstrip(".")))
 
 
 def skyline_svg(document: Mapping[str, object], *, beside: Sequence[str] | None = None) -> str:
@@ -70,7 +47,7 @@ def skyline_svg(document: Mapping[str, object], *, beside: Sequence[str] | None 
     stacks the tenants in the order `beside`, so that a colour means the same in all of them.
     """
     with _drawn(document, beside) as figure:
-        text = _rendered(figure, "svg").decode("utf-8")
+        text = rendered(figure, "svg").decode("utf-8")
     return text[text.index("<svg") :]
 
 
@@ -79,19 +56,9 @@ def _drawn(document: Mapping[str, object], beside: Sequence[str] | None = None) 
     """Yield the figure of a document inside the style it is drawn and written in."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         draw = _figure if beside is None else _compact_figure
         yield draw(document, skyline_data(document, beside))
-
-
-def _rendered(figure: Figure, kind: str) -> bytes:
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    with warnings.catch_warnings():
-        # A PNG shows a box for a letter that the font lacks; an SVG leaves letters to the viewer.
-        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
-        figure.savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
-    return buffer.getvalue()
 
 
 def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
@@ -128,7 +95,7 @@ def _compact_figure(document: Mapping[str, object], data: SkylineData) -> Figure
         _draw_panel(axes, panel, data.edges)
         axes.tick_params(labelbottom=row == len(data.panels) - 1)
     _label_time(figure.axes[-1], document, data)
-    handles = [Patch(color=_COLOURS[index]) for index in range(len(data.layers))]
+    handles = [Patch(color=COLOURS[index]) for index in range(len(data.layers))]
     names = [f"{_cut(x.name, 16)} {x.accepted:,}/{x.requests:,}" for x in data.layers]
     if handles:
         figure.legend(handles, names, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
@@ -178,17 +145,17 @@ def _draw_panel(axes: Axes, panel: Panel, edges: Floats) -> None:
             np.append(upper[at], upper[-1]),
             step="post",
             linewidth=0,
-            color=_COLOURS[layer],
+            color=COLOURS[layer],
         )
         lower = upper
     capacity = panel.capacity / scale
-    axes.stairs(capacity, hours, baseline=None, color=_INK, linewidth=1.4)
+    axes.stairs(capacity, hours, baseline=None, color=INK, linewidth=1.4)
     axes.set_ylim(0, 1.1 * max(float(capacity.max()), float(lower.max()), 1e-9))
     axes.set_xlim(hours[0], hours[-1])
     axes.set_ylabel(f"{panel.resource} ({unit})" if unit else panel.resource)
     axes.spines[["top", "right"]].set_visible(False)
     mean = float(panel.used.sum() / max(1e-9, panel.capacity.sum()))
-    axes.set_title(f"{mean:.0%} of {panel.resource} planned", loc="right", fontsize=8, color=_FAINT)
+    axes.set_title(f"{mean:.0%} of {panel.resource} planned", loc="right", fontsize=8, color=FAINT)
 
 
 def _changes(lower: Floats, upper: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -236,10 +203,10 @@ def _draw_side(axes: Axes, data: SkylineData, inches: float) -> None:
     from matplotlib.patches import Patch
 
     axes.set_axis_off()
-    handles = [Patch(color=_COLOURS[index]) for index in range(len(data.layers))]
+    handles = [Patch(color=COLOURS[index]) for index in range(len(data.layers))]
     names = [f"{_cut(x.name, 24)}  {x.accepted:,}/{x.requests:,}" for x in data.layers]
     legend = axes.legend(
-        [*handles[::-1], Patch(facecolor="white", edgecolor=_INK)],
+        [*handles[::-1], Patch(facecolor="white", edgecolor=INK)],
         [*names[::-1], "capacity"],
         title="tenant  accepted/asked",
         loc="upper left",

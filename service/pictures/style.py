@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,6 @@ def write_figure(draw: Callable[[], Figure], path: Path) -> None:
     from service.pictures.paths import check_picture_path
 
     check_picture_path(path)
-    kind = path.suffix.lower().lstrip(".")
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
         figure = draw()
         figure.draw_without_rendering()
@@ -60,5 +58,15 @@ def write_figure(draw: Callable[[], Figure], path: Path) -> None:
         for axes in figure.axes:
             left, bottom, width, height = (round(edge, 4) for edge in axes.get_position().bounds)
             axes.set_position((left, bottom, width, height))
+        path.write_bytes(rendered(figure, path.suffix.lower().lstrip(".")))
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a file of a kind, ``svg`` or ``png``; the same figure, the same bytes."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with warnings.catch_warnings():
+        # A PNG shows a box for a letter that the font lacks; an SVG leaves letters to the viewer.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         figure.savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
-    path.write_bytes(buffer.getvalue())
+    return buffer.getvalue()
