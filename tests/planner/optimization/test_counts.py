@@ -67,7 +67,7 @@ def _fits(plan: Plan, changes: tuple[Admit, ...]) -> bool:
 
 
 def test_an_optimisation_counts_no_value_that_a_policy_keeps_out() -> None:
-    """Two find a place and one may come in: its value alone is told, and why the other stays out."""
+    """Two find a place, one may come in: its value alone is told, and why the other stays out."""
     plan = _plan(1)
     _found(plan, [(0, 6), (1, 6)])
     effort = Effort(Limits(work=40, seed=1), solver="")
