@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-#: Exit code of pytest when it was interrupted.
-_INTERRUPTED = 2
+#: Exit codes of what was interrupted: pytest in a test, Python before that, a shell around it.
+_INTERRUPTED = (2, -signal.SIGINT, 128 + signal.SIGINT)
 
 
 def command(seed: int, tests: Sequence[str], workers: int) -> list[str]:
@@ -35,7 +35,7 @@ def run_for(seconds: float, args: Sequence[str]) -> int | None:
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
         code = process.wait()
-        return None if code in (0, _INTERRUPTED) else code
+        return None if code in (0, *_INTERRUPTED) else code
 
 
 def soak(

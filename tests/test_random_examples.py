@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine
 
-from tests.soak import command, soak
+from tests.soak import command, run_for, soak
 
 _TESTS = Path(__file__).parent
 
@@ -91,3 +92,16 @@ def test_rounds_of_soak(
     assert soak(1.0, 7, round_of, lambda: 25.0 * len(asked)) == code
     assert asked == seeds
     assert all(f"SEED={seed}" in capsys.readouterr().out for seed in seeds[:1])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("raise SystemExit(3)", 3),
+        ("import time; time.sleep(60)", None),
+    ],
+)
+def test_a_round_ends_when_the_time_is_over(text: str, code: int | None) -> None:
+    """Its exit code tells of what was found; one that is interrupted found nothing."""
+    seconds = 60.0 if code is not None else 0.5
+    assert run_for(seconds, [sys.executable, "-c", text]) == code
