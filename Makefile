@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAY ?= 1
 CLUSTER ?= fixtures/example-day/cluster.toml
+# How long `make soak` looks, and the seed of its first round (random where none is given).
+SOAK_MINUTES ?= 30
+SEED ?=
 # Processes that run tests: one more than cores, for tests that wait; each takes up to 1 GiB.
 WORKERS ?= 3
 # Tests that need no system package; .ci/run has the others.
-NO_PACKAGE := not soak and not postgres and not browser
+NO_PACKAGE := not sweep and not postgres and not browser
 
-.PHONY: help setup demo test check kernels bench bench-smoke serve soak clean
+.PHONY: help setup demo test check kernels bench bench-smoke serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -17,7 +20,8 @@ help:
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
-	@echo "make soak        long sweeps, by hand (hours)"
+	@echo "make soak        property tests with random seeds (SOAK_MINUTES=30; SEED=n: the same again)"
+	@echo "make sweep       long sweeps, by hand (hours)"
 
 # Installs once; again when the dependencies change. Bytecode comes with the first import of what
 # is used: compiling all of scipy, pandas and ortools beforehand costs more than it saves.
@@ -61,7 +65,10 @@ bench-smoke: setup
 	$(BIN)/python -m bench --all --small
 
 soak: setup
-	$(BIN)/python -m pytest -q -m soak
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --workers $(WORKERS) $(if $(SEED),--seed $(SEED))
+
+sweep: setup
+	$(BIN)/python -m pytest -q -m sweep
 	$(BIN)/python -m bench.fuzz_rdl --inputs 1000000
 
 clean:

@@ -187,7 +187,7 @@ def work_of_plan(
 
 
 def _taken_atoms(graph: WorkGraph) -> Iterator[int]:
-    """Yield the atoms that are placed when every `any` takes its first satisfiable option."""
+    """Yield the atoms placed when every `any` takes the best of its satisfiable options."""
     stack = [len(graph.vertices) - 1]
     while stack:
         vertex = stack.pop()

@@ -24,6 +24,11 @@ def screen(plan: Plan, request: Request) -> PlacementResult | None:
     """
     if plan.knows(request.id):
         return PlacementResult(Code.DUPLICATE_ID, f"the id {request.id!r} is taken")
+    return rule_refusal(plan, request)
+
+
+def rule_refusal(plan: Plan, request: Request) -> PlacementResult | None:
+    """Return the refusal by the rules of queues and by `limits` policies, or None."""
     queue = plan.cluster.queue(request.queue)
     if queue is None:
         known = ", ".join(one.name for one in plan.cluster.queues)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -75,7 +75,7 @@ class Metrics:
     bound
         Upper bound on the value of any plan, where an agent proves one.
     gap
-        (bound - value) / bound, 0 when all are accepted, None without a bound.
+        (bound - value) / bound, 0 where nothing more can be held, None without a bound.
     status
         What the agent says of its answer.
     cost
@@ -95,6 +95,10 @@ class Metrics:
     gap: float | None = None
     status: str = "placed"
     cost: float | None = None
+
+    def with_bound(self, bound: float, status: str) -> Metrics:
+        """Return the figures with a bound that somebody has proven, and the gap to it."""
+        return replace(self, bound=bound, gap=_gap(self.value, bound), status=status)
 
     def to_json(self) -> dict[str, object]:
         """Return the ``metrics`` of a plan file; rounded so that the text is stable and short.
@@ -159,7 +163,7 @@ def measure(
         uniformity=uniformity(held, nominal, horizon),
         value=value,
         bound=bound,
-        gap=_gap(value, bound, everything=len(taken) == len(every)),
+        gap=_gap(value, bound),
         status=status,
         cost=None if prices is None else prices.cost(held, nominal),
     )
@@ -214,12 +218,10 @@ def outcome_of(request: Request, result: PlacementResult, nominal: Resources) ->
     return Outcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 
-def _gap(value: float, bound: float | None, *, everything: bool) -> float | None:
+def _gap(value: float, bound: float | None) -> float | None:
     if bound is None:
         return None
-    if everything or bound <= 0:
-        return 0.0
-    return (bound - value) / bound
+    return max(0.0, (bound - value) / bound) if bound > 0 else 0.0
 
 
 def _short(number: float | None) -> float | None:

@@ -1,6 +1,6 @@
 """Offline optimisation in one import: `optimize` and what it is given and answers."""
 
-from planner.optimization.answer import Effort, Optimized, Progress, Scope
+from planner.optimization.answer import Effort, LeftOut, Optimized, Progress, Scope
 from planner.optimization.fitting import Fitting, still_fitting
 from planner.optimization.goal import Goal, Parts, Weights
 from planner.optimization.optimizer import optimize
@@ -11,6 +11,7 @@ __all__ = [
     "Effort",
     "Fitting",
     "Goal",
+    "LeftOut",
     "Optimized",
     "Parts",
     "PinConflict",

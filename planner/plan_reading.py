@@ -157,7 +157,7 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
     )
 
 
-def metrics_of(plan: Plan, *, bound: float | None = None, status: str = "placed") -> Metrics:
+def metrics_of(plan: Plan) -> Metrics:
     """Return the figures of a Plan; what no longer compiles has no size."""
     outcomes = [_outcome(plan, number) for number in range(len(plan.table))]
     for refusal in plan.refusals:
@@ -166,7 +166,7 @@ def metrics_of(plan: Plan, *, bound: float | None = None, status: str = "placed"
         outcomes.append(Outcome(refusal.weight, size, accepted=False))
     nominal, horizon = plan.cluster.nominal, plan.grid.horizon
     prices = prices_of(plan.cluster, plan.grid)
-    return measure(outcomes, nominal, horizon, bound=bound, status=status, prices=prices)
+    return measure(outcomes, nominal, horizon, prices=prices)
 
 
 def _outcome(plan: Plan, number: int) -> Outcome:

@@ -25,6 +25,10 @@ from rdl.time_grid import TimeGrid
 PROMISED = (*WHOLE, "cancelled")
 
 
+#: Part of a value by which a proven bound may lie below it: solvers round.
+_BOUND_TOLERANCE = 1e-6
+
+
 class _UnknownError(Exception):
     """A size that the document does not tell; never leaves this file."""
 
@@ -56,11 +60,28 @@ def metrics_violations(
         recounted["cost"] = _cost(held, cluster, grid)
     with suppress(_UnknownError):  # of an untaken first option that recurs: who knows how often
         recounted["value"] = math.fsum(_value(entry, cluster, grid) for entry in held)
-    return [
+    found = [
         PlanViolation(f"/metrics/{name}", "metrics", f"is {amount}, not {said.get(name)!r}")
         for name, amount in recounted.items()
         if not _close(said.get(name), amount)
     ]
+    return found + _bound_violations(said.get("value"), said.get("bound"), said.get("gap"))
+
+
+def _bound_violations(value: object, bound: object, gap: object) -> list[PlanViolation]:
+    """Check that no plan is said to be worth more than the best there can be, and the gap."""
+    if not _is_number(value):
+        return []  # that is told of the value itself
+    if bound is not None and not _is_number(bound):
+        return [PlanViolation("/metrics/bound", "metrics", f"{bound!r} is no number")]
+    held, most = float(str(value)), None if bound is None else float(str(bound))
+    if most is not None and most < held - _BOUND_TOLERANCE * max(1.0, abs(held)):
+        detail = f"no plan is worth more than its bound, but {held:g} is the value of this one"
+        return [PlanViolation("/metrics/bound", "metrics", f"is {most:g}: {detail}")]
+    wanted = None if most is None else max(0.0, 1 - held / most) if most > 0 else 0.0
+    if _close(gap, wanted):
+        return []
+    return [PlanViolation("/metrics/gap", "metrics", f"is {wanted}, not {gap!r}")]
 
 
 def _value(entry: Held, cluster: Cluster, grid: TimeGrid) -> float:
@@ -153,5 +174,9 @@ def _close(said: object, amount: float | None) -> bool:
     if amount is None or said is None:
         return said is amount
     # Files round uniformity to three decimals, cost and value to twelve digits; others are whole.
-    known = isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(amount)
+    known = _is_number(said) and math.isfinite(amount)
     return known and abs(float(str(said)) - amount) <= max(0.001, 1e-9 * abs(amount))
+
+
+def _is_number(said: object) -> bool:
+    return isinstance(said, int | float) and not isinstance(said, bool)

@@ -26,10 +26,10 @@ from rdl.work_graph import (
 def size_of(graph: WorkGraph, nominal: Resources) -> float:
     """Return the size: work times dominant share, in bundle-seconds of the whole cluster.
 
-    Sums over the atoms of the first option of each `any`, every occurrence counted. Work is what
-    the grid made of it, so the size is what an allocation really holds. A resource that the
-    cluster lacks (in a first option that no plan can take) is left out: an infinite size would
-    drown every other request.
+    Sums over the atoms of the option of each `any` that is written first, every occurrence
+    counted. Work is what the grid made of it, so the size is what an allocation really holds. A
+    resource that the cluster lacks (in a first option that no plan can take) is left out: an
+    infinite size would drown every other request.
     """
     seconds = graph.grid.step_ms / 1000
     shares = [_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
@@ -53,9 +53,9 @@ def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
             yield vertex
             continue
         first, count = int(row[CHILD_FIRST]), int(row[CHILD_COUNT])
-        if row[KIND] == ANY:
-            count = 1
-        pending.extend(int(child) for child in graph.children[first : first + count])
+        children = graph.children[first : first + count].tolist()
+        # Vertices are numbered as they were written; options stand in order of preference.
+        pending.extend([min(children)] if row[KIND] == ANY else children)
 
 
 def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]]) -> float:
@@ -67,7 +67,7 @@ def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]]) -> float:
 
 
 def options_of(graph: WorkGraph, vertex: int) -> list[int]:
-    """Return the vertices of the children of a group, in written order."""
+    """Return the vertices of the children of a group, as written; options by preference."""
     first = int(graph.vertices[vertex, CHILD_FIRST])
     count = int(graph.vertices[vertex, CHILD_COUNT])
     return [int(child) for child in graph.children[first : first + count]]

@@ -1,4 +1,4 @@
-"""What is wrong with an expression by itself, whatever the plan: all of it, each with its place.
+"""What is wrong or odd about an expression by itself, whatever the plan, each with its place.
 
 The parser and the JSON reader refuse most of this as they read; expressions that a program builds
 are held to the same rules here.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -48,7 +49,7 @@ _Place = tuple["_Place | None", int]
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The malformed parts of an expression.
+    """The malformed parts of an expression, and those that may not say what was meant.
 
     Attributes
     ----------
@@ -60,17 +61,21 @@ class Findings:
         False when the source is beyond a bound and was not read to its end.
     written
         Characters that the canonical text has at most.
+    notes
+        Well-formed and odd, one sentence each, in written order.
     """
 
     troubles: tuple[Trouble, ...]
     broken: frozenset[int]
     complete: bool
     written: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = False) -> Findings:
     """Return everything malformed in `expression`, without recursion, within the limits."""
     troubles: list[Trouble] = []
+    notes: list[str] = []
     atoms = written = 0
     pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
     while pending:
@@ -80,6 +85,8 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
         else:
             wrong = _operator(here, limits, inside_every=inside_every)
         troubles.extend(_at(here, place, said) for said in wrong)
+        if type(here) is AnyOf:
+            notes.extend(_rising(here, _path(place)))
         children = children_of(here)
         written += most_characters(here)
         atoms += not children
@@ -94,18 +101,22 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
         for index in range(len(children) - 1, -1, -1):
             pending.append((children[index], (place, index), depth + 1, inside))
     broken = frozenset(id(trouble.expression) for trouble in troubles)
-    return Findings(tuple(troubles), broken, complete=True, written=written)
+    return Findings(tuple(troubles), broken, complete=True, written=written, notes=tuple(notes))
 
 
 _Said = tuple[str, str | None]
 
 
 def _at(expression: Expression, place: _Place | None, said: _Said) -> Trouble:
+    return Trouble(expression, _path(place), MALFORMED, said[0], said[1])
+
+
+def _path(place: _Place | None) -> str:
     steps: list[str] = []
     while place is not None:
         steps.append(str(place[1]))
         place = place[0]
-    return Trouble(expression, ".".join(reversed(steps)), MALFORMED, said[0], said[1])
+    return ".".join(reversed(steps))
 
 
 def _atom(atom: Atom, *, exact_work: bool) -> Iterator[_Said]:
@@ -207,6 +218,19 @@ def _any(choice: AnyOf, most: int) -> Iterator[_Said]:
             yield f"prefer has {len(choice.prefer)} values for {count} options", "write one each"
         if not all(0 < worth <= 1 for worth in choice.prefer):
             yield "each value of prefer lies in (0, 1]", None
+
+
+def _rising(choice: AnyOf, path: str) -> Iterator[str]:
+    """Note a later option that is worth more than one written before it."""
+    worths = choice.prefer or ()
+    for index, (before, after) in enumerate(pairwise(worths)):
+        if after > before:
+            where = f"{path}: " if path else ""
+            yield (
+                f"{where}prefer rises from {before:g} to {after:g}: option {index + 1} is "
+                f"preferred to option {index}, though it is written after it"
+            )
+            return
 
 
 def _gap(gap: Gap | None) -> Iterator[_Said]:

@@ -82,7 +82,7 @@ def compile_expression(
         troubles += troubles_of(root)
     if troubles:
         raise _error(expression, troubles, source)
-    return _Emission(normalizer).graph(expression, context, root)
+    return _Emission(normalizer, findings.notes).graph(expression, context, root)
 
 
 def _too_long(expression: Expression, most: int) -> list[Trouble]:
@@ -110,9 +110,9 @@ def _error(expression: Expression, troubles: list[Trouble], source: str | None) 
 class _Emission:
     """Collects the columns of a WorkGraph while the parts are walked, children first."""
 
-    def __init__(self, normalizer: Normalizer) -> None:
+    def __init__(self, normalizer: Normalizer, notes: tuple[str, ...]) -> None:
         self._normalizer = normalizer
-        self._notes = list(normalizer.notes)
+        self._notes = [*notes, *normalizer.notes]
         self._slices = [0, *accumulate(len(shifts) for shifts in normalizer.shifts)]
         self._rows: list[tuple[int, ...]] = []
         self._parents: list[int] = []
@@ -176,9 +176,18 @@ class _Emission:
         self._efforts.append(sqrt(work) if part.kind == ATOM else self._effort(part, children))
         times = (part.kind, -1, part.start, part.end, part.shortest)
         family = (len(self._children), len(children), part.last_shift, int(satisfiable))
-        self._children.extend(children)
+        self._children.extend(self._in_order(part, children))
         self._rows.append((*times, *held, *shifts, *family))
         return vertex
+
+    def _in_order(self, part: Part, children: list[int]) -> list[int]:
+        """Return children as written; options by preference, those of equal worth as written.
+
+        Agents that do not weigh try options in this order.
+        """
+        if part.kind != ANY:
+            return children
+        return sorted(children, key=lambda child: -self._prefer[child])
 
     def _atom(self, part: Part) -> tuple[int, ...]:
         """Return columns BUNDLE to LABEL; an option without numbers is out of every plan."""
@@ -193,8 +202,10 @@ class _Emission:
     def _effort(self, part: Part, children: list[int]) -> float:
         efforts = [self._efforts[child] for child in children]
         if part.kind in (ANY, EVERY):
-            left = (e for e, c in zip(efforts, part.children, strict=True) if not c.failed)
-            return next(left, 0.0)
+            left = [
+                (c.prefer, e) for e, c in zip(efforts, part.children, strict=True) if not c.failed
+            ]
+            return max(left, key=lambda option: option[0], default=(1.0, 0.0))[1]
         if part.form == "order":
             return sum(efforts)
         levels = [0] * len(efforts)

@@ -5,8 +5,9 @@ Windows are folded into the vertices and tightened along precedence with the sho
 a window of an atom is never wider than anything around it allows. `any` stays a choice.
 
 Invariants: `parent[v] > v` for all but the root; the children of a group stand in
-`children[child_first : child_first + child_count]` in written order; every precedence edge joins
-two children of one parent; windows are in steps on `grid`, half-open.
+`children[child_first : child_first + child_count]` in written order, options of an `any` by falling
+preference (those of equal worth as written); every precedence edge joins two children of one
+parent; windows are in steps on `grid`, half-open.
 
 Folding: `order(order)`, `all(all)`, `any(any)` and single children leave one group; windows leave
 none. An `every` with one occurrence leaves its child, unless it is endless. A void leaves nothing.

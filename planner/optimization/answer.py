@@ -10,6 +10,7 @@ from planner.agent import Limits
 from planner.commit import Admit, Change, Update
 from planner.optimization.goal import Parts
 from planner.optimization.pins import PinConflict
+from planner.placement import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,26 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Somebody who waited for a place and has none.
+
+    Attributes
+    ----------
+    code
+        ``time_limit`` where a place may be there and the search ended before it was found; of
+        others, what refuses them.
+    """
+
+    id: str
+    code: Code
+    detail: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain JSON."""
+        return {"id": self.id, "code": self.code.value, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
 class Optimized:
     """What came of it.
 
@@ -65,12 +86,16 @@ class Optimized:
     before, after
         Parts of the score.
     value, bound
-        Value held after, and the most that any plan can hold.
+        Value held after, and the most that any plan can hold, by those who may move or come in and
+        by those who still hold something: what is over or was cancelled is not among them.
     status
         ``optimal`` where all that is asked is held or the bound is reached and nothing else counts
         against it, ``feasible``, or ``stopped``.
     conflict
         Pins that cannot all stay; then nothing was tried.
+    left_out
+        Who waited for a place and has none, in the order of the Plan: degraded reservations, and
+        refused requests where they may come in.
     """
 
     changes: tuple[Change, ...] = ()
@@ -83,6 +108,12 @@ class Optimized:
     source: str = "plan"
     trials: int = 0
     conflict: PinConflict | None = None
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def missing(self) -> float:
+        """Most value that a still better plan could hold beside this."""
+        return self.bound - self.value
 
     @property
     def gap(self) -> float:
@@ -103,6 +134,7 @@ class Optimized:
             "moved": sum(isinstance(one, Update) for one in self.changes),
             "admitted": sum(isinstance(one, Admit) for one in self.changes),
             "conflict": None if self.conflict is None else self.conflict.to_json(),
+            "left_out": [one.to_json() for one in self.left_out],
         }
 
 

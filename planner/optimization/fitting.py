@@ -159,13 +159,20 @@ class _Choice:
         return sum(self.worths[index] for index in self.made)
 
     def settle(self) -> None:
-        """Leave out until the rest fits, take back in what then fits after all, drop idle moves."""
+        """Leave out until the rest fits, take back in what then fits after all, drop idle moves.
+
+        A move that is of no use takes nothing from anybody: while a loss is made, or a change is
+        left out, idle moves are dropped too.
+        """
         self._leave_out()
-        self._drop_idle(index for index in self.made if isinstance(self.changes[index], Degrade))
-        if len(self.made) < len(self.changes):
-            self._drop_idle(self.made)
+        if len(self.made) < len(self.changes) or self._loses():
+            self._drop_idle()
             while self._take_in():
-                self._drop_idle(self.made)
+                self._drop_idle()
+
+    def _loses(self) -> bool:
+        """Return whether a loss is made."""
+        return any(isinstance(self.changes[index], Degrade) for index in self.made)
 
     def _leave_out(self) -> None:
         """Leave changes out until no place is short any more."""
@@ -220,16 +227,27 @@ class _Choice:
         self._unmake(index)
         return False
 
-    def _drop_idle(self, indexes: Iterable[int]) -> None:
+    def _drop_idle(self) -> None:
         """Leave out what is no better by itself and makes room for nobody.
 
-        Losses come first, of the most valuable promise first.
+        Losses come first, of the most valuable promise first. What is dropped gives room, in which
+        another may stay where it is: until nothing more is dropped.
         """
-        for index in sorted(indexes, key=lambda one: (self.worths[one], one)):
-            if self.idle(index):
-                self._unmake(index)
-                if not self._fit(index) or self._relieves(index):
-                    self._make(index)
+        while sum(self._drops(one) for one in sorted(self.made, key=self._value_then_index)):
+            pass
+
+    def _value_then_index(self, index: int) -> tuple[float, int]:
+        return self.worths[index], index
+
+    def _drops(self, index: int) -> bool:
+        """Leave a change out where it is idle and all that is made fits without it."""
+        if not self.idle(index):
+            return False
+        self._unmake(index)
+        if self._fit(index) and not self._relieves(index):
+            return True
+        self._make(index)
+        return False
 
     def _relieves(self, index: int) -> bool:
         """Return whether machines are short without a change where it would give some back."""

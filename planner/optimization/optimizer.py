@@ -10,6 +10,7 @@ conflict.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -28,10 +29,12 @@ from planner.ledger import Ledger
 from planner.optimization.answer import Effort, Optimized, Progress, Scope
 from planner.optimization.frozen import frozen
 from planner.optimization.goal import Account, Goal, Parts
+from planner.optimization.left_out import left_out
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.search import Best, Search
 from planner.optimization.solving import Solving
 from planner.optimization.waiting import waiting_promises
+from planner.placement import PlacementResult
 from planner.plan import Plan
 from planner.prices import PriceList
 from planner.record_parts import Holding
@@ -89,6 +92,7 @@ class _Run:
         self.everything = [*kept, *self.waiting]
         self.trials = 0
         self.asked = self.bound = 0.0
+        self.too_many: dict[str, PlacementResult] = {}
 
     def run(self) -> Optimized:
         """Return what came of it."""
@@ -103,7 +107,7 @@ class _Run:
         best = self._solved(search, start)
         if not self._proven(best):
             best, self.trials = search.improve(best, self._over, self._tell)
-        return self._answer(start, best)
+        return self._answer(start, self._within_counts(search, best))
 
     def _proven(self, best: Best) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
@@ -219,6 +223,25 @@ class _Run:
         most = _SOLVABLE if timed else _SOLVABLE_BY_WORK
         return "exact" if worth_it and len(search.promises) <= most else ""
 
+    def _within_counts(self, search: Search, best: Best) -> Best:
+        """Return a layout without those who are one too many for a policy on counts."""
+        added: Counter[tuple[str, str]] = Counter()
+        for promise, _, _ in best.layout.moved.values():
+            if promise.state is State.REFUSED:
+                assert promise.request is not None
+                refused = limit_refusal(self.origin, promise.request, added)
+                if refused is None:
+                    added[promise.tenant, promise.queue] += 1
+                else:
+                    self.too_many[promise.id] = refused
+        if not self.too_many:
+            return best
+        layout = best.layout.copy()
+        for promise, _, _ in best.layout.moved.values():
+            if promise.id in self.too_many:
+                layout.lift(promise)
+        return search.judged(layout, best.source)
+
     def _answer(self, start: Best, best: Best) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
         changes = [*self._moves(best.layout), *self._losses(best.layout)]
@@ -236,11 +259,13 @@ class _Run:
             status,
             best.source,
             self.trials,
+            left_out=tuple(
+                left_out(best.layout, self.too_many, admit_refused=self.scope.admit_refused)
+            ),
         )
 
     def _moves(self, layout: Layout) -> Iterator[Change]:
-        """Yield what is moved, restored and admitted; a policy on counts may stop the last."""
-        added: dict[tuple[str, str], int] = {}
+        """Yield what is moved, restored and admitted."""
         for promise, result, holding in layout.moved.values():
             request = promise.request
             assert request is not None
@@ -248,9 +273,7 @@ class _Run:
                 if promise.state is not State.DEGRADED and _same_rows(promise.before, holding):
                     continue  # it went and came back
                 yield Update(promise.id, promise.revision, request, result, OPTIMIZED, OPTIMIZED)
-            elif limit_refusal(self.origin, request, added) is None:
-                scope = (promise.tenant, promise.queue)
-                added[scope] = added.get(scope, 0) + 1
+            else:
                 yield Admit(request, result, OPTIMIZED, anew=True)
 
     def _losses(self, layout: Layout) -> Iterator[Change]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from planner.adaptation.promise import Promise, Source, context_for, promise_of
-from planner.admission import limit_refusal
+from planner.admission import rule_refusal
+from planner.optimization.answer import LeftOut
+from planner.placement import Code
 from planner.plan import Plan
 from planner.record_parts import Holding
 from planner.request import Request
@@ -36,10 +38,13 @@ def waiting_promises(plan: Plan, *, admit_refused: bool) -> list[Promise]:
 def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
     """Return what was refused, on the Plan's present grid; None where no plan can hold it."""
     try:
-        context = context_for(plan, refusal.submitted_ms)
-        graph = compile_source(refusal.expression, context)
+        return _request_of(plan, refusal)
     except RdlError:
         return None
+
+
+def _request_of(plan: Plan, refusal: Refusal) -> Request:
+    graph = compile_source(refusal.expression, context_for(plan, refusal.submitted_ms))
     return Request(
         refusal.id,
         refusal.tenant,
@@ -54,10 +59,7 @@ def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
 def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:
     """Return a refused request as a promise of nothing, or None where it cannot come in."""
     request = refused_request(plan, refusal)
-    if request is None:
-        return None
-    queue = plan.cluster.queue(refusal.queue)
-    if queue is None or not queue.reservable or limit_refusal(plan, request, {}):
+    if request is None or rule_refusal(plan, request) is not None:
         return None
     return Promise(
         number,
@@ -70,3 +72,15 @@ def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None
         refusal.weight * size_of(request.graph, plan.cluster.nominal),
         Source(lambda: (request, "")),
     )
+
+
+def cannot_wait(plan: Plan, refusal: Refusal) -> LeftOut | None:
+    """Return why a refused request cannot come in by any plan, or None where it may."""
+    try:
+        request = _request_of(plan, refusal)
+    except RdlError as error:
+        return LeftOut(refusal.id, Code(error.code), str(error))
+    refused = rule_refusal(plan, request)
+    if refused is None or refused.code is None:
+        return None
+    return LeftOut(refusal.id, refused.code, refused.detail)

@@ -122,7 +122,7 @@ _OPTIMIZATION: Final = {
             "type": ["object", "null"],
             "description": "Status, value, bound, gap, parts of the score before and after, and "
             "diff: who moves, comes in or goes, and by how much; its times are seconds from its "
-            "origin, an instant.",
+            "origin, an instant. left_out names who waited and has no place: id, code, detail.",
         },
     },
     "required": [

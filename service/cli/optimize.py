@@ -136,7 +136,9 @@ def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocumen
         if prepared.record is None:
             return None
         held.apply(prepared.record)
-    metrics = metrics_of(held, bound=found.bound, status=found.status)
+    plain = metrics_of(held)
+    # What cannot move is part of the Plan's value, and not of what was looked for.
+    metrics = plain.with_bound(plain.value + found.missing, found.status)
     written = document_of(held, "optimize", document.order, metrics)
     known = {one["id"]: one for one in document.refusals}
     refusals = tuple(known.get(one["id"], one) for one in written.refusals)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import click
 
 from service.cli.differences import difference_rows, print_differences
 from service.cli.output import CSV, JSON, print_csv, print_json, print_table
+from service.cli.summary import short_why
 from service.cli.trouble import Trouble
 
 _WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
 
+#: Most of those left out that are told one by one.
+_TOLD: Final = 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,4 +86,18 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
             f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
             f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
         )
+        _print_left_out(answer.get("left_out", ()))  # results of older servers name nobody
         print_differences(answer["diff"])
+
+
+def _print_left_out(left: Sequence[Mapping[str, str]]) -> None:
+    """Say how many waited and have no place, by code, and of the first ones why."""
+    if not left:
+        return
+    counts = Counter(one["code"] for one in left).most_common()
+    click.echo(f"{len(left):,} left out: {', '.join(f'{n:,} {code}' for code, n in counts)}\n")
+    rows = [[one["id"], one["code"], short_why(one["detail"])] for one in left[:_TOLD]]
+    print_table(("left out", "code", "why"), rows)
+    if len(left) > _TOLD:
+        click.echo(f"... and {len(left) - _TOLD:,} more: -o json names all")
+    click.echo()

@@ -69,11 +69,11 @@ def refusal_rows(
     """Return (how many, code), most first, and (id, tenant, code, why) of every refusal."""
     counted = Counter(refusal["code"] for refusal in document["refusals"])
     counts = [(n, code) for code, n in sorted(counted.items(), key=lambda x: (-x[1], x[0]))]
-    rows = [(x["id"], x["tenant"], x["code"], _short(x["detail"])) for x in document["refusals"]]
+    rows = [(x["id"], x["tenant"], x["code"], short_why(x["detail"])) for x in document["refusals"]]
     return counts, rows
 
 
-def _short(text: str) -> str:
+def short_why(text: str) -> str:
     """Return the first line: the source and its caret below it need a line of their own."""
     line = " ".join(text.partition("\n")[0].split())
     return line if len(line) <= _LONGEST_WHY else line[: _LONGEST_WHY - 1] + "…"

@@ -82,7 +82,6 @@ def test_the_search_ends_at_its_limit() -> None:
 @settings(
     max_examples=12,
     deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(cluster=clusters(), lines=workloads())

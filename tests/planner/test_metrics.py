@@ -84,10 +84,17 @@ def test_nothing_asked_and_nothing_of_value() -> None:
 
 @pytest.mark.parametrize(
     ("bound", "accepted", "gap"),
-    [(None, False, None), (10.0, False, 0.4), (10.0, True, 0.0), (0.0, False, 0.0)],
+    [
+        (None, False, None),
+        (10.0, False, 0.4),
+        (10.0, True, 0.2),  # the second takes an option of half its worth
+        (8.0, True, 0.0),
+        (7.999999, True, 0.0),
+        (0.0, False, 0.0),
+    ],
 )
 def test_gap(bound: float | None, accepted: bool, gap: float | None) -> None:
-    """(bound - value) / bound; 0 when all are accepted; none without a bound."""
+    """(bound - value) / bound, though all are accepted; never below 0; none without a bound."""
     taken = Outcome(1.0, 6.0, accepted=True)
     other = Outcome(1.0, 4.0, accepted=accepted, worth=0.5)
     found: Metrics = measure([taken, other], HUNDRED, 10, bound=bound)

@@ -107,7 +107,7 @@ def test_the_model_finds_and_proves_the_best_plan(seed: int) -> None:
             assert_satisfied(request, result)
 
 
-@pytest.mark.soak
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(200, 1000))
 def test_the_model_is_exact_at_length(seed: int) -> None:
     """The same over hundreds of sets more, each by itself and under a window average."""

@@ -178,4 +178,4 @@ def test_an_agent_that_proves_a_bound_is_asked_for_it() -> None:
 
     document = plan_workload(cluster, work, Bounded())  # type: ignore[arg-type]
     assert (document.metrics["bound"], document.metrics["status"]) == (4.0, "feasible")
-    assert document.metrics["gap"] == 0.0
+    assert document.metrics["gap"] == 0.5  # though all are accepted

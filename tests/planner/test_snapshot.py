@@ -17,7 +17,6 @@ from tests.property.test_agents_properties import clusters, workloads
 @settings(
     max_examples=25,
     deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(cluster=clusters(), lines=workloads())

@@ -82,3 +82,25 @@ def test_choices_that_are_none_are_no_crash(choices: dict[str, int], rule: str) 
     held = reservation("r", asked, {"0": [[0, 10, 5]]}, choices=choices)
     found = faults(document(held, metrics=EXAMPLE["metrics"] | {"preemption": 5}))
     assert found[0][0] == rule
+
+
+@pytest.mark.parametrize(
+    ("more", "gap", "where"),
+    [
+        (0.0, 0.0, []),
+        (-1e-9, 0.0, []),  # solvers round
+        (-1.0, 0.0, ["/metrics/bound"]),
+        (-1.0, -0.5, ["/metrics/bound"]),
+        (1.0, 0.0, ["/metrics/gap"]),
+        (None, 0.0, ["/metrics/gap"]),
+    ],
+)
+def test_no_plan_is_worth_more_than_its_bound(
+    more: float | None, gap: float, where: list[str]
+) -> None:
+    """A bound below the value is refused, and a gap that is not that of the two."""
+    said = copy.deepcopy(EXAMPLE)
+    value = said["metrics"]["value"]
+    bound = None if more is None else value + more * max(1.0, value)
+    said["metrics"] |= {"bound": bound, "gap": gap}
+    assert [v.where for v in validate(said)] == where

@@ -365,3 +365,31 @@ def test_a_shared_expression_is_judged_in_each_place() -> None:
     wrong = replace(ATOM, minimum=9)
 
     assert [p.pointer for p in problems(AllOf((wrong, ATOM, wrong)))] == ["/all/0", "/all/2"]
+
+
+_AFTER = "option 2 is preferred to option 1, though it is written after it"
+
+
+@pytest.mark.parametrize(
+    ("prefer", "note"),
+    [
+        (None, ()),
+        ((1.0, 0.5, 0.5), ()),
+        (
+            (0.5, 0.5, 1.0),
+            (f"prefer rises from 0.5 to 1: {_AFTER}",),
+        ),
+        (
+            (1.0, 0.25, 0.5),
+            (f"prefer rises from 0.25 to 0.5: {_AFTER}",),
+        ),
+    ],
+)
+def test_preferences_that_rise_are_noted(
+    prefer: tuple[float, ...] | None, note: tuple[str, ...]
+) -> None:
+    """The order written is meant as the order of preference: where it is not, a note says so."""
+    choice = AnyOf((ATOM, ATOM, ATOM), prefer)
+    assert compile_expression(choice, CONTEXT).notes == note
+    inside = compile_expression(Order((ATOM, choice)), CONTEXT)
+    assert inside.notes == tuple(f"1: {one}" for one in note)

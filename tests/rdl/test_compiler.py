@@ -390,3 +390,22 @@ def test_a_request_that_could_not_be_read_again_is_refused(form: str) -> None:
             continue
         with pytest.raises(RdlError, match=r"written out, .* has 2433 characters; write at"):
             compile_source(source, context)
+
+
+@pytest.mark.parametrize(
+    ("prefer", "order"),
+    [
+        ("", [0, 1, 2]),
+        (", prefer=[1, 0.5, 0.25]", [0, 1, 2]),
+        (", prefer=[0.25, 0.5, 1]", [2, 1, 0]),
+        (", prefer=[0.5, 1, 1]", [1, 2, 0]),
+        (", prefer=[0.5, 1, 0.5]", [1, 0, 2]),
+    ],
+)
+def test_options_stand_in_order_of_preference(prefer: str, order: list[int]) -> None:
+    """Those of equal worth as written; vertices, and all but options, stay as written."""
+    options = ", ".join(f"atom(<1 cpu>, 1, 1, {length}, {length})" for length in (1, 4, 9))
+    graph = compile_source(f"any({options}{prefer})", CompileContext(TimeGrid(1000, 20)))
+    assert graph.children.tolist() == order
+    assert graph.vertices[:3, WORK].tolist() == [1, 4, 9]
+    assert graph.root_effort[-1] == [1, 2, 3][order[0]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rdl.compiler import CompileContext, compile_source
 from rdl.expressions import (
     Absolute,
     AfterSubmission,
@@ -27,7 +28,7 @@ from rdl.expressions import (
 from rdl.operators import ARGUMENTS
 from rdl.parser import parse
 from rdl.resources import Resources
-from rdl.source import read_source
+from rdl.time_grid import TimeGrid
 
 CPU = Resources.of({"cpu": 1000})
 ATOM = Atom(CPU, 1, 2, 3000, 4000)
@@ -139,13 +140,15 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_the_examples_of_the_guide_are_read() -> None:
-    """Every text and JSON example of docs/rdl.md is a request."""
+def test_the_examples_of_the_guide_pass_the_check() -> None:
+    """Every text and JSON example of docs/rdl.md can be planned, and no part of it is odd."""
     texts, values = _blocks("rdl"), _blocks("json")
+    quarter = TimeGrid(60_000, 90 * 24 * 60, datetime(2026, 1, 5, tzinfo=UTC))
 
     assert (len(texts), len(values)) == (4, 1)
     for text in (*texts, *values):
-        read_source(text)
+        graph = compile_source(text, CompileContext(quarter))
+        assert (graph.void, graph.notes) == (False, ())
 
 
 def test_the_guide_shows_the_arguments_that_are_read() -> None:

@@ -170,7 +170,7 @@ def before_all(edges: dict[str, set[str]]) -> dict[str, set[str]]:
     return found
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(parents=dags(), merged=st.booleans())
 def test_precedence_is_that_of_the_workflow(parents: dict[str, list[str]], merged: bool) -> None:
     """For any graph: what must end before a task is the same in the request, merged or not.
@@ -199,7 +199,7 @@ def test_precedence_is_that_of_the_workflow(parents: dict[str, list[str]], merge
             assert mine == wanted[order[cores[name] - 1]]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(parents=dags(), cores=st.integers(1, 24), seconds=st.integers(1, 90))
 def test_every_workflow_can_be_planned_alone(
     parents: dict[str, list[str]], cores: int, seconds: int

@@ -27,7 +27,7 @@ from tests.property.test_agents_properties import clusters, workloads
 ROUNDING = 1e-9
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-LAWS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
+LAWS = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 
 
 def gains_at(problem: Problem, prices: np.ndarray) -> np.ndarray:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.commit import Admit, Refuse
-from planner.optimizer import Fitting, refitted, still_fitting
+from planner.optimizer import Effort, Fitting, optimize, refitted, still_fitting
+from planner.optimizer import Scope as Movable
 from planner.placement import Code
 from planner.plan import Plan
+from planner.plan_reading import metrics_of
 from planner.plan_state import capture, restore
 from planner.policy import RequestLimits, Scope
 from tests.builders import a_request, ask, commit
@@ -62,6 +64,18 @@ def _ids(found: Fitting) -> set[str]:
 
 def _fits(plan: Plan, changes: tuple[Admit, ...]) -> bool:
     return not changes or plan.prepare(changes, plan.version, joint=True).record is not None
+
+
+def test_an_optimisation_counts_no_value_that_a_policy_keeps_out() -> None:
+    """Two find a place, one may come in: its value alone is told, and why the other stays out."""
+    plan = _plan(1)
+    _found(plan, [(0, 6), (1, 6)])
+    effort = Effort(Limits(work=40, seed=1), solver="")
+    found = optimize(plan, None, Movable(admit_refused=True), effort)
+    assert len([one for one in found.changes if isinstance(one, Admit)]) == 1
+    assert [one.code for one in found.left_out] == [Code.COUNT_LIMIT]
+    commit(plan, *found.changes)
+    assert found.value == pytest.approx(metrics_of(plan).value) == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

@@ -10,12 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
-from planner.commit import Admit, Cancel, Reconfigure, Update
+from planner.commit import Admit, Asked, Cancel, Reconfigure, Refuse, Update
 from planner.holding import split
 from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, Weights, optimize
+from planner.placement import Code
 from planner.plan import Plan
 from planner.plan_file import document_of
 from planner.plan_reading import metrics_of, plan_of_document
+from planner.policy import RequestLimits
+from planner.policy import Scope as PolicyScope
 from planner.states import State
 from planner.validator import validate
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
@@ -62,8 +65,14 @@ def test_no_promise_is_lowered_and_what_is_fixed_stays(
     assert found.conflict is None
     assert found.value <= found.bound + 1e-6
     states = {one.id: one.expression for one in plan.reservations()}
+    refused = [one.id for one in plan.refusals]
     _apply(plan, found)
     assert _violations(plan) == []
+    admitted = {one.request.id for one in found.changes if isinstance(one, Admit)}
+    assert [one.id for one in found.left_out] == [one for one in refused if one not in admitted]
+    # What ended before `frozen` counts in the Plan and not for the optimiser.
+    assert metrics_of(plan).value >= found.value - 1e-6
+    assert frozen or metrics_of(plan).value == pytest.approx(found.value)
     after = _rows(plan)
     for id_, expression in states.items():
         known = plan.reservation(id_)
@@ -252,3 +261,32 @@ def test_every_better_plan_is_told_with_value_bound_and_source() -> None:
     assert told[0].source == "plan"
     assert told[-1].value > told[0].value
     assert [one.gap for one in told] == sorted((one.gap for one in told), reverse=True)
+
+
+def test_who_is_left_out_is_named_with_a_code() -> None:
+    """Too large for any machine, one too many for a policy, no room: each says which."""
+    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
+    few = RequestLimits("few", PolicyScope("t", None), max_count=2)
+    plan = Plan(replace(cluster, policies=(few,)), cluster.grid())
+    flexible = "window(atom(<1 cpu>, 1, 1, 2, 2), 0, 12)"
+    for name in ("a", "b"):
+        ask(plan, a_request(name, flexible).tenant("t").on(plan.cluster))
+    count = a_request("c", flexible).tenant("t").on(plan.cluster)
+    room = a_request("d", "window(atom(<1 cpu>, 2, 2, 12, 24), 0, 12)").tenant("u").on(plan.cluster)
+    commit(plan, Refuse(count, Code.COUNT_LIMIT, "-"), Refuse(room, Code.CAPACITY, "-"))
+    large = Asked("e", "u", "default", 0, 1.0, 0, "window(atom(<9 cpu>, 1, 1, 2, 2), 0, 12)")
+    commit(plan, Refuse(large, Code.UNSATISFIABLE, "-"))
+    found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    told = {one.id: (one.code, one.detail) for one in found.left_out}
+    assert {id_: code for id_, (code, _) in told.items()} == {
+        "c": Code.COUNT_LIMIT, "d": Code.CAPACITY, "e": Code.UNSATISFIABLE,
+    }  # fmt: skip
+    assert "policy few allows 2" in told["c"][1]
+    assert "2 cpu is needed at once" in told["d"][1]
+    assert "9 cpu is more than any machine has" in told["e"][1]
+    assert found.to_json()["left_out"][0] == {
+        "id": "c",
+        "code": "count_limit",
+        "detail": told["c"][1],
+    }
+    assert optimize(plan, None, Scope(), _SEARCH).left_out == ()

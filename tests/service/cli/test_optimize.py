@@ -125,3 +125,42 @@ def test_wishes_that_exclude_each_other_are_told(
     done = CliRunner().invoke(main, ["optimize", str(plan_file), *given])
     assert done.exit_code == code
     assert says in done.output
+
+
+def test_the_bound_written_is_that_of_the_whole_plan(plan_file: Path, tmp_path: Path) -> None:
+    """`a` is over by `frozen_until`: it counts in the bound of the file as it does in the value."""
+    lines = [
+        {**LINES[0], "rdl": "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 4)"},
+        {**LINES[1], "id": "c"},
+    ]
+    text = "\n".join(json.dumps({"tenant": "t", "submitted": 0, **line}) for line in lines)
+    (tmp_path / "w.jsonl").write_text(text)
+    files = [str(tmp_path / "c.toml"), str(tmp_path / "w.jsonl")]
+    assert CliRunner().invoke(main, ["plan", *files, "--out", str(plan_file)]).exit_code == 0
+    out = tmp_path / "better.json"
+    how = ["--frozen-until", "5", "--work", "5", "--out", str(out), "-o", "json"]
+    done = CliRunner().invoke(main, ["optimize", str(plan_file), *how])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["value"] == 4
+    metrics = json.loads(out.read_text())["metrics"]
+    assert (metrics["value"], metrics["bound"], metrics["gap"]) == (8, 8, 0)
+    assert CliRunner().invoke(main, ["validate", str(out)]).exit_code == 0
+
+
+def test_who_is_left_out_is_told(plan_file: Path, tmp_path: Path) -> None:
+    """How many by code, and each with the first line of why; the JSON has them all."""
+    wide = [{"id": f"w{i}", "rdl": "window(atom(<2 cpu>, 1, 1, 2, 2), 0, 12)"} for i in range(22)]
+    text = "\n".join(
+        json.dumps({"tenant": "t", "submitted": 0, **line}) for line in (*LINES, *wide)
+    )
+    (tmp_path / "w.jsonl").write_text(text)
+    files = [str(tmp_path / "c.toml"), str(tmp_path / "w.jsonl")]
+    assert CliRunner().invoke(main, ["plan", *files, "--out", str(plan_file)]).exit_code == 0
+    given = [str(plan_file), "--work", "40", "--admit-refused", "--no-solver"]
+    table = CliRunner().invoke(main, ["optimize", *given]).output
+    assert "22 left out: 22 unsatisfiable" in table
+    assert "2 cpu is more than any machine has" in table
+    assert "^" not in table
+    assert "... and 2 more: -o json names all" in table
+    told = json.loads(CliRunner().invoke(main, ["optimize", *given, "-o", "json"]).output)
+    assert [one["id"] for one in told["left_out"]] == [one["id"] for one in wide]

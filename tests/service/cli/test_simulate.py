@@ -210,7 +210,7 @@ def test_sizes_that_cannot_be_are_told(asked: tuple[object, ...], said: str) -> 
     assert said in done.stderr
 
 
-@pytest.mark.soak
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> None:
     """Each prints a table and draws a picture, PNG this time."""

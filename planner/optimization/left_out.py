@@ -1,0 +1,57 @@
+"""Who waited for a place and has none when an optimisation ends, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from planner.adaptation.layout import Layout
+from planner.adaptation.promise import Promise
+from planner.agent import Agent, Limits
+from planner.agents import agent_named
+from planner.optimization.answer import LeftOut
+from planner.optimization.waiting import cannot_wait
+from planner.placement import Code, PlacementResult
+from planner.states import State
+
+_NOT_RESTORED: Final = "no place for all that was promised was found"
+_NOT_TRIED: Final = "there may be a place: the search ended before it was found"
+
+
+def left_out(
+    layout: Layout, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
+) -> Iterator[LeftOut]:
+    """Yield who has no place in a layout: degraded reservations, then refused requests.
+
+    Parameters
+    ----------
+    too_many
+        Id -> refusal of those who had a place and are one too many for a policy on counts.
+    admit_refused
+        Whether refused requests may come in; they are left out of the answer otherwise.
+    """
+    lifted = {one.id: one for one in layout.lifted.values()}
+    plan, agent = layout.plan, agent_named("gree")
+    for number in range(len(plan.table)):
+        id_ = plan.table.read(number).id if plan.table.state(number) is State.DEGRADED else None
+        if id_ is not None and number not in layout.moved:
+            yield LeftOut(id_, Code.CAPACITY, _NOT_RESTORED)
+    for refusal in plan.refusals if admit_refused else ():
+        if refusal.id in too_many:
+            refused = too_many[refusal.id]
+            yield LeftOut(refusal.id, refused.code or Code.COUNT_LIMIT, refused.detail)
+        elif refusal.id in lifted:
+            yield _without_place(layout, lifted[refusal.id], agent)
+        else:
+            never = cannot_wait(plan, refusal)
+            if never is not None:
+                yield never
+
+
+def _without_place(layout: Layout, promise: Promise, agent: Agent) -> LeftOut:
+    """Say what stands in the way of a refused request beside all that is held."""
+    assert promise.request is not None
+    found = agent.plan([promise.request], layout.view(), Limits())[0]
+    if found.code is None:
+        return LeftOut(promise.id, Code.TIME_LIMIT, _NOT_TRIED)
+    return LeftOut(promise.id, found.code, found.detail)

@@ -1,0 +1,45 @@
+"""Which option of `any` a plan takes where `prefer` says what each is worth."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.agents import AGENT_NAMES, agent_named
+from planner.files import WorkloadLine
+from planner.plan_file import plan_workload
+from planner.validator import validate
+from planner.workload import compile_workload
+from tests.builders import a_cluster
+
+#: Agents that do not weigh: they take the first option that fits.
+_GREEDY = [name for name in AGENT_NAMES if not hasattr(agent_named(name), "solve")]
+
+
+@pytest.mark.parametrize("agent", _GREEDY)
+@pytest.mark.parametrize(
+    ("prefer", "taken", "value"),
+    [
+        ("", 0, 3.0),
+        (", prefer=[1, 0.5, 0.5]", 0, 3.0),
+        (", prefer=[0.5, 1, 1]", 1, 3.0),
+        (", prefer=[0.5, 0.25, 1]", 0, 1.5),  # the one preferred is too large
+    ],
+)
+def test_the_option_that_is_preferred_is_taken(
+    agent: str, prefer: str, taken: int, value: float
+) -> None:
+    """Of those that fit the one of most worth, of equal worth the one written first.
+
+    The size is that of the option written first, so the value is too, times the worth.
+    """
+    cluster = a_cluster().horizon(20).machines("m", 2, cpu=1).build()
+    first, second = "atom(<1 cpu>, 1, 1, 6, 6)", "atom(<1 cpu>, 2, 2, 4, 8)"
+    large = "atom(<1 cpu>, 2, 2, 8, 16)"
+    blocks = WorkloadLine("b", "window(atom(<1 cpu>, 2, 2, 14, 28), 0, 14)", weight=1.0, priority=1)
+    text = f"window(any({first}, {second}, {large}{prefer}), 0, 20)"
+    work = compile_workload([blocks, WorkloadLine("r", text)], cluster)
+    document = plan_workload(cluster, work, agent_named(agent))
+    [held] = [one for one in document.reservations if one["id"] == "r"]
+    assert held["choices"] == {"0": taken}
+    assert document.metrics["value"] == pytest.approx(14.0 + value)
+    assert validate(document.to_json()) == []
