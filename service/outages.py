@@ -28,6 +28,7 @@ from service.api.fields import malformed
 from service.commands import Adapted, Adapting, Answer, Described, Reconfiguration, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
+from service.trial import too_costly
 
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
@@ -122,6 +123,9 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
             outage = _drained(twin, present, outage)
         wanted = replace(present, outages=(*present.outages, outage))
         if dry_run:
+            refused = too_costly(twin, wanted)
+            if refused is not None:
+                raise ApiProblemError(refused)
             return _would(runtime, twin, wanted, outage)
         known = outage_id(outage) in {outage_id(one) for one in present.outages}
         version = present_version(runtime) if known else _reconfigured(runtime, wanted, tag)
