@@ -164,6 +164,12 @@ def excesses(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[
     return tuple(found)
 
 
+def cells_fit(cells: int, steps: int) -> bool:
+    """Return whether a profile of so many cells, over so many steps, is within the limits."""
+    memory = 8 * (2 * cells + _WORK_ROWS * steps)
+    return memory <= MOST_BYTES and cells * _CELL_S <= MOST_ADVANCE_S
+
+
 def _too_many(cluster: Cluster, first: int) -> Iterator[Excess]:
     """Yield what there is too much of by number alone."""
     machines = sum(group.count for group in cluster.machines)

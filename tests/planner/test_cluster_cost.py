@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.cluster_cost import MOST_BYTES, cost_of, excesses
+from planner.admission import screen
+from planner.cluster_cost import MOST_BYTES, cells_fit, cost_of, excesses
 from planner.files import FileError, read_cluster
-from tests.builders import ClusterBuilder, a_cluster
+from planner.placement import Code
+from tests.builders import ClusterBuilder, a_cluster, a_plan, a_request
 
 #: Plans on a cluster file in a process of its own; prints MiB that this took.
 _MEASURE = """
@@ -172,3 +174,23 @@ def test_a_cluster_file_beyond_the_limits_is_refused(tmp_path: Path) -> None:
         read_cluster(path)
     assert refused.value.pointer == "/horizon"
     assert MOST_BYTES == 4 * 2**30
+
+
+def test_tenants_counted_apart_are_taken_while_there_is_room_for_their_limits() -> None:
+    """Each new tenant has rows of its own: one that would need too many is refused."""
+    cluster = a_cluster().horizon(20_000_000).machines("m", 10, cpu=1)
+    cluster = cluster.policy("quota", tenant="*", limit={"cpu": 5})
+    plan = a_plan(cluster.build()).build()
+    taken = []
+    for number in range(12):
+        request = a_request(f"r{number}", "atom(<1 cpu>, 1, 1, 60, 60)").tenant(f"t{number}")
+        refused = screen(plan, request.on(plan.cluster))
+        taken.append(refused is None)
+    assert refused is not None
+    assert refused.code is Code.COUNT_LIMIT
+    assert "have no room to count 't11'" in refused.detail
+    known = a_request("known", "atom(<1 cpu>, 1, 1, 60, 60)").tenant("t0")
+    assert screen(plan, known.on(plan.cluster)) is None
+    assert taken == [True] * taken.count(True) + [False] * taken.count(False)
+    assert cells_fit((1 + taken.count(True)) * 20_000_000, 20_000_000)
+    assert not cells_fit((2 + taken.count(True)) * 20_000_000, 20_000_000)
