@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -97,6 +98,17 @@ class Replica:
             if self._plan.version < record.version:
                 self._replaying.apply(record)
         return True
+
+    def adapted_since(self, version: int) -> list[Mapping[str, Any]] | None:
+        """Return what the records after `version` tell of adaptations, whoever appended them.
+
+        None where some of the records were pruned.
+        """
+        tail = self.store.tail(version)
+        if tail is None:
+            return None
+        told = [msgspec.json.decode(entry.record).get("adapted") for entry in tail]
+        return [one for one in told if one is not None]
 
     def keep_snapshot_if_due(self, clock_ms: int) -> None:
         """Keep a snapshot when the log has grown by `snapshot_every` records since the last."""

@@ -113,6 +113,6 @@ ROUTES: Final = (
         "Give machines back; what was degraded for want of them is restored where it fits.",
         _delete,
         {200: Answer("Machines are back.", _AFFECTED)},
-        problems=("not_found", Code.CONFLICT),
+        problems=("not_found", Code.CONFLICT, UNPLANNABLE),
     ),
 )
