@@ -6,7 +6,7 @@ from planner.adaptation.promise import Promise, Source, context_for, promise_of
 from planner.admission import limit_refusal
 from planner.plan import Plan
 from planner.record_parts import Holding
-from planner.request import Request
+from planner.request import Request, header_of
 from planner.reservation import Refusal
 from planner.states import State
 from planner.value import size_of
@@ -40,15 +40,7 @@ def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
         graph = compile_source(refusal.expression, context)
     except RdlError:
         return None
-    return Request(
-        refusal.id,
-        refusal.tenant,
-        refusal.queue,
-        refusal.submitted_ms,
-        refusal.weight,
-        refusal.priority,
-        graph,
-    )
+    return Request(**header_of(refusal), graph=graph)
 
 
 def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:
