@@ -210,12 +210,14 @@ def _profile(cluster: Cluster, first: int, end: int) -> Part:
     work = _WORK_ROWS + (_PRICE_ROWS if cluster.prices else 0)
     cells = rows.count * steps
     by_memory = MOST_BYTES / (8 * (2 * rows.count + work))
-    most = int(min(by_memory, MOST_ADVANCE_S / _CELL_S / rows.count))
+    most = int(min(by_memory, MOST_ADVANCE_S / _CELL_S / max(1, rows.count)))
     made = f"{_counted(rows.resources, 'resource')}, {_counted(rows.labels, 'label')} that some"
     made += f" machines carry, {_counted(rows.limits, 'limit')} of policies"
     what = f"{steps:,} steps x {rows.count:,} rows of the profile ({made})"
     longest = duration_text(most * cluster.step_ms)
     fix = f"with these rows {most:,} steps are right, a horizon of {longest}"
+    if steps > cluster.horizon_ms // cluster.step_ms + 1:
+        fix += "; the plan reaches further already, so give machines fewer labels for now"
     return Part(what, "/horizon", fix, 8 * (2 * cells + work * steps), cells * _CELL_S)
 
 

@@ -145,6 +145,18 @@ def test_what_is_too_much_is_named(cluster: ClusterBuilder, pointer: str, said: 
     assert found[0].fix
 
 
+def test_a_cluster_of_nothing_costs_next_to_nothing() -> None:
+    """Groups without machines or resources are rows of no length, not errors."""
+    assert excesses(a_cluster().machines("m", 0, cpu=1).build()) == ()
+    assert excesses(a_cluster().machines("m", 3).build()) == ()
+
+
+def test_a_plan_that_reaches_further_is_told_what_can_be_done_now() -> None:
+    """A horizon cannot be taken back at once: advice to shorten it alone would not help."""
+    (excess,) = excesses(_labelled(30).horizon(1000).build(), end=49_000_000)
+    assert "the plan reaches further already" in excess.fix
+
+
 def test_outages_that_are_over_cost_nothing() -> None:
     """A plan that has moved past them can go on taking machines away."""
     cluster = a_cluster().machines("m", 600_000, cpu=1)
