@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import inf
 
+from dispatch.application import Application, Kind
 from dispatch.claims import Claim, Grant
 from dispatch.claims import Part as ClaimPart
 from dispatch.elastic import ElasticScheduler
@@ -19,8 +20,8 @@ from dispatch.execution_table import Execution, Part
 from dispatch.machines import Vector
 from dispatch.ordering import ORDERINGS, Ordering
 
-#: Priorities of applications stay inside this.
-_TIER = 4_000_000
+#: Ranks of applications (twice a priority, and one for interactive) stay inside this.
+_TIER = 8_000_000
 
 
 class Tier(IntEnum):
@@ -42,6 +43,8 @@ class LineOptions:
     best_effort, best_effort_elastic, above, later
         Whether cores of best effort are served; its elastic components; production above its
         entitlement; and work of later reservations.
+    interactive_first
+        Whether an interactive application goes before a batch one of equal priority.
     """
 
     ordering: Ordering = ORDERINGS["fifo"]
@@ -49,6 +52,7 @@ class LineOptions:
     best_effort_elastic: bool = True
     above: bool = True
     later: bool = True
+    interactive_first: bool = False
 
     def serves(self, tier: Tier) -> bool:
         """Return whether a tier is served."""
@@ -148,16 +152,22 @@ class Line:
         elastic: tuple[ClaimPart, ...] = ()
         if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
             elastic = tuple(ClaimPart(p.wanted, p.amounts) for p in _elastic(execution))
-        priority = application.priority if self._options.ordering.by_priority else 0
         return Claim(
             execution.id,
             core,
             elastic,
             execution.submitted_ms / 1000,
             inf if application.size_ms is None else application.size_ms / 1000,
-            priority - tier * _TIER,
+            self._rank(application) - tier * _TIER,
             execution.tenant,
         )
+
+    def _rank(self, application: Application) -> int:
+        """Return where an application goes within its tier; higher goes first."""
+        options = self._options
+        priority = application.priority if options.ordering.by_priority else 0
+        interactive = options.interactive_first and application.kind is Kind.INTERACTIVE
+        return 2 * priority + interactive
 
     def _take(self, grants: Iterable[Grant]) -> list[Execution]:
         changed: list[Execution] = []

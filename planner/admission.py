@@ -20,7 +20,8 @@ _NONE: Mapping[tuple[str, str], int] = {}
 def screen(plan: Plan, request: Request) -> PlacementResult | None:
     """Return the refusal of a request that no agent needs to see, or None.
 
-    Duplicate ids, queues that are not reservable, and `limits` policies.
+    Duplicate ids, queues that are not reservable, `limits` policies, and tenants whose own limits
+    the profile has no room for.
     """
     if plan.knows(request.id):
         return PlacementResult(Code.DUPLICATE_ID, f"the id {request.id!r} is taken")
@@ -37,7 +38,20 @@ def rule_refusal(plan: Plan, request: Request) -> PlacementResult | None:
     if not queue.reservable:
         detail = f"queue {request.queue!r} serves best-effort work and takes no reservations"
         return PlacementResult(Code.MALFORMED, detail)
-    return limit_refusal(plan, request, _NONE)
+    return limit_refusal(plan, request, _NONE) or _scope_refusal(plan, request)
+
+
+def _scope_refusal(plan: Plan, request: Request) -> PlacementResult | None:
+    """Return the refusal of a tenant or queue whose own limits the profile has no room for."""
+    ledger = plan.ledger
+    if ledger.book.has_room_for(request.tenant, request.queue, ledger.grid.horizon - ledger.first):
+        return None
+    detail = (
+        f"policies that count each tenant or queue apart have no room to count "
+        f"{request.tenant!r} in {request.queue!r}: the profile has {len(ledger.book.rows):,} rows"
+    )
+    binding = Binding("", "policy", free=0)
+    return PlacementResult(Code.COUNT_LIMIT, detail, binding=binding)
 
 
 def limits_of(policies: Iterable[Policy], tenant: str, queue: str) -> tuple[RequestLimits, ...]:

@@ -72,6 +72,7 @@ class Asked:
     weight: float
     priority: int
     expression: str
+    creditable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from planner.agent import Agent, Limits
 from planner.commit import Asked
 from planner.placement import PlacementResult, shifts_of
 from planner.policy import RequestLimits
-from planner.request import Request
+from planner.request import Request, header_of
 from planner.variants import (
     deadline_ms,
     part_left,
@@ -161,15 +161,7 @@ class Seeker:
 
 def request_of(asked: Request | Asked, graph: WorkGraph) -> Request:
     """Return the request of whoever asked, for another graph."""
-    return Request(
-        asked.id,
-        asked.tenant,
-        asked.queue,
-        asked.submitted_ms,
-        asked.weight,
-        asked.priority,
-        graph,
-    )
+    return Request(**header_of(asked), graph=graph)
 
 
 def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:

@@ -154,6 +154,7 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
         entry["detail"],
         None,
         tuple(entry["offers"]),
+        entry.get("creditable", False),
     )
 
 

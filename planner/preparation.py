@@ -44,6 +44,7 @@ from planner.placement import Code
 from planner.recheck import Overlay, Piece, pieces_of
 from planner.recurrence import extensions
 from planner.releasing import given_back, keeping_released, release_conflict
+from planner.request import header_of
 from planner.reservation import Refusal
 from planner.states import Event, State, may
 
@@ -187,17 +188,12 @@ class _Batch:
 
             text = format_expression(asked.graph.expression)
         refusal = Refusal(
-            asked.id,
-            asked.tenant,
-            asked.queue,
-            asked.submitted_ms,
-            asked.weight,
-            asked.priority,
-            text,
-            change.code,
-            change.detail,
-            change.binding,
-            change.offers,
+            **header_of(asked),
+            expression=text,
+            code=change.code,
+            detail=change.detail,
+            binding=change.binding,
+            offers=change.offers,
         )
         return Refused(refusal)
 

@@ -82,16 +82,25 @@ _KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One step of the Plan: all changes of one commit, and the version they make."""
+    """One step of the Plan: all changes of one commit, and the version they make.
+
+    Attributes
+    ----------
+    adapted
+        Of an answer to lost or returned machines: who is affected, as clients are told
+        (`planner.adaptation.answer`); it changes nothing.
+    """
 
     version: int
     at_ms: int
     changes: tuple[RecordedChange, ...]
+    adapted: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON, enough to make the same Plan again."""
         changes = [change.to_json() for change in self.changes]
-        return {"version": self.version, "at_ms": self.at_ms, "changes": changes}
+        entry = {"version": self.version, "at_ms": self.at_ms, "changes": changes}
+        return entry if self.adapted is None else entry | {"adapted": self.adapted}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> CommitRecord:
@@ -103,4 +112,4 @@ class CommitRecord:
             If a change is of a kind that is not known.
         """
         changes = tuple(_KINDS[one["op"]].from_json(one) for one in entry["changes"])
-        return cls(entry["version"], entry["at_ms"], changes)
+        return cls(entry["version"], entry["at_ms"], changes, entry.get("adapted"))

@@ -3,8 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, TypedDict
 
 from rdl.work_graph import WorkGraph
+
+
+class RequestHeader(TypedDict):
+    """Who asks, when and how much it is worth: all of a request but what is asked for."""
+
+    id: str
+    tenant: str
+    queue: str
+    submitted_ms: int
+    weight: float
+    priority: int
+    creditable: bool
+
+
+class WithHeader(Protocol):
+    """What carries a header: a request, what could not become one, a refusal, a workload line."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def tenant(self) -> str:
+        """Who asks."""
+        ...
+
+    @property
+    def queue(self) -> str:
+        """Under which queue."""
+        ...
+
+    @property
+    def submitted_ms(self) -> int:
+        """Instant of submission, ms from the origin."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Factor of the value."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """Larger first."""
+        ...
+
+    @property
+    def creditable(self) -> bool:
+        """Whether work above the entitlement makes later leases unnecessary."""
+        ...
+
+
+def header_of(asked: WithHeader) -> RequestHeader:
+    """Return the header of whatever carries one, for the arguments of something else that does."""
+    return RequestHeader(
+        id=asked.id,
+        tenant=asked.tenant,
+        queue=asked.queue,
+        submitted_ms=asked.submitted_ms,
+        weight=asked.weight,
+        priority=asked.priority,
+        creditable=asked.creditable,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,10 +190,11 @@ class Refusal:
     detail: str
     binding: Binding | None = None
     offers: tuple[dict[str, Any], ...] = ()
+    creditable: bool = False
 
     def to_json(self, grid: TimeGrid) -> dict[str, Any]:
         """Return the form of plan files."""
-        return {
+        entry = {
             "id": self.id,
             "tenant": self.tenant,
             "queue": self.queue,
@@ -207,6 +208,7 @@ class Refusal:
             "binding": None if self.binding is None else binding_to_json(self.binding, grid),
             "offers": list(self.offers),
         }
+        return entry | {"creditable": True} if self.creditable else entry
 
 
 def atom_to_json(atom: AtomAllocation, grid: TimeGrid) -> Iterator[dict[str, Any]]:

@@ -94,6 +94,8 @@ class Refused:
         if one.binding is not None:
             b = one.binding
             entry["binding"] = [b.path, b.kind, b.at, b.resource, b.needed, b.free, b.policy]
+        if one.creditable:
+            entry["creditable"] = True
         return entry | {"offers": list(one.offers)} if one.offers else entry
 
     @classmethod
@@ -112,6 +114,7 @@ class Refused:
             entry["detail"],
             binding,
             tuple(entry.get("offers", ())),
+            entry.get("creditable", False),
         )
         return cls(refusal)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from planner.columns import Column, IdIndex, Words
 from planner.commit import Admitted, Holding
 from planner.details import DetailStore, MemoryDetails
+from planner.request import RequestHeader
 from planner.reservation import AtomAllocation, Degradation, HistoryEntry, Reservation
 from planner.states import NUMBERED_STATES, STATE_NUMBERS, State
 from rdl.resources import Resources
@@ -241,29 +242,36 @@ class ReservationTable:
         """Return the state of a reservation."""
         return NUMBERED_STATES[int(self._meta.data[number]["state"])]
 
+    def header(self, number: int) -> RequestHeader:
+        """Return who asked for a reservation, when, and what it is worth."""
+        meta = self._meta.data[number]
+        tenant, queue = self.scope(number)
+        return RequestHeader(
+            id=self._ids[number],
+            tenant=tenant,
+            queue=queue,
+            submitted_ms=int(meta["submitted"]),
+            weight=float(meta["weight"]),
+            priority=int(meta["priority"]),
+            creditable=self.details.get(number).creditable,
+        )
+
     def read(self, number: int) -> Reservation:
         """Return a reservation as an object."""
         meta = self._meta.data[number]
         details = self.details.get(number)
-        tenant, queue = self.scope(number)
         admitted = HistoryEntry(int(meta["at"]), int(meta["version"]), "admitted")
         return Reservation(
-            self._ids[number],
-            tenant,
-            queue,
-            int(meta["submitted"]),
-            float(meta["weight"]),
-            int(meta["priority"]),
-            NUMBERED_STATES[meta["state"]],
-            int(meta["revision"]),
-            self._names.values[meta["agent"]],
-            details.text,
-            details.choices,
-            details.notes,
-            self.holding(number).atoms,
-            (admitted, *self._history.get(number, ())),
-            self.degradations.get(number),
-            details.creditable,
+            **self.header(number),
+            state=NUMBERED_STATES[meta["state"]],
+            revision=int(meta["revision"]),
+            agent=self._names.values[meta["agent"]],
+            expression=details.text,
+            choices=details.choices,
+            notes=details.notes,
+            atoms=self.holding(number).atoms,
+            history=(admitted, *self._history.get(number, ())),
+            degradation=self.degradations.get(number),
         )
 
     def agent_number(self, name: str) -> int:

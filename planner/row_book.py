@@ -8,6 +8,7 @@ So a row index found once stays true for every snapshot of the same cluster.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from planner.calendar import Calendar
 from planner.cluster import Cluster
+from planner.cluster_cost import cells_fit
 from planner.policy import CapacityOverTime, Quota
 from planner.view import Demand
 from rdl.resources import Resources
@@ -118,6 +120,20 @@ class RowBook:
         fit = tuple(calendar.fit(bundle, label).tolist())
         return Demand(tuple(rows), tuple(amounts), fit, tuple(averages), tuple(average_amounts))
 
+    def has_room_for(self, tenant: str, queue: str, steps: int) -> bool:
+        """Return whether the rows of a scope fit beside those there are; they are opened if so."""
+        if (tenant, queue) in self._scopes:
+            return True
+        rows, averages = len(self.rows), len(self.averages)
+        for one in self._scope(tenant, queue):
+            if one.key not in self._index:
+                averages += one.average
+                rows += not one.average
+        if not cells_fit(rows * steps + averages * (steps + self.longest_window), steps):
+            return False
+        self._limits(tenant, queue)
+        return True
+
     def _limits(self, tenant: str, queue: str) -> tuple[_Limit, ...]:
         known = self._scopes.get((tenant, queue))
         if known is None:
@@ -127,40 +143,38 @@ class RowBook:
         return known
 
     def _open_scope(self, tenant: str, queue: str) -> tuple[_Limit, ...]:
-        found: list[_Limit] = []
-        nominal = self.cluster.nominal
+        scope = self._scope(tenant, queue)
+        return tuple(_Limit(self._number(one), one.resource, one.average) for one in scope)
+
+    def _scope(self, tenant: str, queue: str) -> Iterator[_Counted]:
+        """Yield what use by (tenant, queue) counts in."""
         for policy in self.cluster.policies:
             account = policy.scope.key(tenant, queue)
             if account is None:
                 continue
             if isinstance(policy, Quota):
                 for resource, _ in policy.limit:
-                    found.append(self._instant(policy, account, resource))
+                    yield _Counted(policy, account, resource)
             elif isinstance(policy, CapacityOverTime):
-                for resource, amount in nominal.items():
+                for resource in self.cluster.resources:
                     if policy.instant is not None:
-                        found.append(self._instant(policy, account, resource))
+                        yield _Counted(policy, account, resource)
                     if policy.window_ms is not None:
-                        found.append(self._average(policy, account, resource, amount))
-        return tuple(found)
+                        yield _Counted(policy, account, resource, average=True)
 
-    def _instant(self, policy: CapacityOverTime | Quota, account: Account, resource: str) -> _Limit:
-        key = (policy.name, account, resource)
-        kind = "quota" if isinstance(policy, Quota) else "capacity_over_time"
-        row = Row(f"{kind}:{policy.name}", resource, policy=policy)
-        return _Limit(self._append(key, row), resource, average=False)
-
-    def _average(
-        self, policy: CapacityOverTime, account: Account, resource: str, nominal: int
-    ) -> _Limit:
-        key = (policy.name, account, resource, "average")
-        number = self._index.get(key)
+    def _number(self, one: _Counted) -> int:
+        """Return the row of what use counts in; opened where it is met for the first time."""
+        policy, resource = one.policy, one.resource
+        if not (one.average and isinstance(policy, CapacityOverTime)):
+            kind = "quota" if isinstance(policy, Quota) else "capacity_over_time"
+            return self._append(one.key, Row(f"{kind}:{policy.name}", resource, policy=policy))
+        number = self._index.get(one.key)
         if number is None:
             window = (policy.window_ms or 0) // self.cluster.step_ms
-            limit = policy.average_limit(nominal, window) or 0
-            number = self._index[key] = len(self.averages)
+            limit = policy.average_limit(self.cluster.nominal[resource], window) or 0
+            number = self._index[one.key] = len(self.averages)
             self.averages.append(AverageRow(policy.name, resource, window, limit))
-        return _Limit(number, resource, average=True)
+        return number
 
     def _append(self, key: object, row: Row) -> int:
         number = self._index.get(key)
@@ -169,6 +183,21 @@ class RowBook:
             self.rows.append(row)
             self._index[key] = number
         return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A resource that a policy counts for one account, at each instant or on average."""
+
+    policy: CapacityOverTime | Quota
+    account: Account
+    resource: str
+    average: bool = False
+
+    @property
+    def key(self) -> object:
+        """What tells its row from others."""
+        return self.policy.name, self.account, self.resource, self.average
 
 
 @dataclass(frozen=True, slots=True)

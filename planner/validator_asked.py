@@ -33,7 +33,7 @@ def asked_violations(
             line = asked.get(str(entry.get("id"))) if isinstance(entry, Mapping) else None
             if line is not None:
                 found += _differences(entry, f"/{key}/{i}", line)
-                if key == "reservations" and entry.get("creditable", False) != line.creditable:
+                if entry.get("creditable", False) != line.creditable:
                     detail = f"is {entry.get('creditable', False)}, not {line.creditable}"
                     where = f"/{key}/{i}/creditable"
                     found.append(PlanViolation(where, "asked", detail, line.id))

@@ -10,7 +10,7 @@ from planner.cluster import Cluster
 from planner.commit import Asked
 from planner.files.workload_file import WorkloadLine
 from planner.placement import Code
-from planner.request import Request
+from planner.request import Request, header_of
 from rdl.compile_context import CompileContext
 from rdl.errors import RdlError
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
@@ -49,16 +49,7 @@ class Uncompiled:
     @property
     def asked(self) -> Asked:
         """Who asked for what."""
-        line = self.line
-        return Asked(
-            line.id,
-            line.tenant,
-            line.queue,
-            line.submitted_ms,
-            line.weight,
-            line.priority,
-            self.expression,
-        )
+        return Asked(**header_of(self.line), expression=self.expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +130,7 @@ def compile_line(
         grid, line.submitted_ms, cluster.shapes(), cluster.max_period_ms, exact_work, limits
     )
     graph = compile_source(line.source, context)
-    return Request(
-        line.id,
-        line.tenant,
-        line.queue,
-        line.submitted_ms,
-        line.weight,
-        line.priority,
-        graph,
-        line.creditable,
-    )
+    return Request(**header_of(line), graph=graph)
 
 
 def readable(line: WorkloadLine, limits: SourceLimits = DEFAULT_LIMITS) -> str:

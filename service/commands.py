@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from planner.adaptation.answer import Adaptation
 from planner.cluster import Cluster
 from planner.commit import Change, Conflict, Release
 from planner.placement import Code
@@ -102,10 +101,10 @@ class Reconfiguration:
 class Adapting:
     """Let the adapter answer to the machines that the Plan has now.
 
-    `since` is the version that changed them: what was done of itself after it is told as well.
+    `since` is the version that changed them: what any process did about it after it is told.
     """
 
-    since: int = 0
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +176,9 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What the adapter did, in the log if it did anything."""
+    """What was done about a change of machines, as clients are told; in the log if anything was."""
 
-    adaptation: Adaptation
+    told: Mapping[str, Any]
     version: int
 
 

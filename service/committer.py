@@ -22,7 +22,7 @@ from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared
 from planner.placement import Code
 from service.answers import admitted_answers, changed_answer, conflict_answer, note_conflicts
 from service.clock import Clock
-from service.commands import Admission, Answer, Command, Job
+from service.commands import Admission, Answer, Command, Job, Reconfiguration
 from service.config import ServiceConfig
 from service.drafts import (
     Draft,
@@ -39,6 +39,7 @@ from service.problems import ProblemDocument
 from service.remembering import recall
 from service.replica import Replica
 from service.telemetry import Telemetry
+from service.trial import tried
 
 logger = logging.getLogger("agenda.service")
 
@@ -109,6 +110,7 @@ class Committer:
             fresh = [job for job in jobs if not self._recalled(job)]
             self.move_to_now()
             group = Group(fresh)
+            self._try_cluster(group)
             for attempt in range(_ROUNDS):
                 if group.open():
                     self._round(group, turn, last=attempt == _ROUNDS - 1)
@@ -176,6 +178,13 @@ class Committer:
             job.rendered = found
         job.finished.set()
         return True
+
+    def _try_cluster(self, group: Group) -> None:
+        """Answer a change of the cluster that a copy of the Plan cannot take."""
+        for draft in group.open() if group.alone else ():
+            if isinstance(draft.command, Reconfiguration):
+                draft.answer = tried(self._replica, draft.command.cluster)
+        group.finish_jobs()
 
     def _round(self, group: Group, turn: ExitStack, *, last: bool) -> None:
         """Screen, place and commit what is open; what is in conflict stays so.

@@ -55,6 +55,8 @@ class ServiceConfig:
         How long a change may wait to be planned before it is answered 503.
     tick_s
         Pause between two looks of the dispatcher at the Plan; 0 dispatches nothing by itself.
+    skip_records
+        Versions of records that are left out when the Plan is replayed, from now on.
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
         on its machines begins anew then.
@@ -78,6 +80,7 @@ class ServiceConfig:
     plan_timeout_s: float = 60.0
     tick_s: float = 1.0
     takeover_s: float = 10.0
+    skip_records: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges.

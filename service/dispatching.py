@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from typing import Final
 
 import msgspec
 
@@ -22,8 +23,10 @@ from dispatch.dispatcher import Dispatcher, DispatchOptions
 from dispatch.execution_table import Execution, ExecutionTable
 from dispatch.executions import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.follower import PlanFollower
+from dispatch.line import LineOptions
 from dispatch.loop import DispatchLoop
 from dispatch.machines import MachinePool
+from dispatch.ordering import ordering_named
 from dispatch.promise import PromiseBook, below_entitlement
 from dispatch.readiness import load_kernels
 from dispatch.refit import move_to
@@ -40,6 +43,10 @@ from service.table_solving import TableSolving
 from service.telemetry import Telemetry
 
 logger = logging.getLogger("agenda.service")
+
+#: Who is served first without cover: a higher priority, then interactive, then the oldest; whoever
+#: arrives with a higher one may take elastic components of others, cores never.
+LINE: Final = LineOptions(ordering_named("priority", preemptive=True), interactive_first=True)
 
 
 class Dispatching:
@@ -194,7 +201,7 @@ class Dispatching:
         self._closers: set[str] = set()
         self._said: Cycle | None = None
         backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
-        dispatcher = Dispatcher(DispatchOptions("lotes"))
+        dispatcher = Dispatcher(DispatchOptions("lotes", LINE))
         self._starts = StartDelays()
         self._promises = PromiseBook()
         self._credit = CreditBook()

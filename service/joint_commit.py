@@ -6,8 +6,9 @@ as a whole on the newest version, held against the oracle and appended like ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from planner.commit import Admit, Change, Conflict, Update
 from planner.plan import Plan
@@ -47,6 +48,7 @@ def commit_jointly(
     made: Callable[[Plan], Made],
     based_on: int,
     remembered: Callable[[int, int], Sequence[RememberedAnswer]] = lambda _version, _before: (),
+    adapted: Mapping[str, Any] | None = None,
 ) -> JointOutcome:
     """Make changes durable, then true, all or none.
 
@@ -59,6 +61,8 @@ def commit_jointly(
     remembered
         Called with the version made and the one before; what it returns is kept in the same
         transaction.
+    adapted
+        What the record tells of those affected, where it answers to a change of machines.
 
     Raises
     ------
@@ -80,6 +84,7 @@ def commit_jointly(
         broken = first_violation(record, _requests(changes), grid, period)
         if broken is not None:
             raise RuntimeError(f"the oracle rejects the place of {broken[0]}: {broken[1]}")
+        record = replace(record, adapted=adapted)
         kept = remembered(record.version, before)
         done = replica.commit(record, clock.now_ms(), kept)
         return JointOutcome(record.version if done else None, before)

@@ -58,6 +58,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
             values["weight"],
             values["priority"],
             format_expression(expression),
+            values["creditable"],
         )
         answer = search.answer(asked, expression, agent, values["most"], screening)
     except RdlError as error:

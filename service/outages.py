@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from planner.adaptation.adapter import adapt
-from planner.adaptation.answer import Adaptation
 from planner.adaptation.drain import drained_from
 from planner.adaptation.layout import Layout
 from planner.cluster import Cluster, Outage
@@ -28,6 +27,7 @@ from service.api.fields import malformed
 from service.commands import Adapted, Adapting, Answer, Described, Reconfiguration, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
+from service.trial import too_costly
 
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
@@ -41,26 +41,21 @@ class OutageAnswer:
     ----------
     outage
         As it stands now; None where nothing of it is left.
+    told
+        Who is affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that shows it so.
     """
 
     outage: Outage | None
-    adaptation: Adaptation
+    told: Mapping[str, Any]
     version: int
     origin: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the answer."""
-        found = self.adaptation
-        return {
-            "version": self.version,
-            "outage": None if self.outage is None else outage_to_json(self.outage, self.origin),
-            "affected": [one.to_json() for one in found.affected],
-            "dropped": found.cost.dropped,
-            "moved": found.cost.moved,
-            "short": found.short,
-        }
+        shown = None if self.outage is None else outage_to_json(self.outage, self.origin)
+        return {"version": self.version, "outage": shown, **self.told}
 
 
 def outage_id(outage: Outage) -> str:
@@ -122,6 +117,9 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
             outage = _drained(twin, present, outage)
         wanted = replace(present, outages=(*present.outages, outage))
         if dry_run:
+            refused = too_costly(twin, wanted)
+            if refused is not None:
+                raise ApiProblemError(refused)
             return _would(runtime, twin, wanted, outage)
         known = outage_id(outage) in {outage_id(one) for one in present.outages}
         version = present_version(runtime) if known else _reconfigured(runtime, wanted, tag)
@@ -231,7 +229,7 @@ def present_version(runtime: Runtime) -> int:
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
     found = adapt(twin, EFFORT, layout=Layout.of(twin, wanted))
-    return OutageAnswer(outage, found, present_version(runtime), wanted.origin)
+    return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
 
 
 def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
@@ -261,6 +259,8 @@ def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswe
 
     runtime.change(Adapting(since), keep)
     answer = answers[0]
+    if isinstance(answer, ProblemDocument):
+        raise ApiProblemError(answer)
     assert isinstance(answer, Adapted)
     origin = use_cases.present_cluster(runtime)[0].origin
-    return OutageAnswer(outage, answer.adaptation, answer.version, origin)
+    return OutageAnswer(outage, answer.told, answer.version, origin)

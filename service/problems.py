@@ -37,6 +37,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     Code.UNSATISFIABLE: (422, "No plan can satisfy this request"),
     Code.BEYOND_HORIZON: (422, "The request lies beyond the planned horizon"),
     Code.PAST_CHANGED: (422, "What has already run cannot be changed"),
+    "unplannable_cluster": (422, "The cluster cannot be planned on"),
     "idempotency_mismatch": (422, "The idempotency key was used for another request"),
     "revision_required": (428, "If-Match is missing"),
     "too_many": (429, "As many of these run as may"),

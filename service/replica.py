@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,9 @@ from planner.plan import Plan
 from planner.plan_state import capture, restore
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
+from service.replaying import Replaying
 from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
+from service.store.skipped import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
 
@@ -46,7 +49,7 @@ class Replica:
         self._first = first
         self._origin_ms = unix_ms(first.origin)
         self._lock = threading.RLock()
-        self._plan = Plan(first, first.grid())
+        self._begin(Plan(first, first.grid()))
         self._kept = 0
 
     def plan_ms(self, clock_ms: int) -> int:
@@ -63,12 +66,14 @@ class Replica:
     def locked(self) -> Iterator[Plan]:
         """Hold the Plan as it is in this process."""
         with self._lock:
+            self._replaying.require_whole()
             yield self._plan
 
     @contextmanager
     def newest(self) -> Iterator[Plan]:
         """Hold the Plan with everything applied that any process has answered."""
         with self._lock:
+            self._replaying.require_whole()
             self._follow()
             yield self._plan
 
@@ -91,8 +96,19 @@ class Replica:
         with self._lock:
             # A reader may have met the record in the log first.
             if self._plan.version < record.version:
-                self._plan.apply(record)
+                self._replaying.apply(record)
         return True
+
+    def adapted_since(self, version: int) -> list[Mapping[str, Any]] | None:
+        """Return what the records after `version` tell of adaptations, whoever appended them.
+
+        None where some of the records were pruned.
+        """
+        tail = self.store.tail(version)
+        if tail is None:
+            return None
+        told = [msgspec.json.decode(entry.record).get("adapted") for entry in tail]
+        return [one for one in told if one is not None]
 
     def keep_snapshot_if_due(self, clock_ms: int) -> None:
         """Keep a snapshot when the log has grown by `snapshot_every` records since the last."""
@@ -105,7 +121,8 @@ class Replica:
         """Keep the Plan as it is, unless that very version is kept already."""
         forget_ms = clock_ms - self._config.refused_days * _DAY_MS
         with self._lock:
-            if self.store.snapshot_version() >= self._plan.version:
+            kept = self.store.snapshot_version()
+            if not self._replaying.is_whole or kept >= self._plan.version:
                 return
             state = capture(self._plan)
         body = state.encode(refused_since_ms=self.plan_ms(forget_ms))
@@ -134,10 +151,14 @@ class Replica:
     def _restart(self) -> None:
         snapshot = self.store.snapshot()
         if snapshot is None:
-            self._plan = Plan(self._first, self._first.grid())
+            self._begin(Plan(self._first, self._first.grid()), self.store.skipped.versions())
             return
-        self._plan = restore(snapshot.body)
+        self._begin(restore(snapshot.body), self.store.skipped.versions())
         self._kept = snapshot.version
+
+    def _begin(self, plan: Plan, skipped: frozenset[int] = frozenset()) -> None:
+        self._plan = plan
+        self._replaying = Replaying(plan, skipped)
 
     def _follow(self) -> None:
         tail = self.store.tail(self._plan.version)
@@ -146,7 +167,7 @@ class Replica:
             self._restart()
             tail = self.store.tail(self._plan.version)
         for entry in tail:
-            self._plan.apply(CommitRecord.from_json(msgspec.json.decode(entry.record)))
+            self._replaying.apply_entry(entry)
 
 
 def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
@@ -155,7 +176,8 @@ def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
     Raises
     ------
     ConfigError
-        If there is no cluster to plan, or the file's step or origin is not the Plan's.
+        If there is no cluster to plan, the file's step or origin is not the Plan's, or a record
+        that is to be left out cannot be.
     FileError
         If the cluster file cannot be read.
     """
@@ -171,7 +193,19 @@ def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
     first = cluster_from_json(json.loads(known), "the stored cluster")
     if offered is not None:
         offered = _compatible(offered, first)
+    for version in config.skip_records:
+        _skip(store, version, clock.now_ms())
     return Replica(config, store, first, offered)
+
+
+def _skip(store: Store, version: int, now_ms: int) -> None:
+    """Leave a record out of every replay from now on."""
+    try:
+        if store.skipped.mark(version, now_ms):
+            logger.warning("record %d is left out from now on; the database keeps it", version)
+    except NotSkippableError as error:
+        store.close()
+        raise ConfigError(f"record {version} cannot be skipped: {error}") from error
 
 
 def _with_origin(cluster: Cluster, clock_ms: int) -> Cluster:

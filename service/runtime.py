@@ -34,6 +34,7 @@ from service.drafts import context_of
 from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
 from service.remembering import recall
+from service.replaying import ReplayError
 from service.replica import Replica, open_replica
 from service.starting import adopt_offered_cluster, warm_up
 from service.telemetry import Telemetry
@@ -132,6 +133,8 @@ class Runtime:
         """
         if not self._ready.wait(wait_s):
             raise problem("unavailable", "the Plan is being replayed", headers=_RETRY)
+        if isinstance(self._failure, ReplayError):
+            raise self._failure
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
 
@@ -227,7 +230,8 @@ class Runtime:
             if self._loaded is not None:
                 self._loaded()
         except Exception as failure:
-            logger.exception("the Plan could not be replayed")
+            told = failure.document.detail if isinstance(failure, ReplayError) else ""
+            logger.exception("the Plan could not be replayed%s", told and f": {told}")
             self._failure = failure
             return
         finally:

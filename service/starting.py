@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from rdl.expressions import Atom
 from rdl.resources import CPU, Resources
 from service.commands import Admission, Ask, Job, Reconfiguration, Rendered
 from service.drafts import context_of
+from service.problems import ProblemDocument
+
+logger = logging.getLogger("agenda.service")
 
 if TYPE_CHECKING:
     from service.committer import Committer
@@ -39,6 +43,10 @@ def adopt_offered_cluster(replica: Replica, committer: Committer) -> None:
     with replica.newest() as plan:
         same = cluster_to_json(plan.cluster) == cluster_to_json(offered)
     if not same:
-        command = Reconfiguration(offered, None)
-        committer.run([Job(command, lambda _: Rendered(200, b""), time.perf_counter())])
+        job = Job(Reconfiguration(offered, None), lambda _: Rendered(200, b""), time.perf_counter())
+        committer.run([job])
+        if isinstance(job.answers[0], ProblemDocument):
+            why = job.answers[0].detail
+            logger.error("the cluster file is not taken up, the Plan stays on its cluster: %s", why)
+            return
     replica.note_offer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -76,3 +77,34 @@ class Adaptation:
     def of(self, fate: Fate) -> tuple[Affected, ...]:
         """Return those who meet a fate."""
         return tuple(one for one in self.affected if one.fate is fate)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is told of it, as plain JSON."""
+        return {
+            "affected": [one.to_json() for one in self.affected],
+            "dropped": self.cost.dropped,
+            "moved": self.cost.moved,
+            "short": self.short,
+        }
+
+
+def joined(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what several adaptations, one after the other, come to; of each id the last fate.
+
+    Parameters
+    ----------
+    told
+        What `Adaptation.to_json` wrote of each, oldest first.
+    """
+    affected: dict[str, Any] = {}
+    whole = Adaptation().to_json()
+    for one in told:
+        for entry in one["affected"]:
+            before = affected.pop(entry["id"], None)
+            if before is not None and before["fate"] == Fate.DEGRADED:
+                whole["dropped"] -= before["value"]
+            affected[entry["id"]] = entry
+        whole["dropped"] += one["dropped"]
+        whole["moved"] += one["moved"]
+        whole["short"] = one["short"]
+    return whole | {"affected": list(affected.values())}

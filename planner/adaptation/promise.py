@@ -140,9 +140,8 @@ def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Promi
 def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request | None, str]:
     """Compile what reservation `number` was asked with; None and why where no plan can hold it."""
     table = plan.table
-    meta, details = table.meta[number], table.details.get(number)
-    submitted = int(meta["submitted"])
-    context = context_for(plan, submitted, cluster)
+    details = table.details.get(number)
+    context = context_for(plan, int(table.meta[number]["submitted"]), cluster)
     try:
         if details.expression is not None:
             graph = compile_expression(details.expression, context)
@@ -150,11 +149,7 @@ def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request
             graph = compile_source(details.text, context)
     except RdlError as error:
         return None, str(error)
-    tenant, queue = table.scope(number)
-    weight, priority = float(meta["weight"]), int(meta["priority"])
-    id_ = table.id_of(number)
-    flag = details.creditable
-    return Request(id_, tenant, queue, submitted, weight, priority, graph, flag), ""
+    return Request(**table.header(number), graph=graph), ""
 
 
 def _value(

@@ -20,6 +20,7 @@ from planner.cluster import (
     Price,
     Queue,
 )
+from planner.cluster_cost import MOST_NAMED, excesses
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
@@ -35,11 +36,15 @@ def read_cluster(path: str | Path) -> Cluster:
     ------
     FileError
         With every problem, each with its pointer (the line, for broken TOML).
+        Too many machines or steps to plan on are a problem too (`planner.cluster_cost`).
     OSError
         If the file cannot be opened.
     """
-    document = read_toml(path)
-    return cluster_from_json(document, str(path))
+    cluster = cluster_from_json(read_toml(path), str(path))
+    beyond = tuple(FileProblem(one.message, one.pointer, fix=one.fix) for one in excesses(cluster))
+    if beyond:
+        raise FileError(str(path), beyond)
+    return cluster
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -105,6 +110,7 @@ class _Reader(PolicyReader):
         """Return the cluster, or None with `problems` filled."""
         document = self.document
         self.origin = self._origin()
+        self._named = 0
         step = self._duration("/step", document["step"])
         horizon = self._duration("/horizon", document["horizon"])
         max_period = self._duration("/max_period", document.get("max_period", DAY_MS // 1000))
@@ -159,6 +165,14 @@ class _Reader(PolicyReader):
             if entry["count"] > group.count:
                 self._problem(f"{at}/count", f"{group.name} has only {group.count} machines")
             highest = range(max(0, group.count - int(entry["count"])), group.count)
+            self._named += len(highest)
+            if self._named > MOST_NAMED:
+                self._problem(
+                    f"{at}/count",
+                    f"outages name {self._named:,} machines up to here",
+                    f"at most {MOST_NAMED:,} can be read",
+                )
+                return None
             indices = tuple(highest)
         else:
             indices = self._indices(at, entry["names"], group)

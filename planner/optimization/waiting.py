@@ -8,7 +8,7 @@ from planner.optimization.answer import LeftOut
 from planner.placement import Code
 from planner.plan import Plan
 from planner.record_parts import Holding
-from planner.request import Request
+from planner.request import Request, header_of
 from planner.reservation import Refusal
 from planner.states import State
 from planner.value import size_of
@@ -45,15 +45,7 @@ def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
 
 def _request_of(plan: Plan, refusal: Refusal) -> Request:
     graph = compile_source(refusal.expression, context_for(plan, refusal.submitted_ms))
-    return Request(
-        refusal.id,
-        refusal.tenant,
-        refusal.queue,
-        refusal.submitted_ms,
-        refusal.weight,
-        refusal.priority,
-        graph,
-    )
+    return Request(**header_of(refusal), graph=graph)
 
 
 def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:

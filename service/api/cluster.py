@@ -10,6 +10,7 @@ from service import use_cases
 from service.api.call import Answer, Body, Call, Reply, Route, json_of
 from service.api.fields import malformed
 from service.problems import ApiError
+from service.trial import UNPLANNABLE
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -54,7 +55,7 @@ ROUTES: Final = (
         "Change the description at run time. Policies evict nobody; lost machines may (outages).",
         _put,
         {200: Answer("The new description.", json_of("Cluster"), _TAG)},
-        problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT),
+        problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
         headers={"If-Match": "The ETag that this change is meant for."},
         body=Body(json_of("Cluster")),
     ),

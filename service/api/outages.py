@@ -10,6 +10,7 @@ from service import outages
 from service.api.call import Answer, Body, Call, Reply, Route
 from service.api.fields import Field, FieldError, choice, flag, integer, schema_of, text
 from service.api.time_fields import instant
+from service.trial import UNPLANNABLE
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -93,7 +94,7 @@ ROUTES: Final = (
             201: Answer("Machines are away, promises moved or degraded.", _AFFECTED),
             200: Answer("Dry run: who would be affected.", _AFFECTED),
         },
-        problems=(Code.MALFORMED, Code.CONFLICT),
+        problems=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
         query=(flag("dry_run", "Say who would be affected; change nothing."),),
         body=Body(schema_of(OUTAGE), OUTAGE),
     ),
@@ -112,6 +113,6 @@ ROUTES: Final = (
         "Give machines back; what was degraded for want of them is restored where it fits.",
         _delete,
         {200: Answer("Machines are back.", _AFFECTED)},
-        problems=("not_found", Code.CONFLICT),
+        problems=("not_found", Code.CONFLICT, UNPLANNABLE),
     ),
 )

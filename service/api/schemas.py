@@ -66,6 +66,11 @@ _ASKED: Final = {
     "expression": {"type": "string", "description": "Canonical RDL of the request."},
 }
 
+_CREDITABLE: Final = {
+    "type": "boolean",
+    "description": "Work run above its entitlement gives later leases back; absent if not.",
+}
+
 _RESERVATION: Final = _object(
     {
         **_ASKED,
@@ -77,10 +82,7 @@ _RESERVATION: Final = _object(
         "atoms": _list(_ATOM),
         "submitted_at": _INSTANT,
         "version": {**_COUNT, "description": "Version of the Plan that shows it so."},
-        "creditable": {
-            "type": "boolean",
-            "description": "Work run above its entitlement gives later leases back; absent if not.",
-        },
+        "creditable": _CREDITABLE,
         "degradation": {
             "type": "object",
             "description": "Of a degraded reservation: since when, why, and what is offered.",
@@ -100,6 +102,7 @@ _REFUSAL: Final = _object(
     {
         **_ASKED,
         "state": {"const": "refused"},
+        "creditable": _CREDITABLE,
         "code": {"type": "string", "enum": [str(code) for code in Code]},
         "detail": _TEXT,
         "binding": {"type": ["object", "null"]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,7 @@ def _ask_files(
     from planner.files import read_cluster, read_workload
     from planner.offer_search import OfferSearch
     from planner.plan_file import plan_from_nothing
+    from planner.request import header_of
     from planner.workload import compile_workload
     from rdl.formatter import format_expression
     from rdl.source import read_source
@@ -112,15 +114,10 @@ def _ask_files(
     agent = agent_named(given.get("agent", DEFAULT_AGENT))
     plan = plan_from_nothing(described, compile_workload(lines, described), agent).plan
     expression = read_source(line.source)
-    asked = Asked(
-        line.id,
-        given.get("tenant", line.tenant),
-        given.get("queue", line.queue),
-        line.submitted_ms,
-        line.weight,
-        line.priority,
-        format_expression(expression),
+    line = replace(
+        line, tenant=given.get("tenant", line.tenant), queue=given.get("queue", line.queue)
     )
+    asked = Asked(**header_of(line), expression=format_expression(expression))
     search = OfferSearch.of(plan)
     return search.answer(asked, expression, agent, given["most"], lambda one: screen(plan, one))
 

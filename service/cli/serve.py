@@ -34,6 +34,10 @@ from service.cli.trouble import tells_trouble
 @click.option("--takeover", "takeover_s", type=FiniteRange(min=4), default=10.0,
               show_default=True, metavar="SECONDS",
               help="Silence of the process that dispatches after which another does.")  # fmt: skip
+@click.option("--skip-record", "skip_records", type=click.IntRange(min=1), multiple=True,
+              metavar="VERSION",
+              help="Start without what a record changed that cannot be applied; may be repeated."
+              )  # fmt: skip
 @tells_trouble
 def serve(cluster: Path | None, **settings: Any) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""

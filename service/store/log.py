@@ -20,6 +20,7 @@ from service.store.engine import open_engine, opening
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
 from service.store.remembered import REMEMBER, RememberedAnswer, answer_of, row_of
+from service.store.skipped import SkippedRecords
 from service.store.tables import answers, commits, settings, snapshots
 from service.store.turns import Turns
 
@@ -74,6 +75,8 @@ class Store:
         What is dispatched, and by whom.
     optimizations
         Better plans that are sought or found.
+    skipped
+        Records that replay leaves out.
     """
 
     def __init__(self, url: str) -> None:
@@ -89,6 +92,7 @@ class Store:
             migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
+        self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)

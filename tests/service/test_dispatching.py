@@ -150,3 +150,50 @@ def test_work_above_a_creditable_reservation_gives_the_latest_leases_back(still:
     assert work + held == 40 * 60
     assert 60 * 8 <= work <= 60 * 16
     assert max(end for _, end, _ in atom["released"]) > max(e for _, e, _ in atom["allocation"])
+
+
+def _running(service: Service) -> list[str]:
+    """Return who has components on machines."""
+    return sorted({row["execution"] for row in rows_of(service)})
+
+
+def test_a_higher_priority_is_served_first_then_interactive_then_the_oldest(still: Service) -> None:
+    """All wait for one that fills the cluster; as each ends, the next by rank comes in."""
+    submit_one(still, "full", an_application(10))
+    still.runtime.dispatching.tick()
+    waiting = {
+        "old": an_application(10),
+        "low": an_application(10, priority=-1, kind="interactive"),
+        "chat": an_application(10, kind="interactive"),
+        "high": an_application(10, priority=5),
+        "urgent": an_application(10, priority=5, kind="interactive"),
+    }
+    for id_, application in waiting.items():
+        still.clock.advance(1)
+        assert submit_one(still, id_, application).status_code == 201
+    still.runtime.dispatching.tick()
+    order = _running(still)
+    for _ in waiting:
+        still.client.delete(f"/v1/applications/{order[-1]}")
+        still.runtime.dispatching.tick()
+        still.runtime.dispatching.tick()
+        order += _running(still)
+    assert order == ["full", "urgent", "high", "chat", "old", "low"]
+
+
+def test_who_goes_first_takes_elastic_components_and_leaves_cores(still: Service) -> None:
+    """A batch fills the cluster with elastic components; an interactive one need not wait."""
+    submit_one(still, "batch", an_application(2, elastic=8))
+    still.runtime.dispatching.tick()
+    assert len(rows_of(still)) == 10
+    submit_one(still, "more", an_application(4))
+    still.runtime.dispatching.tick()
+    assert _running(still) == ["batch"]
+    submit_one(still, "chat", an_application(4, kind="interactive"))
+    for _ in range(3):
+        still.clock.advance(1)
+        still.runtime.dispatching.tick()
+    assert "chat" in _running(still)
+    parts = {row["component"] for row in rows_of(still) if row["execution"] == "batch"}
+    assert "m" in parts
+    assert len([row for row in rows_of(still) if row["execution"] == "chat"]) == 4

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
 from service.store.engine import open_engine
+from service.store.skipped import NotSkippableError
 from service.store.tables import metadata
 from tests.databases import KINDS, empty_database
 
@@ -144,3 +145,31 @@ class TestDatabase:
             columns = {c["name"]: c["nullable"] for c in found.get_columns(name)}
             assert columns == {c.name: c.nullable for c in table.columns}
         assert set(found.get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+class TestSkippedRecords:
+    def test_a_mark_is_seen_by_all_and_keeps_the_record(self, url: str) -> None:
+        """Another store sees it, and the record is there after the log was pruned."""
+        one, other = Store(url), Store(url)
+        one.append([entry(1), entry(2, '{"poison": 1}'), entry(3)])
+
+        assert one.skipped.mark(2, 5000)
+        assert not other.skipped.mark(2, 6000)
+
+        assert other.skipped.versions() == {2}
+        other.save_snapshot(Snapshot(3, 7000, b"whole"), 0)
+        assert one.skipped.mark(2, 8000) is False
+        assert one.skipped.record(2) == b'{"poison": 1}'
+        assert one.skipped.record(1) is None
+
+    def test_only_what_replay_would_apply_can_be_marked(self, url: str) -> None:
+        """A version past the log, and one that a snapshot holds, are refused with why."""
+        store = Store(url)
+        store.append([entry(1), entry(2)])
+        store.save_snapshot(Snapshot(1, 7000, b"whole"), 0)
+
+        with pytest.raises(NotSkippableError, match="no record 3 after version 1"):
+            store.skipped.mark(3, 0)
+        with pytest.raises(NotSkippableError, match="the snapshot of version 1 holds"):
+            store.skipped.mark(1, 0)
+        assert store.skipped.versions() == frozenset()

@@ -1,0 +1,59 @@
+"""Who asks, how urgently and how creditably stays with a request, whatever becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.agent import Limits
+from planner.commit import CommitRecord, Refuse, Refused
+from planner.optimizer import Effort, Goal, Scope, Weights, optimize
+from planner.placement import Code
+from planner.plan import Plan
+from planner.plan_file import document_of
+from planner.plan_reading import metrics_of, plan_of_document
+from planner.plan_state import capture, restore
+from planner.request import header_of
+from tests.builders import a_cluster, a_plan, a_request, ask, commit
+
+
+def _in_the_way() -> Plan:
+    """Return a Plan that refused a creditable request; whoever is in its way can move."""
+    cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
+    plan = a_plan(cluster).placed_by("earliest").build()
+    ask(plan, a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 4, 12)").on(cluster))
+    line = a_request("b", "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)").tenant("t").weight(3)
+    request = line.priority(7).on(cluster)
+    commit(plan, Refuse(replace(request, creditable=True), Code.CAPACITY, "no room"))
+    return plan
+
+
+def test_a_refused_request_that_comes_in_is_as_creditable_as_it_was_asked() -> None:
+    """Refused first and admitted by an optimisation: its header is that of the request."""
+    plan = _in_the_way()
+    refusal = plan.refusal("b")
+    assert refusal is not None
+    effort = Effort(Limits(work=60, seed=1), solver="milp")
+    goal = Goal(Weights(preemption=0, cost=0))
+    found = optimize(plan, goal, Scope(admit_refused=True), effort)
+    prepared = plan.prepare(found.changes, found.based_on, joint=True)
+    assert prepared.record is not None
+    plan.apply(prepared.record)
+    reservation = plan.reservation("b")
+    assert reservation is not None
+    assert reservation.creditable
+    assert header_of(reservation) == header_of(refusal)
+
+
+def test_a_refusal_keeps_its_header_in_log_snapshot_and_file() -> None:
+    """Written and read again it says what was asked."""
+    plan = _in_the_way()
+    refusal = plan.refusal("b")
+    assert refusal is not None
+    assert refusal.creditable
+    record = CommitRecord.from_json(CommitRecord(1, 0, (Refused(refusal),)).to_json())
+    assert record.changes == (Refused(refusal),)
+    assert restore(capture(plan).encode()).refusal("b") == refusal
+    read = plan_of_document(document_of(plan, "gree", "submitted", metrics_of(plan)))
+    known = read.refusal("b")
+    assert known is not None
+    assert header_of(known) == header_of(refusal)
