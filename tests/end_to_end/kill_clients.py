@@ -162,6 +162,7 @@ class KillClient(threading.Thread):
             try:
                 return self._client.call(*call)
             except ConnectionRefusedError:
+                self._client = Client(self._port)
                 time.sleep(0.1)
 
     def _body(self) -> tuple[dict[str, Any], bool]:

@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from tests.end_to_end.kill_clients import Gate, KillClient
-from tests.end_to_end.server_process import ServerProcess
+from tests.end_to_end.server_process import ServerProcess, workers_of
 from tests.end_to_end.test_kill import everything, violations
 
 #: Opens a server on a port.
@@ -28,7 +27,7 @@ _CLIENTS: Final = 4
 _TARGETS: Final = {"worker": 90, "workers": 4, "master": 3, "all": 3}
 
 #: Longest pause between two kills, s; longest time that a worker is stopped before it goes on.
-_PAUSE_S: Final = 0.7
+_PAUSE_S: Final = 0.5
 _STOPPED_S: Final = 0.4
 
 #: Answers under keys that are asked for again at each check, by each client.
@@ -141,14 +140,6 @@ class KillRound:
     def _note(self, holds: bool, fault: str) -> None:
         if not holds:
             self.outcome.faults.append(fault)
-
-
-def workers_of(master: int) -> list[int]:
-    """Return the ids of the processes that a server has begun."""
-    children = Path(f"/proc/{master}/task/{master}/children")
-    with contextlib.suppress(FileNotFoundError):
-        return [int(pid) for pid in children.read_text().split()]
-    return []
 
 
 def send(pid: int, number: signal.Signals) -> None:

@@ -85,6 +85,14 @@ def free_port() -> int:
         return port
 
 
+def workers_of(master: int) -> list[int]:
+    """Return the ids of the processes that a server has begun."""
+    children = Path(f"/proc/{master}/task/{master}/children")
+    with contextlib.suppress(FileNotFoundError):
+        return [int(pid) for pid in children.read_text().split()]
+    return []
+
+
 @contextmanager
 def serving(
     database: Path | str,
