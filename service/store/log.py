@@ -22,6 +22,7 @@ from service.store.optimizations import OptimizationRows
 from service.store.remembered import REMEMBER, RememberedAnswer, answer_of, row_of
 from service.store.tables import answers, commits, head, settings, snapshots
 from service.store.turns import Turns
+from service.store.writing import Writing
 
 #: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
@@ -91,6 +92,8 @@ class Store:
         What is dispatched, and by whom.
     optimizations
         Better plans that are sought or found.
+    writing
+        Whether appends find room.
     """
 
     def __init__(self, url: str) -> None:
@@ -107,6 +110,7 @@ class Store:
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
         self._driver = Driver(self._engine)
+        self.writing = Writing(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
@@ -179,7 +183,7 @@ class Store:
         before, after = entries[0].version - 1, entries[-1].version
         assert [entry.version for entry in entries] == list(range(before + 1, after + 1))
         try:
-            with driver.transaction() as cursor:
+            with self.writing.noted(), driver.transaction() as cursor:
                 cursor.execute(driver.statement(_MOVE), (after, before))
                 if cursor.rowcount != 1:
                     raise VersionTakenError(f"version {before + 1} does not come next")
