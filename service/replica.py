@@ -126,9 +126,10 @@ class Replica:
                 return
             state = capture(self._plan)
         body = state.encode(refused_since_ms=self.plan_ms(forget_ms))
-        self.store.save_snapshot(Snapshot(state.version, clock_ms, body), forget_ms)
+        kept = self.store.save_snapshot(Snapshot(state.version, clock_ms, body), forget_ms)
         self._kept = state.version
-        logger.info("kept a snapshot of version %d, %d bytes", state.version, len(body))
+        if kept:
+            logger.info("kept a snapshot of version %d, %d bytes", state.version, len(body))
 
     def is_new_offer(self) -> bool:
         """Return whether the cluster file of this start differs from the one of the last."""

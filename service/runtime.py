@@ -37,6 +37,7 @@ from service.remembering import recall
 from service.replaying import ReplayError
 from service.replica import Replica, open_replica
 from service.starting import adopt_offered_cluster, warm_up
+from service.store.driver import UNAVAILABLE
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
 
@@ -137,6 +138,21 @@ class Runtime:
             raise self._failure
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
+
+    def require_writable(self) -> None:
+        """Refuse where the last change could not be made durable and none could be now.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable``.
+        """
+        try:
+            self._replica.store.writing.attempt()
+        except UNAVAILABLE as error:
+            why = " ".join(str(error).split())
+            detail = f"the database takes no changes: {why}"
+            raise problem("unavailable", detail, headers=_RETRY) from error
 
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""

@@ -8,16 +8,22 @@ import os
 import socket
 import sys
 import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_loopback
+from service.processes import end_with_parent, listener_on
 
 if TYPE_CHECKING:
     from flask import Flask
 
 #: Seconds a thread may keep the interpreter while others wait for it.
 _SWITCH_S = 0.0005
+
+#: Seconds that a start waits for a port that is taken, and between two looks.
+_PORT_WAIT_S = 3.0
+_PORT_PAUSE_S = 0.05
 
 #: New objects between two collections of the young, and how many of those between the others.
 _COLLECT_AFTER = (50_000, 20, 100)
@@ -53,18 +59,22 @@ def run(config: ServiceConfig) -> None:
 def require_port(config: ServiceConfig) -> None:
     """Refuse an address that cannot be listened on, before anything is written.
 
+    One that is taken is waited for a little: a server that was killed leaves it when its workers
+    are gone.
+
     Raises
     ------
     ConfigError
         Saying why, and what may help.
     """
-    host = config.host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, config.port), family=family).close()
-    except OSError as error:
+    until = time.monotonic() + _PORT_WAIT_S
+    while (error := _port_error(config)) is not None:
+        if error.errno == errno.EADDRINUSE and time.monotonic() < until:
+            time.sleep(_PORT_PAUSE_S)
+            continue
+        who = listener_on(config.port) or "who listens there"
         advice = {
-            errno.EADDRINUSE: "stop who listens there, or name another with --port",
+            errno.EADDRINUSE: f"stop {who}, or name another with --port",
             errno.EACCES: "name a port above 1023 with --port",
         }.get(error.errno or 0, "try --host 127.0.0.1")
         own = isinstance(error, socket.gaierror)  # numbers of its own, words with them
@@ -72,6 +82,17 @@ def require_port(config: ServiceConfig) -> None:
         raise ConfigError(
             f"cannot listen on {_address(config)}: {str(why).lower()}; {advice}"
         ) from error
+
+
+def _port_error(config: ServiceConfig) -> OSError | None:
+    """Return why an address cannot be listened on now, or None."""
+    host = config.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, config.port), family=family).close()
+    except OSError as error:
+        return error
+    return None
 
 
 def _address(config: ServiceConfig) -> str:
@@ -122,6 +143,7 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
         "threads": config.threads,
         "worker_class": "service.worker.ProblemWorker",
         "limit_request_line": 8190,
+        "post_fork": _on_fork,
         "worker_exit": _on_worker_exit,
         "child_exit": _on_child_exit,
         "timeout": 120,
@@ -130,6 +152,10 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
         "control_socket_disable": True,
         "proc_name": "agenda",
     }
+
+
+def _on_fork(_server: Any, worker: Any) -> None:
+    end_with_parent(worker.ppid)
 
 
 def _on_worker_exit(_server: Any, worker: Any) -> None:

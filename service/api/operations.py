@@ -19,6 +19,7 @@ def _health(_runtime: Runtime, _call: Call) -> Reply:
 
 def _ready(runtime: Runtime, _call: Call) -> Reply:
     runtime.require_ready()
+    runtime.require_writable()
     with runtime.reading():  # the database answers
         return Reply(200, {"status": "ready"})
 
@@ -53,7 +54,7 @@ ROUTES: Final = (
         "GET",
         "/readyz",
         "ready",
-        "The Plan is replayed and the database answers.",
+        "The Plan is replayed, the database answers and takes changes.",
         _ready,
         {200: Answer("They are.", json_of("Status"))},
         problems=("unavailable",),

@@ -19,6 +19,11 @@ from service.store.tables import applications, dispatching
 
 _LEASE: Final = "dispatcher"
 
+_FIRST_LEASE: Final = sa.text(
+    "INSERT INTO dispatching (name, holder, until_ms, body) "
+    "VALUES (:name, :holder, :until_ms, :body) ON CONFLICT (name) DO NOTHING"
+)
+
 #: By how many leases the clocks of two hosts may differ.
 _SKEW: Final = 6
 
@@ -155,20 +160,18 @@ class ApplicationRows:
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
         if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
             return False
+        mine = sa.or_(table.holder == holder, table.until_ms <= now_ms, table.until_ms > latest_ms)
+        row = {"name": _LEASE, "holder": holder, "until_ms": until_ms, "body": b"{}"}
         with self._engine.begin() as connection:
-            found = connection.execute(query).one_or_none()
             if found is None:
-                row = {"name": _LEASE, "holder": holder, "until_ms": until_ms, "body": b"{}"}
-                connection.execute(sa.insert(dispatching).values(row))
-                return True
-            if found.holder != holder and now_ms < found.until_ms <= latest_ms:
-                return False
-            connection.execute(
+                return connection.execute(_FIRST_LEASE, row).rowcount == 1
+            # Judged again on the row as it is now: of two that found it free one takes it.
+            taken = connection.execute(
                 sa.update(dispatching)
-                .where(table.name == _LEASE)
+                .where(table.name == _LEASE, mine)
                 .values(holder=holder, until_ms=until_ms)
             )
-        return True
+        return taken.rowcount == 1
 
     def give_up_lease(self, holder: str) -> None:
         """Let another process dispatch at once."""
@@ -188,8 +191,11 @@ class ApplicationRows:
             If `holder` no longer dispatches.
         """
         with self._engine.begin() as connection:
+            # Held until this is durable, so that nobody takes over in the middle.
             mine = connection.execute(
-                sa.select(dispatching.c.holder).where(dispatching.c.name == _LEASE)
+                sa.select(dispatching.c.holder)
+                .where(dispatching.c.name == _LEASE)
+                .with_for_update()
             ).scalar_one_or_none()
             if mine != holder:
                 raise LeaseLostError(str(mine))

@@ -64,14 +64,8 @@ class Driver:
             return list(cursor.fetchall())
 
     @contextmanager
-    def transaction(self, *, several: bool) -> Iterator[Any]:
+    def transaction(self) -> Iterator[Any]:
         """Yield a cursor whose statements are durable together, or none of them.
-
-        Parameters
-        ----------
-        several
-            More than one statement follows. A single one is a transaction by itself in SQLite,
-            and then the thread waits for the disk once and for nothing else.
 
         Raises
         ------
@@ -82,7 +76,7 @@ class Driver:
         with self._connected() as connection:
             try:
                 cursor = connection.cursor()
-                if several and self._on_sqlite:
+                if self._on_sqlite:
                     cursor.execute("BEGIN IMMEDIATE")
                 yield cursor
                 connection.commit()

@@ -17,6 +17,10 @@ from service.config import ConfigError
 #: How long SQLite waits for another process's write, ms. A write is one append: milliseconds.
 _BUSY_MS = 30_000
 
+#: How long PostgreSQL lets a transaction wait for its next statement, ms. Ours wait for nobody: one
+#: that is silent for so long was begun by a process that is stopped or a host that is gone.
+_IDLE_MS = 10_000
+
 #: What would be right, by what SQLite says.
 _ADVICE: Final = {
     "unable to open database file": "its folder must be there and may be written",
@@ -63,11 +67,19 @@ def open_engine(url: str) -> sa.Engine:
     """
     if sa.make_url(url).get_backend_name() != "sqlite":
         try:
-            return sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24)
+            engine = sa.create_engine(
+                url,
+                pool_pre_ping=True,
+                pool_size=8,
+                max_overflow=24,
+                isolation_level="READ COMMITTED",  # what every statement of the store is right for
+            )
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"a database of this kind needs the package {error.name}, which is not installed"
             ) from error
+        event.listen(engine, "connect", _prepare_postgresql)
+        return engine
     engine = sa.create_engine(
         url,
         poolclass=QueuePool,
@@ -79,6 +91,24 @@ def open_engine(url: str) -> sa.Engine:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_immediate)
     return engine
+
+
+def hold_lock(connection: sa.Connection, key: int) -> None:
+    """Let no other transaction that holds `key` run before this one has ended.
+
+    SQLite's writers come one after the other anyway. What is read afterwards is what whoever held
+    the lock before has left.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+
+
+def _prepare_postgresql(connection: Any, _record: object) -> None:
+    """Let the server undo what a host that is gone has begun: others wait for its locks."""
+    cursor = connection.cursor()
+    cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_MS}")
+    cursor.close()
+    connection.commit()
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -16,21 +16,39 @@ import sqlalchemy as sa
 
 from service.store.applications import ApplicationRows
 from service.store.driver import Driver
-from service.store.engine import open_engine, opening
+from service.store.engine import hold_lock, open_engine, opening
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
 from service.store.remembered import REMEMBER, RememberedAnswer, answer_of, row_of
 from service.store.skipped import SkippedRecords
-from service.store.tables import answers, commits, settings, snapshots
+from service.store.tables import answers, commits, head, settings, snapshots
 from service.store.turns import Turns
+from service.store.writing import Writing
 
-#: The newest row is never pruned, so that without rows a log is new.
+#: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
 
-#: Appends only what follows: where the log was pruned, the key alone would not refuse it.
-_APPEND: Final = (
-    "INSERT INTO commits (version, at_ms, record) SELECT ?, ?, ? "
-    "WHERE (SELECT coalesce(max(version), 0) FROM commits) = ?"
+#: Moves the head to the version that an append ends with, from the one before its first. Another
+#: append waits here until this one is durable or undone, and then finds the head elsewhere. A
+#: condition on the log itself would not do: PostgreSQL reads it as it was when the statement began,
+#: however long ago that is.
+_MOVE: Final = "UPDATE head SET version = ? WHERE name = 'log' AND version = ?"
+
+_APPEND: Final = "INSERT INTO commits (version, at_ms, record) VALUES (?, ?, ?)"
+
+#: How many versions before its newest snapshot the log still holds. A process that is behind by
+#: less follows the log; one that is further behind starts again from the snapshot.
+KEPT_BEHIND: Final = 1_000
+
+#: Key of PostgreSQL's advisory lock under which one process at a time keeps a snapshot.
+_SNAPSHOT_LOCK: Final = 0x534E4150
+
+_FIRST_SETTING: Final = sa.text(
+    "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
+)
+_REPLACE_SETTING: Final = sa.text(
+    "INSERT INTO settings (name, value) VALUES (:name, :value) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 
 
@@ -77,6 +95,8 @@ class Store:
         Better plans that are sought or found.
     skipped
         Records that replay leaves out.
+    writing
+        Whether appends find room.
     """
 
     def __init__(self, url: str) -> None:
@@ -94,6 +114,7 @@ class Store:
         self.optimizations = OptimizationRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
+        self.writing = Writing(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
@@ -109,13 +130,9 @@ class Store:
     def setting(self, name: str, value: str) -> str:
         """Return the stored setting; the first who asks stores `value`."""
         with self._engine.begin() as connection:
-            found = connection.execute(
-                sa.select(settings.c.value).where(settings.c.name == name)
-            ).scalar_one_or_none()
-            if found is not None:
-                return str(found)
-            connection.execute(sa.insert(settings).values(name=name, value=value))
-            return value
+            connection.execute(_FIRST_SETTING, {"name": name, "value": value})
+            query = sa.select(settings.c.value).where(settings.c.name == name)
+            return str(connection.execute(query).scalar_one())
 
     def find_setting(self, name: str) -> str | None:
         """Return the stored setting, or None."""
@@ -128,8 +145,7 @@ class Store:
     def replace_setting(self, name: str, value: str) -> None:
         """Store `value`, whatever was there."""
         with self._engine.begin() as connection:
-            connection.execute(sa.delete(settings).where(settings.c.name == name))
-            connection.execute(sa.insert(settings).values(name=name, value=value))
+            connection.execute(_REPLACE_SETTING, {"name": name, "value": value})
 
     def tail(self, after: int) -> list[LogEntry] | None:
         """Return the entries with versions above `after`, in order.
@@ -168,17 +184,19 @@ class Store:
             If a version or a key is already there.
         """
         driver = self._driver
-        several = len(entries) + len(remembered) > 1
+        before, after = entries[0].version - 1, entries[-1].version
+        assert [entry.version for entry in entries] == list(range(before + 1, after + 1))
         try:
-            with driver.transaction(several=several) as cursor:
+            with self.writing.noted(), driver.transaction() as cursor:
+                cursor.execute(driver.statement(_MOVE), (after, before))
+                if cursor.rowcount != 1:
+                    raise VersionTakenError(f"version {before + 1} does not come next")
                 for entry in entries:
-                    row = (entry.version, entry.at_ms, entry.record, entry.version - 1)
+                    row = (entry.version, entry.at_ms, entry.record)
                     cursor.execute(driver.statement(_APPEND), row)
-                    if cursor.rowcount != 1:
-                        raise VersionTakenError(f"version {entry.version} does not come next")
                 if remembered:
-                    rows = [row_of(answer) for answer in remembered]
-                    cursor.executemany(driver.statement(REMEMBER), rows)
+                    kept = [row_of(answer) for answer in remembered]
+                    cursor.executemany(driver.statement(REMEMBER), kept)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
 
@@ -189,14 +207,22 @@ class Store:
         return None if row is None else answer_of(tuple(row))
 
     def save_snapshot(self, snapshot: Snapshot, forget_before_ms: int) -> bool:
-        """Keep `snapshot` and drop what it replaces; False when a newer one is there already.
+        """Keep `snapshot` and drop what it replaces.
 
-        Gone afterwards: the log before the snapshot, older snapshots, and answers remembered
-        before `forget_before_ms`.
+        Gone afterwards: older snapshots, the log up to `KEPT_BEHIND` versions before the snapshot,
+        and answers remembered before `forget_before_ms`.
+
+        Returns
+        -------
+        bool
+            False when nothing was done: this snapshot or a newer one is there already, or the log
+            does not reach its version.
         """
         with self._engine.begin() as connection:
+            hold_lock(connection, _SNAPSHOT_LOCK)
             newest = connection.execute(sa.select(sa.func.max(snapshots.c.version))).scalar()
-            if newest is not None and newest >= snapshot.version:
+            reached = connection.execute(sa.select(head.c.version)).scalar_one()
+            if not (newest or 0) < snapshot.version <= reached:
                 return False
             connection.execute(
                 sa.insert(snapshots).values(
@@ -204,8 +230,8 @@ class Store:
                 )
             )
             connection.execute(sa.delete(snapshots).where(snapshots.c.version < snapshot.version))
-            # The newest row stays: it tells everyone which version comes next.
-            connection.execute(sa.delete(commits).where(commits.c.version < snapshot.version))
+            oldest = snapshot.version - KEPT_BEHIND
+            connection.execute(sa.delete(commits).where(commits.c.version < oldest))
             connection.execute(sa.delete(answers).where(answers.c.at_ms < forget_before_ms))
         return True
 

@@ -10,6 +10,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from service.store.engine import hold_lock
+
 #: Key of PostgreSQL's advisory lock that lets one process migrate at a time.
 _LOCK = 0x4147454E4441
 
@@ -24,8 +26,7 @@ def migrate(engine: sa.Engine) -> None:
     config.set_main_option("script_location", str(files("service.store") / "migrations"))
     newest = ScriptDirectory.from_config(config).get_current_head()
     with engine.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        hold_lock(connection, _LOCK)
         if MigrationContext.configure(connection).get_current_revision() != newest:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")

@@ -12,6 +12,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from service.store.engine import hold_lock
 from service.store.tables import optimizations
 
 #: States in which a process is at work.
@@ -82,8 +83,7 @@ class OptimizationRows:
         values = {name: getattr(row, name) for name in OptimizationRow.__slots__}
         alive = sa.and_(table.state == RUNNING, table.alive_ms > row.alive_ms - SILENCE_MS)
         with self._engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            hold_lock(connection, _LOCK)
             running = connection.execute(
                 sa.select(sa.func.count()).select_from(optimizations).where(alive)
             ).scalar_one()

@@ -8,14 +8,24 @@ import sqlalchemy as sa
 
 metadata: Final = sa.MetaData()
 
-#: The log: one row a commit. The primary key is the optimistic lock: of two processes that append
-#: the same version one fails, catches up and tries again.
+#: The log: one row a commit.
 commits: Final = sa.Table(
     "commits",
     metadata,
     sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("at_ms", sa.BigInteger, nullable=False),
     sa.Column("record", sa.LargeBinary, nullable=False),
+)
+
+#: One row: the newest version of the log, even where the log was pruned. Each append moves it from
+#: the version before its own, in its transaction. That is the optimistic lock: of two processes
+#: that append the same version one waits for the other's row lock, finds the row moved, catches up
+#: and tries again.
+head: Final = sa.Table(
+    "head",
+    metadata,
+    sa.Column("name", sa.String(16), primary_key=True),
+    sa.Column("version", sa.BigInteger, nullable=False),
 )
 
 #: The Plan at one version; the newest row is where a start begins.

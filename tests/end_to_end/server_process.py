@@ -85,17 +85,34 @@ def free_port() -> int:
         return port
 
 
+def workers_of(master: int) -> list[int]:
+    """Return the ids of the processes that a server has begun."""
+    children = Path(f"/proc/{master}/task/{master}/children")
+    with contextlib.suppress(FileNotFoundError):
+        return [int(pid) for pid in children.read_text().split()]
+    return []
+
+
 @contextmanager
 def serving(
-    database: Path | str, cluster: Path, *, workers: int = 1, snapshot_every: int = 10_000
+    database: Path | str,
+    cluster: Path,
+    *,
+    workers: int = 1,
+    snapshot_every: int = 10_000,
+    port: int | None = None,
+    prepared: str = "",
 ) -> Iterator[ServerProcess]:
-    """Start a server on a file or a URL, wait until it is ready, and leave nothing behind."""
-    port = free_port()
+    """Start a server on a file or a URL, wait until it is ready, and leave nothing behind.
+
+    `prepared` is Python that it runs before it serves.
+    """
+    port = free_port() if port is None else port
     url = database if isinstance(database, str) else f"sqlite:///{database}"
     arguments = [url, str(cluster), str(port), str(workers)]
     log = cluster.with_suffix(".log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-c", _START, *arguments, str(snapshot_every)],
+        [sys.executable, "-c", prepared + _START, *arguments, str(snapshot_every)],
         stdout=log,
         stderr=log,
         start_new_session=True,

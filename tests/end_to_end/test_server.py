@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.server_process import ServerProcess, serving
+from tests.end_to_end.server_process import ServerProcess, serving, workers_of
+from tests.patience import eventually
 
 CLUSTER = """
 step = "60s"
@@ -87,6 +91,28 @@ def test_two_requests_sent_at_once_are_answered_in_order(server: ServerProcess) 
     first, _, second = answer.partition(b"HTTP/1.1 404")
     assert first.startswith(b"HTTP/1.1 200")
     assert second
+
+
+def test_a_port_is_free_when_its_master_was_killed(tmp_path: Path) -> None:
+    """Workers end with their master, whatever their clients still send: a new server may start."""
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text(CLUSTER)
+    half = b"POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"
+    with serving(tmp_path / "agenda.db", cluster, workers=2) as first:
+        connections = [socket.create_connection(("127.0.0.1", first.port)) for _ in range(3)]
+        for connection in connections:
+            connection.sendall(half)
+        first.client().call("GET", "/healthz")
+
+        os.kill(first.process.pid, signal.SIGKILL)
+
+        # Workers that stayed would answer for it: it is its own workers that count.
+        with serving(tmp_path / "agenda.db", cluster, workers=2, port=first.port) as second:
+            process = second.process
+            eventually(lambda: process.poll() is not None or workers_of(process.pid), bool)
+            assert process.poll() is None
+        for connection in connections:
+            connection.close()
 
 
 def test_metrics_are_of_all_workers(server: ServerProcess) -> None:

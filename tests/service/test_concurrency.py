@@ -140,8 +140,9 @@ class TestProcesses:
         begun = [r["body"]["atoms"][0]["allocation"][0][0] for r in answer.get_json()["results"]]
         assert sorted(begun) == [0, 3600]
 
-    def test_follow_a_pruned_log(self, open_service: Open) -> None:
+    def test_follow_a_pruned_log(self, open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process behind the pruned log begins again from the snapshot."""
+        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 0)
         one, two = open_service(snapshot_every=2), open_service()
         for number in range(7):
             one.reserve(f"r{number}", ONE)

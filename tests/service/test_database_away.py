@@ -55,6 +55,35 @@ def test_a_full_disk_promises_nothing_and_heals(service: Service) -> None:
     assert service.ask("after", SMALL).status_code == 201
 
 
+def test_readyz_says_that_nothing_can_be_written(service: Service) -> None:
+    """After a change that found no room it is 503 with the reason, until there is room again."""
+    with full_disk(service):
+        numbers = iter(range(100))
+        while service.ask(f"a{next(numbers)}", SMALL).status_code == 201:
+            assert service.client.get("/readyz").status_code == 200
+        answers = [service.client.get("/readyz") for _ in range(2)]
+    healed = service.client.get("/readyz")
+
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert answers[1].get_json()["detail"] == (
+        "the database takes no changes: database or disk is full"
+    )
+    assert (healed.status_code, healed.get_json()) == (200, {"status": "ready"})
+    assert service.runtime._replica.store.find_setting("attempt") is None
+
+
+def test_readyz_is_told_by_a_change_too(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that is durable ends the trouble; nothing is attempted then."""
+    with full_disk(service):
+        numbers = iter(range(100))
+        while service.ask(f"a{next(numbers)}", SMALL).status_code == 201:
+            pass
+    assert service.ask("after", SMALL).status_code == 201
+
+    monkeypatch.setattr("service.store.writing._WRITE", "no statement")
+    assert service.client.get("/readyz").status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/readyz", "/v1/reservations", "/v1/plan"])
 def test_a_silent_database_is_503(
     service: Service, path: str, monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from service.clock import ManualClock, SystemClock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig, is_loopback
 from service.replica import open_replica
-from service.server import run
+from service.server import require_port, run
 from tests.service.conftest import CLUSTER
 
 
@@ -33,8 +35,11 @@ def test_other_addresses_refuse_to_start(host: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
-def test_a_port_in_use_is_told_before_anything_is_written(host: str, tmp_path: Path) -> None:
-    """The address, and what to do, in one line; no database is begun."""
+def test_a_port_in_use_is_told_before_anything_is_written(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address, who listens there, and what to do, in one line; no database is begun."""
+    monkeypatch.setattr("service.server._PORT_WAIT_S", 0)
     database = tmp_path / "agenda.db"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -46,10 +51,26 @@ def test_a_port_in_use_is_told_before_anything_is_written(host: str, tmp_path: P
         with pytest.raises(ConfigError, match=rf"1\]?:{port}|localhost:{port}") as caught:
             run(ServiceConfig(host=host, port=port, database=f"sqlite:///{database}"))
 
-    assert "address already in use; stop who listens there, or name another with --port" in str(
-        caught.value
-    )
+    told = str(caught.value)
+    assert f"address already in use; stop process {os.getpid()} (" in told
+    assert told.endswith("), or name another with --port")
     assert not database.exists()
+
+
+def test_a_port_that_comes_free_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start right after a server was killed does not fail where its processes still end."""
+    monkeypatch.setattr("service.server._PORT_WAIT_S", 60)
+    other, looks = socket.create_server(("127.0.0.1", 0)), threading.Semaphore(0)
+    config = ServiceConfig(port=other.getsockname()[1])
+    monkeypatch.setattr("service.server.time.sleep", lambda _seconds: looks.release())
+    start = threading.Thread(target=require_port, args=(config,))
+    start.start()
+    assert looks.acquire(timeout=60)
+
+    other.close()
+
+    start.join(60)
+    assert not start.is_alive()
 
 
 @pytest.mark.parametrize(

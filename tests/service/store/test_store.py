@@ -81,6 +81,10 @@ class TestLog:
 
 
 class TestSnapshot:
+    @pytest.fixture(autouse=True)
+    def _prune_close_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 1)
+
     def test_prunes_what_it_replaces(self, url: str) -> None:
         """Behind a snapshot the log, older snapshots and old answers are gone, newer ones stay."""
         store = Store(url)
@@ -89,7 +93,8 @@ class TestSnapshot:
         store.save_snapshot(Snapshot(4, 0, b"four"), 10)
 
         assert store.snapshot() == Snapshot(4, 0, b"four")
-        assert store.tail(4) == [entry(5)]
+        assert store.tail(1) is None
+        assert store.tail(2) == [entry(3), entry(4), entry(5)]
         assert store.answer("old") is None
         assert store.answer("new") is not None
 
@@ -110,6 +115,27 @@ class TestSnapshot:
 
         with pytest.raises(VersionTakenError):
             store.append([entry(3)])
+
+    def test_leaves_those_alone_who_are_a_bit_behind(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The log is kept as far behind the snapshot as is stated, for those who follow it."""
+        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 3)
+        store = Store(url)
+        store.append([entry(v) for v in range(1, 11)])
+        store.save_snapshot(Snapshot(10, 0, b"ten"), 0)
+
+        assert store.tail(6) == [entry(v) for v in range(7, 11)]
+        assert store.tail(5) is None
+
+    def test_is_of_a_version_that_the_log_reaches(self, url: str) -> None:
+        """A snapshot of what was never appended is not kept, and nothing is pruned for it."""
+        store = Store(url)
+        store.append([entry(v) for v in range(1, 6)])
+
+        assert not store.save_snapshot(Snapshot(6, 0, b"six"), 0)
+        assert store.snapshot() is None
+        assert store.tail(0) == [entry(v) for v in range(1, 6)]
 
     def test_never_goes_back(self, url: str) -> None:
         """An older snapshot than the one there is not kept."""

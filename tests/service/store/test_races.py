@@ -1,0 +1,307 @@
+"""Two processes on one database at the same moment: one is stopped in the middle of its work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+import service.store as store_package
+from service.store import (
+    ApplicationRow,
+    LogEntry,
+    Snapshot,
+    StatusRow,
+    Store,
+    VersionTakenError,
+)
+from service.store.driver import UnavailableError
+from service.store.engine import open_engine
+from tests.databases import KINDS, empty_database
+from tests.patience import eventually
+
+#: Lets a session of the name `late` wait in the middle of a statement on one table.
+_PAUSE = """
+CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('application_name') = 'late' THEN PERFORM pg_advisory_xact_lock(1); END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER pause BEFORE {event} FOR EACH ROW EXECUTE FUNCTION pause();
+"""
+
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the URL of an empty database."""
+    with empty_database(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[str]:
+    """Return the URL of an empty PostgreSQL database."""
+    with empty_database("postgresql", tmp_path) as made:
+        yield made
+
+
+def entry(version: int, text: str = "{}") -> LogEntry:
+    """Return a log entry."""
+    return LogEntry(version, 1000 + version, text.encode())
+
+
+class Call(threading.Thread):
+    """Something a process does beside the others."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.do = do
+        self.outcome: object = "not done"
+        self.start()
+
+    def run(self) -> None:
+        """Do it, and keep what came of it."""
+        try:
+            self.outcome = self.do()
+        except (VersionTakenError, sa.exc.DBAPIError) as error:
+            self.outcome = type(error)
+
+    def result(self) -> object:
+        """Wait, and return what came of it."""
+        self.join(60)
+        return self.outcome
+
+
+class Pause:
+    """A PostgreSQL database in which sessions named `late` wait in the middle of `event`."""
+
+    def __init__(self, url: str, event: str) -> None:
+        self.engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+        self.connection = self.engine.connect()
+        self.connection.exec_driver_sql(_PAUSE.format(event=event))
+        self.connection.exec_driver_sql("SELECT pg_advisory_lock(1)")
+        self.late = Store(f"{url}?application_name=late")
+
+    def wait_for(self, *calls: Call) -> None:
+        """Return when each of the calls waits for a lock or has come to its end."""
+        eventually(lambda: self._still(calls) <= self._waiting(), bool)
+
+    def end(self) -> None:
+        """Let whoever waits go on."""
+        self.connection.exec_driver_sql("SELECT pg_advisory_unlock(1)")
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.late.close()
+        self.connection.close()
+        self.engine.dispose()
+
+    def _still(self, calls: tuple[Call, ...]) -> int:
+        return sum(call.is_alive() for call in calls)
+
+    def _waiting(self) -> int:
+        return int(self.connection.exec_driver_sql(_WAITING).scalar_one())
+
+
+@contextmanager
+def pausing(url: str, event: str) -> Iterator[Pause]:
+    """Yield a pause on a database whose tables are there."""
+    pause = Pause(url, event)
+    try:
+        yield pause
+    finally:
+        pause.close()
+
+
+def meanwhile(url: str, statement: str, do: Callable[[], object]) -> object:
+    """Return what comes of a call that meets a statement of another process, not yet durable."""
+    engine = open_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text(statement))
+        call = Call(do)
+        if engine.dialect.name == "postgresql":
+            with engine.connect() as looking:
+                eventually(
+                    lambda: looking.exec_driver_sql(_WAITING).scalar_one() or not call.is_alive(),
+                    bool,
+                )
+    engine.dispose()
+    return call.result()
+
+
+class TestAppend:
+    @pytest.mark.postgres
+    @pytest.mark.parametrize("event", ["INSERT ON commits", "UPDATE ON head"])
+    def test_is_promised_once(
+        self, postgresql: str, event: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A slow append is not taken where others went on and pruned the log meanwhile."""
+        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 0)
+        quick = Store(postgresql)
+        quick.append([entry(v) for v in range(1, 6)])
+
+        def overtake() -> None:
+            for version in (6, 7, 8):
+                quick.append([entry(version, "quick")])
+            quick.save_snapshot(Snapshot(8, 0, b"eight"), 0)
+
+        with pausing(postgresql, event) as pause:
+            slow = Call(lambda: pause.late.append([entry(6, "late")]))
+            pause.wait_for(slow)
+            overtaking = Call(overtake)
+            pause.wait_for(slow, overtaking)
+            pause.end()
+            outcomes = {slow.result(): "late", overtaking.result(): "quick"}
+
+        assert set(outcomes) == {None, VersionTakenError}
+        newest = quick.tail(7 if outcomes[None] == "quick" else 5)
+        assert newest == [entry(8 if outcomes[None] == "quick" else 6, outcomes[None])]
+
+    def test_waits_for_another_and_then_fails(self, url: str) -> None:
+        """Two appends of one version: the second learns that the first is durable."""
+        store = Store(url)
+        store.append([entry(1)])
+        moved = "UPDATE head SET version = 2 WHERE version = 1"
+
+        outcome = meanwhile(url, moved, lambda: store.append([entry(2, "second")]))
+
+        assert outcome is VersionTakenError
+        assert store.tail(1) == []
+
+    @pytest.mark.postgres
+    def test_does_not_wait_for_a_host_that_is_gone(
+        self, postgresql: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a silent process has begun is undone, it is told so, and others go on."""
+        Store(postgresql).close()
+        monkeypatch.setattr("service.store.engine._IDLE_MS", 200)
+        silent, other = Store(postgresql), Store(postgresql)
+
+        def be_silent() -> None:
+            with silent._driver.transaction() as cursor:
+                cursor.execute("UPDATE head SET version = 1 WHERE version = 0")
+                other.append([entry(1, "other")])
+                cursor.execute("SELECT 1")
+
+        with pytest.raises(UnavailableError):
+            be_silent()
+
+        assert other.tail(0) == [entry(1, "other")]
+
+
+class TestSnapshots:
+    @pytest.mark.postgres
+    def test_kept_by_two_at_once_are_one(self, postgresql: str) -> None:
+        """Of two workers that keep the same version one does; the other has nothing to say."""
+        store = Store(postgresql)
+        store.append([entry(v) for v in range(1, 6)])
+        with pausing(postgresql, "INSERT ON snapshots") as pause:
+            slow = Call(lambda: pause.late.save_snapshot(Snapshot(5, 0, b"five"), 0))
+            pause.wait_for(slow)
+            quick = Call(lambda: store.save_snapshot(Snapshot(5, 0, b"five"), 0))
+            pause.wait_for(slow, quick)
+            pause.end()
+            assert {slow.result(), quick.result()} == {True, False}
+
+        assert store.snapshot() == Snapshot(5, 0, b"five")
+
+
+class TestSettings:
+    def test_are_those_of_the_first(self, url: str) -> None:
+        """Two first starters at once: both take the setting of one of them."""
+        store = Store(url)
+        stored = "INSERT INTO settings (name, value) VALUES ('origin', 'first')"
+
+        outcome = meanwhile(url, stored, lambda: store.setting("origin", "second"))
+
+        assert outcome == "first"
+
+    def test_are_replaced_by_two_at_once(self, url: str) -> None:
+        """Of two values that are stored at the same moment one stays, and nobody fails."""
+        store = Store(url)
+        stored = "INSERT INTO settings (name, value) VALUES ('cluster', 'first')"
+
+        outcome = meanwhile(url, stored, lambda: store.replace_setting("cluster", "second"))
+
+        assert outcome is None
+        assert store.find_setting("cluster") == "second"
+
+
+_TAKE = (
+    "INSERT INTO dispatching (name, holder, until_ms, body) VALUES ('dispatcher', 'two', 30, '{}') "
+)
+
+
+class TestLease:
+    @pytest.mark.parametrize("there", [False, True])
+    def test_is_taken_by_one_of_two(self, url: str, there: bool) -> None:
+        """Two processes that find the lease free at once: one of them has it."""
+        store = Store(url)
+        if there:
+            store.applications.lease("nobody", 0, 10)
+        taken = _TAKE + "ON CONFLICT (name) DO UPDATE SET holder = 'two', until_ms = 30"
+
+        outcome = meanwhile(url, taken, lambda: store.applications.lease("one", 20, 30))
+
+        assert outcome is False
+        assert not store.applications.lease("one", 21, 31)
+
+    @pytest.mark.postgres
+    def test_is_not_taken_over_in_the_middle_of_a_write(self, postgresql: str) -> None:
+        """What a dispatcher writes is durable before another dispatches, or is not written."""
+        store = Store(postgresql)
+        store.applications.add(ApplicationRow("a", "t", 0, b"{}"))
+        store.applications.lease("one", 0, 10)
+        status = StatusRow("a", "running", False, b"{}")
+        with pausing(postgresql, "UPDATE ON applications") as pause:
+            writing = Call(lambda: pause.late.applications.write("one", [status], None))
+            pause.wait_for(writing)
+            taking = Call(lambda: store.applications.lease("two", 20, 30))
+            pause.wait_for(writing, taking)
+            early = taking.outcome
+            pause.end()
+            assert (writing.result(), early, taking.result()) == (None, "not done", True)
+
+
+def upgrade(engine: sa.Engine, revision: str) -> None:
+    """Bring a database to the tables of an older version."""
+    config = Config()
+    config.set_main_option(
+        "script_location", str(Path(store_package.__file__).parent / "migrations")
+    )
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+
+@pytest.mark.parametrize("newest", [0, 7])
+def test_a_log_of_an_older_version_is_gone_on_with(url: str, newest: int) -> None:
+    """The head of a log that was there before heads is its newest version, pruned or not."""
+    engine = open_engine(url)
+    upgrade(engine, "0003")
+    row: dict[str, Any] = {"version": newest, "at_ms": 0, "record": b"old"}
+    with engine.begin() as connection:
+        if newest:
+            text = "INSERT INTO commits (version, at_ms, record) VALUES (:version, :at_ms, :record)"
+            connection.execute(sa.text(text), row)
+    engine.dispose()
+
+    store = Store(url)
+
+    for wrong in (newest, newest + 2):
+        with pytest.raises(VersionTakenError):
+            store.append([entry(wrong)])
+    store.append([entry(newest + 1)])
+    assert store.tail(newest) == [entry(newest + 1)]
