@@ -39,9 +39,10 @@ from service.quick import is_quick, is_quick_agent
 from service.remembering import recall
 from service.replica import Replica, open_replica
 from service.solver_lane import SolverLane
-from service.starting import adopt_offered_cluster, warm_up
+from service.starting import adopt_offered_cluster
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
+from service.warming import warm_up
 
 logger = logging.getLogger("agenda.service")
 

@@ -20,7 +20,13 @@ CHUNKED = (
     b"5\r\nhello\r\n3;name=value\r\nyou\r\n0\r\n\r\n"
 )
 TRAILED = CHUNKED[:-2] + b"X-Sum: 1\r\n\r\n"
-WHOLE = (b"GET / HTTP/1.1\r\n\r\n", b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", PLAIN, CHUNKED, TRAILED)
+WHOLE = (
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    PLAIN,
+    CHUNKED,
+    TRAILED,
+)
 
 
 def parsed(intake: Intake) -> tuple[Any, Any]:

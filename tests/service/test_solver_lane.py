@@ -60,7 +60,7 @@ class TestOthers:
     def test_are_refused_a_solver_when_as_many_wait_as_may(
         self, brief: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Half of the threads may wait for solvers: one more call is 429, also one that only asks."""
+        """Half of the threads may wait for solvers: one more call is 429, if it only asks too."""
         other = brief.app.test_client()
         refused: list[tuple[int, str, str]] = []
 
