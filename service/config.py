@@ -64,7 +64,7 @@ class ServiceConfig:
         Seconds a commit may spend on offers for what it refuses; refusals past that carry none.
     agent_s
         Seconds a solver or a portfolio may take for the requests of one commit; it answers with
-        its best then. Who comes meanwhile waits.
+        its best then. Only who asks for one waits for it.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
     tick_s

@@ -13,12 +13,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, TypeAlias
 
-from planner.agent import Limits
 from planner.plan import Plan
 from rdl.compiler import compile_expression
 from rdl.durations import rfc3339_text
@@ -35,7 +34,7 @@ from service.dispatching import Dispatching
 from service.drafts import context_of
 from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
-from service.quick import is_quick, is_quick_agent
+from service.quick import is_quick
 from service.remembering import recall
 from service.replica import Replica, open_replica
 from service.solver_lane import SolverLane
@@ -235,21 +234,6 @@ class Runtime:
         """
         lane = self._committer if is_quick(command) else self.solvers
         return lane.rehearse(command)
-
-    @contextmanager
-    def deciding(self, agent: str) -> Iterator[Limits]:
-        """Give an agent its turn to answer what is not committed, and tell how long it may take.
-
-        Raises
-        ------
-        ApiProblemError
-            As :meth:`rehearse`.
-        """
-        if is_quick_agent(agent):
-            yield self._committer.limits_of(agent)
-        else:
-            with self.solvers.solver():
-                yield self._committer.limits_of(agent)
 
     def _count(self, answers: Sequence[Answer]) -> None:
         for answer in answers:

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from planner.agent import Limits
 from service.carrying_out import CarryingOut
 from service.clock import Clock
 from service.commands import Answer, Command, Job
 from service.committer import Committer
 from service.config import ServiceConfig
 from service.problems import problem
+from service.quick import is_quick_agent
 from service.replica import Replica
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
@@ -83,22 +85,30 @@ class SolverLane:
             self._places.release()
 
     @contextmanager
-    def solver(self) -> Iterator[None]:
-        """Hold a place, and be the only one in this process for whom a solver works.
+    def deciding(self, agent: str) -> Iterator[Limits]:
+        """Give an agent its turn to decide what is not committed, and tell how long it may take.
 
         Raises
         ------
         ApiProblemError
             ``too_many`` where all places are taken, ``unavailable`` where it takes too long.
         """
-        with self.place():
-            if not self._solving.acquire(timeout=self._timeout_s):
-                detail = "the solver is busy; ask again later"
-                raise problem("unavailable", detail, headers=_RETRY)
-            try:
-                yield
-            finally:
-                self._solving.release()
+        limits = self._committer.limits_of(agent)
+        if is_quick_agent(agent):
+            yield limits
+        else:
+            with self.place(), self._turn():
+                yield limits
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Be the only one in this process for whom a solver works."""
+        if not self._solving.acquire(timeout=self._timeout_s):
+            raise problem("unavailable", "the solver is busy; ask again later", headers=_RETRY)
+        try:
+            yield
+        finally:
+            self._solving.release()
 
     def put(self, job: Job) -> bool:
         """Queue a job; False when nobody is let in any more."""
@@ -106,7 +116,7 @@ class SolverLane:
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
         """Return what a command would be answered now; nothing is changed."""
-        with self.solver():
+        with self.place(), self._turn():
             return self._committer.rehearse(command)
 
     def _serve(self) -> None:
