@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -218,6 +219,17 @@ def test_too_long_a_body_is_refused_before_it_is_sent(start: Start) -> None:
         connection.sendall(HEAD % 1_000_000 + b"\r\n" + b"x" * 1_000_000)
 
         assert code_of(connection) == (413, "too_large")
+
+
+def test_bodies_that_arrive_at_once_are_bounded(start: Start) -> None:
+    """Of nine bodies of which eight may be held, the one that comes last is 503."""
+    server = start(threads=1, answer_s=0.5, max_body=10_000)
+    with connected(server, 9) as slow:
+        for connection in slow:
+            connection.sendall(HEAD % 10_000 + b"\r\n" + b"x" * 9_000)
+        answered = select.select(slow, [], [], 60)[0]
+
+        assert [code_of(connection) for connection in answered] == [(503, "unavailable")]
 
 
 def test_a_client_that_waits_for_a_word_is_told_once(start: Start) -> None:
