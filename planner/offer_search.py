@@ -89,6 +89,7 @@ class OfferSearch:
         agent: Agent,
         most: int,
         screening: Callable[[Request], PlacementResult | None],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> dict[str, Any]:
         """Return whether a request would be accepted, and if not, why, and offers.
 
@@ -96,13 +97,15 @@ class OfferSearch:
         ----------
         screening
             Refusal of a request that no agent needs to see (`planner.admission.screen`).
+        limits
+            How long the agent may take for the request as it stands.
 
         Raises
         ------
         RdlError
             If the expression is malformed; one that no plan could satisfy is answered.
         """
-        refused = self._refusal(asked, expression, agent, screening)
+        refused = self._refusal(asked, expression, agent, screening, limits)
         found: tuple[dict[str, Any], ...] = ()
         if refused is not None and refused.code not in HOPELESS:
             found = self.offers(asked, expression, agent, most)
@@ -119,6 +122,7 @@ class OfferSearch:
         expression: Expression,
         agent: Agent,
         screening: Callable[[Request], PlacementResult | None],
+        limits: Limits,
     ) -> PlacementResult | None:
         try:
             graph = compile_expression(expression, self.context(asked.submitted_ms))
@@ -129,7 +133,7 @@ class OfferSearch:
         request = request_of(asked, graph)
         refused = screening(request)
         if refused is None:
-            refused = agent.plan([request], self.view, Limits())[0]
+            refused = agent.plan([request], self.view, limits)[0]
         return None if refused.placed else refused
 
 

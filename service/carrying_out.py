@@ -26,7 +26,8 @@ class CarryingOut:
     Parameters
     ----------
     join
-        Adds to a group those who have come since and may be carried out with it.
+        Adds to a group those who have come since and may be carried out with it; None where
+        nobody must wait for it.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class CarryingOut:
         replica: Replica,
         clock: Clock,
         committer: Committer,
-        join: Join,
+        join: Join | None,
     ) -> None:
         self._replica = replica
         self._committer = committer

@@ -5,7 +5,7 @@ snapshot, no lock), 3 prepare on the newest version, 4 hold against the oracle, 
 answers to remember, 6 apply and answer. When another process appended first, 3 to 5 are repeated;
 what then no longer fits goes round again from 1.
 
-A small group of quick agents waits for this process's turn to append before step 1, and takes
+A small group that others may join waits for this process's turn to append before step 1, and takes
 along who came meanwhile: then a commit carries all who wait instead of those who came first.
 """
 
@@ -15,11 +15,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Final
 
 from planner.agent import Limits
 from planner.commit import Advance, Change, CommitRecord, Conflict, Prepared
 from planner.placement import Code
+from rdl.satisfaction import Violation
+from rdl.time_grid import TimeGrid
 from service.answers import admitted_answers, changed_answer, conflict_answer, note_conflicts
 from service.clock import Clock
 from service.commands import Admission, Answer, Command, Job, Reconfiguration
@@ -36,6 +37,7 @@ from service.groups import Group, spoil
 from service.offering import add_offers, name_version, needs_offers, search_for
 from service.oracle import first_violation
 from service.problems import ProblemDocument
+from service.quick import is_quick_agent
 from service.remembering import recall
 from service.replica import Replica
 from service.telemetry import Telemetry
@@ -51,28 +53,21 @@ _WORTH_ANOTHER_ROUND = frozenset(
     {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.CONFLICT, Code.COUNT_LIMIT}
 )
 
-#: Agents that answer in well under a millisecond: other processes may wait for them.
-QUICK_AGENTS: Final = frozenset(
-    {
-        "gree",
-        "gree-paper",
-        "gree-l",
-        "aligned",
-        "aligned-early",
-        "earliest",
-        "headroom",
-        "level",
-    }
-)
-
 #: Most requests that are placed while other processes wait.
-_FEW: Final = 64
+_FEW = 64
 
 _BROKEN = "the placement does not satisfy the request; nothing was changed"
 
+_MOVED_ON = "time has moved on since it was placed, and it asks for more now"
+
 
 class Committer:
-    """Carries out jobs, one group at a time; only the planner thread calls it.
+    """Carries out jobs, one group at a time; only one thread calls it.
+
+    Parameters
+    ----------
+    rounds
+        How often a change that no longer fits is placed again before it is answered ``conflict``.
 
     Attributes
     ----------
@@ -81,8 +76,15 @@ class Committer:
     """
 
     def __init__(
-        self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
+        self,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        rounds: int = _ROUNDS,
     ) -> None:
+        self._rounds = rounds
         self._config = config
         self._replica = replica
         self._clock = clock
@@ -97,11 +99,11 @@ class Committer:
         Parameters
         ----------
         join
-            Adds to the jobs those who have come since.
+            Adds to the jobs those who have come since; None where others must not wait for them.
         """
         began = time.perf_counter()
         with ExitStack() as turn:
-            if join is not None and _is_quick(jobs):
+            if join is not None and _are_few(jobs):
                 turn.enter_context(self._replica.store.turn())
                 join(jobs)
             started = time.perf_counter()
@@ -111,9 +113,9 @@ class Committer:
             self.move_to_now()
             group = Group(fresh)
             self._try_cluster(group)
-            for attempt in range(_ROUNDS):
+            for attempt in range(self._rounds):
                 if group.open():
-                    self._round(group, turn, last=attempt == _ROUNDS - 1)
+                    self._round(group, turn, last=attempt == self._rounds - 1)
                     turn.close()
                     group.finish_jobs()
         self._replica.keep_snapshot_if_due(self._clock.now_ms())
@@ -127,7 +129,7 @@ class Committer:
             screened = screen_drafts(drafts, plan)
             search = search_for(drafts, plan, self._config.offer_s)
             version = plan.version
-        place(screened, self._limits_of)
+        place(screened, self.limits_of)
         add_offers(drafts, search, dry_run=True)
         if not (atomic and spoil(drafts)):
             pending = [draft for draft in open_drafts(drafts) if draft.change is not None]
@@ -163,9 +165,9 @@ class Committer:
             if self._replica.commit(prepared.record, self._clock.now_ms(), ()):
                 return
 
-    def _limits_of(self, agent: str) -> Limits:
-        """Let nobody wait long for a solver; a quick agent answers a whole batch."""
-        return Limits() if agent in QUICK_AGENTS else Limits(time_s=self._config.agent_s)
+    def limits_of(self, agent: str) -> Limits:
+        """Return how long an agent may take: a quick one answers a whole batch."""
+        return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
 
     def _recalled(self, job: Job) -> bool:
         """Finish a job whose key was answered before."""
@@ -198,7 +200,7 @@ class Committer:
             screened = screen_drafts(drafts, plan)
             search = search_for(drafts, plan, self._config.offer_s)
             based_on = plan.version
-        place(screened, self._limits_of)
+        place(screened, self.limits_of)
         if needs_offers(drafts):
             turn.close()
         add_offers(drafts, search, dry_run=False)
@@ -241,18 +243,26 @@ class Committer:
         broken = first_violation(record, requests, grid, max_period_ms)
         if broken is not None:
             id_, violation = broken
-            logger.error("the oracle rejects the placement of %s: %s", id_, violation)
-            self._reject(asked, id_)
-            if group.atomic:
-                spoil(asked)
+            self._reject(group, asked, id_, violation, grid)
             return False
         return self._commit(group, prepared, answers)
 
     @staticmethod
-    def _reject(asked: Sequence[Draft], id_: str) -> None:
-        for draft in asked:
-            if draft.request.id == id_:
-                draft.answer = ProblemDocument("internal", _BROKEN)
+    def _reject(
+        group: Group, asked: Sequence[Draft], id_: str, violation: Violation, grid: TimeGrid
+    ) -> None:
+        """Answer a placement that breaks its request; one made before time moved on is no fault."""
+        broken = [draft for draft in asked if draft.request.id == id_]
+        if all(draft.request.graph.grid != grid for draft in broken):
+            for draft in asked if group.atomic else broken:
+                draft.change = None
+                draft.conflict = Conflict(0, id_, Code.CONFLICT, _MOVED_ON)
+            return
+        logger.error("the oracle rejects the placement of %s: %s", id_, violation)
+        for draft in broken:
+            draft.answer = ProblemDocument("internal", _BROKEN)
+        if group.atomic:
+            spoil(asked)
 
     def _commit(
         self, group: Group, prepared: Prepared, answers: list[tuple[Draft, Answer]]
@@ -281,12 +291,9 @@ class Committer:
         self._telemetry.version.set(record.version)
 
 
-def _is_quick(jobs: Sequence[Job]) -> bool:
-    """Return whether other processes may wait while these are placed: few, with quick agents."""
-    if sum(job.size for job in jobs) > _FEW or jobs[0].alone:
-        return False
-    asks = (draft.ask for job in jobs for draft in drafts_of(job.command))
-    return all(ask is None or ask.agent in QUICK_AGENTS for ask in asks)
+def _are_few(jobs: Sequence[Job]) -> bool:
+    """Return whether other processes may wait while these are placed."""
+    return sum(job.size for job in jobs) <= _FEW and not jobs[0].alone
 
 
 def _changes(drafts: Sequence[Draft]) -> list[Change]:

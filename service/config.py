@@ -17,6 +17,14 @@ class ConfigError(ValueError):
     """A setting that cannot work; the message says what would."""
 
 
+#: Settings that are at least 1, and seconds above 0.
+_COUNTS = (
+    "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
+    "snapshot_every",
+)  # fmt: skip
+_SPANS = ("head_s", "body_s", "answer_s", "agent_s")
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceConfig:
     """Settings of one server.
@@ -35,7 +43,13 @@ class ServiceConfig:
     agent
         Who places requests that name no agent.
     max_body
-        Largest request body in bytes.
+        Largest request body in bytes; of a chunked one with the marks of its chunks.
+    head_s, body_s
+        How long the head of a request may take to arrive, and its body after that.
+    answer_s
+        How long a client may read nothing of an answer that waits for it.
+    connections, per_address
+        Most connections of a server process in all, and from one address.
     max_batch
         Most requests in one batch.
     group
@@ -50,7 +64,7 @@ class ServiceConfig:
         Seconds a commit may spend on offers for what it refuses; refusals past that carry none.
     agent_s
         Seconds a solver or a portfolio may take for the requests of one commit; it answers with
-        its best then. Who comes meanwhile waits.
+        its best then. Only who asks for one waits for it.
     plan_timeout_s
         How long a change may wait to be planned before it is answered 503.
     tick_s
@@ -70,6 +84,11 @@ class ServiceConfig:
     threads: int = 16
     agent: str = "gree-l"
     max_body: int = 32 * 1024 * 1024
+    head_s: float = 10.0
+    body_s: float = 60.0
+    answer_s: float = 20.0
+    connections: int = 512
+    per_address: int = 256
     max_batch: int = 20_000
     group: int = 1_000
     snapshot_every: int = 10_000
@@ -90,11 +109,13 @@ class ServiceConfig:
         ConfigError
             Naming the setting and what it may be.
         """
-        for name in ("workers", "threads", "max_body", "max_batch", "group", "snapshot_every"):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not 0 < self.agent_s < float("inf"):
-            raise ConfigError(f"agent_s must be above 0 and finite, not {self.agent_s}")
+        for name in _SPANS:
+            if not 0 < getattr(self, name) < float("inf"):
+                message = f"{name} must be above 0 and finite, not {getattr(self, name)}"
+                raise ConfigError(message)
         if not 0 <= self.tick_s < float("inf"):
             raise ConfigError(f"tick_s must be 0 or more and finite, not {self.tick_s}")
         # Its lease is renewed by a tick in its second half; one tick may come late.

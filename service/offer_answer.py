@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from rdl.errors import RdlError
 from rdl.formatter import format_expression
 from rdl.source import read_source
 from service.api.fields import malformed
+from service.offering import seconds_of_search
 from service.problems import ApiError, problem_of_rdl
 from service.runtime import Runtime
 from service.use_cases import agent_of
@@ -37,12 +37,12 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ApiProblemError
-        ``malformed``; a request that no plan could satisfy is answered with offers all the same.
+        ``malformed``; ``too_many`` or ``unavailable`` where a solver is asked for and has no time
+        for it; a request that no plan could satisfy is answered with offers all the same.
     """
     agent = agent_named(agent_of(runtime, values, ""))
-    until = time.perf_counter() + _SECONDS
     with runtime.reading() as plan:
-        search = OfferSearch.of(plan, lambda: time.perf_counter() >= until)
+        search = OfferSearch.of(plan, seconds_of_search(_SECONDS))
 
     def screening(request: Request) -> PlacementResult | None:
         with runtime.reading() as plan:
@@ -60,7 +60,8 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
             format_expression(expression),
             values["creditable"],
         )
-        answer = search.answer(asked, expression, agent, values["most"], screening)
+        with runtime.solvers.deciding(agent.name) as limits:
+            answer = search.answer(asked, expression, agent, values["most"], screening, limits)
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error
     refusal = answer["refusal"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from planner.agents import agent_named
 from planner.commit import Admit, Refuse
@@ -13,13 +14,34 @@ from planner.plan import Plan
 from service.commands import Admission
 from service.drafts import Draft
 
+#: Trials of a search that its time does not count.
+_UNTIMED: Final = 1
+
 
 def search_for(drafts: Sequence[Draft], plan: Plan, seconds: float) -> OfferSearch | None:
     """Return a search on the present Plan, or None where no refusal is to carry offers."""
     if not any(map(_wants_offers, drafts)):
         return None
-    until = time.perf_counter() + seconds
-    return OfferSearch.of(plan, lambda: time.perf_counter() >= until)
+    return OfferSearch.of(plan, seconds_of_search(seconds))
+
+
+def seconds_of_search(seconds: float) -> Callable[[], bool]:
+    """Return what stops a search so long after its first trial.
+
+    The time before it goes on placing what was asked for, and the first trial may load what all
+    of them need: neither is the search's.
+    """
+    asked = 0
+    until = 0.0
+
+    def stop() -> bool:
+        nonlocal asked, until
+        asked += 1
+        if asked == _UNTIMED + 1:
+            until = time.perf_counter() + seconds
+        return asked > _UNTIMED and time.perf_counter() >= until
+
+    return stop
 
 
 def add_offers(drafts: Sequence[Draft], search: OfferSearch | None, *, dry_run: bool) -> None:

@@ -16,8 +16,7 @@ from service.api.schemas import SCHEMAS
 from service.problems import CODES, CONTENT_TYPE
 
 #: Codes that any call may fail with, whatever it does.
-_ANYWHERE = ("malformed", "internal")
-_WITH_PLAN = ("unavailable",)
+_ANYWHERE = ("malformed", "internal", "request_timeout", "too_many", "unavailable")
 _CHANGING = ("foreign_origin",)
 _WITH_BODY = ("too_large", "unsupported_media_type")
 
@@ -53,8 +52,6 @@ def document() -> dict[str, Any]:
 def codes_of(route: Route) -> tuple[str, ...]:
     """Return every code that a call of `route` may fail with."""
     codes = [*_ANYWHERE, *route.problems]
-    if not route.live:
-        codes += _WITH_PLAN
     if route.body is not None:
         codes += _WITH_BODY
     if route.method != "GET":

@@ -21,6 +21,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "foreign_origin": (403, "A page from elsewhere may not ask for this"),
     "not_found": (404, "There is no such thing here"),
     "method_not_allowed": (405, "This path does not know that method"),
+    "request_timeout": (408, "The request did not come in time"),
     Code.CAPACITY: (409, "The cluster has no room"),
     Code.CAPACITY_OVER_TIME: (409, "A share of the cluster over time is used up"),
     Code.QUOTA: (409, "A quota leaves no room"),

@@ -1,9 +1,10 @@
-"""Runtime: one process's Plan, the store behind it, and the thread that changes both.
+"""Runtime: one process's Plan, the store behind it, and the threads that change both.
 
 Reads take the Plan's lock for as long as they copy what they show. Changes wait in a queue; the
 planner thread takes all that wait, lets the agents place them on a snapshot without the lock, and
 commits them together (`service.committer`). The lock is held only while a commit is prepared or
-applied, so no read waits for planning.
+applied, so no read waits for planning. Solvers have a lane of their own (`service.solver_lane`), so
+no change waits for them.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ from service.dispatching import Dispatching
 from service.drafts import context_of
 from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
+from service.quick import is_quick
 from service.remembering import recall
 from service.replaying import ReplayError
 from service.replica import Replica, open_replica
-from service.starting import adopt_offered_cluster, warm_up
+from service.solver_lane import SolverLane
+from service.starting import adopt_offered_cluster
 from service.store.driver import UNAVAILABLE
 from service.telemetry import Telemetry
 from service.waiting import WaitingRoom
+from service.warming import warm_up
 
 logger = logging.getLogger("agenda.service")
 
@@ -62,6 +66,8 @@ class Runtime:
         Who brings the machines in line with the Plan.
     optimizations
         Who starts the processes that look for a better Plan.
+    solvers
+        Who carries out what slow agents are asked for.
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class Runtime:
         )
         self._waiting = WaitingRoom(config.group)
         self._work = CarryingOut(replica, clock, self._committer, self._waiting.join)
+        self.solvers = SolverLane(config, replica, clock, self.telemetry)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -103,6 +110,7 @@ class Runtime:
             return
         self._closing = True
         self._waiting.close()
+        self.solvers.close()
         if self._thread.ident is not None:
             self._thread.join()
         self.dispatching.close()
@@ -215,10 +223,17 @@ class Runtime:
         ------
         ApiProblemError
             ``unavailable`` when its turn does not come in time; whether it is still carried out
-            is then open, as after a lost connection.
+            is then open, as after a lost connection. ``too_many`` where as many wait for a solver
+            as may.
         """
         job = Job(command, render, time.perf_counter(), key)
-        if not self._waiting.put(job):
+        if is_quick(command):
+            return self._carried_out(job, self._waiting.put)
+        with self.solvers.place():
+            return self._carried_out(job, self.solvers.put)
+
+    def _carried_out(self, job: Job, put: Callable[[Job], bool]) -> Rendered:
+        if not put(job):
             raise problem("unavailable", "the server is stopping", headers=_RETRY)
         if not job.finished.wait(self.config.plan_timeout_s):
             detail = "the planner is busy; ask later whether the change was made"
@@ -226,11 +241,18 @@ class Runtime:
         if job.failure is not None:
             raise job.failure
         self._count(job.answers)
-        return job.rendered if job.rendered is not None else render(job.answers)
+        return job.rendered if job.rendered is not None else job.render(job.answers)
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
-        """Return what a command would be answered now; nothing is changed."""
-        return self._committer.rehearse(command)
+        """Return what a command would be answered now; nothing is changed.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` or ``unavailable`` where a solver is asked for and has no time for it.
+        """
+        lane = self._committer if is_quick(command) else self.solvers
+        return lane.rehearse(command)
 
     def _count(self, answers: Sequence[Answer]) -> None:
         for answer in answers:
@@ -253,6 +275,7 @@ class Runtime:
         finally:
             self._ready.set()
         self.dispatching.start()
+        self.solvers.start()
         while True:
             group = self._waiting.next_group(_NAP_S)
             if group is None:

@@ -103,8 +103,13 @@ def _address(config: ServiceConfig) -> str:
 def _application(config: ServiceConfig) -> Any:
     from gunicorn.app.base import BaseApplication
 
+    given = config
+
     class Application(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
+
+        #: For the worker, which reads requests before there is an application.
+        config = given
 
         def load_config(self) -> None:
             """Hand the settings over."""

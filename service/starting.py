@@ -7,12 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from planner.files import cluster_to_json
-from planner.request import Request
-from rdl.compiler import compile_expression
-from rdl.expressions import Atom
-from rdl.resources import CPU, Resources
-from service.commands import Admission, Ask, Job, Reconfiguration, Rendered
-from service.drafts import context_of
+from service.commands import Job, Reconfiguration, Rendered
 from service.problems import ProblemDocument
 
 logger = logging.getLogger("agenda.service")
@@ -20,19 +15,6 @@ logger = logging.getLogger("agenda.service")
 if TYPE_CHECKING:
     from service.committer import Committer
     from service.replica import Replica
-    from service.runtime import Runtime
-
-
-def warm_up(runtime: Runtime) -> None:
-    """Plan one step of one thing, so that no client waits for kernels to be compiled."""
-    with runtime.reading() as plan:
-        resource = next(iter(plan.cluster.resources), CPU)
-        step_ms, submitted_ms = plan.grid.step_ms, runtime.now_ms()
-        context = context_of(plan, submitted_ms)
-    atom = Atom(Resources.of({resource: 1}), 1, 1, step_ms, step_ms)
-    graph = compile_expression(atom, context)
-    request = Request(runtime.new_id(), "", "default", submitted_ms, 1.0, 0, graph)
-    runtime.rehearse(Admission((Ask(atom, None, request, runtime.config.agent, ""),)))
 
 
 def adopt_offered_cluster(replica: Replica, committer: Committer) -> None:

@@ -30,7 +30,7 @@ from service.cli.trouble import tells_trouble
               help="Who places requests that name no agent.")  # fmt: skip
 @click.option("--agent-time", "agent_s", type=FiniteRange(min=0.1, max=50), default=10.0,
               show_default=True, metavar="SECONDS",
-              help="Longest that a solver or portfolio may take while others wait.")  # fmt: skip
+              help="Longest that a solver or portfolio may take for one commit.")  # fmt: skip
 @click.option("--takeover", "takeover_s", type=FiniteRange(min=4), default=10.0,
               show_default=True, metavar="SECONDS",
               help="Silence of the process that dispatches after which another does.")  # fmt: skip

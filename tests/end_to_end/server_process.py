@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 _START = (
-    "import sys; from pathlib import Path; "
+    "import json, sys; from pathlib import Path; "
     "from service.config import ServiceConfig; from service.server import run; "
     "run(ServiceConfig(database=sys.argv[1], cluster=Path(sys.argv[2]), port=int(sys.argv[3]), "
-    "workers=int(sys.argv[4]), threads=8, agent='gree', snapshot_every=int(sys.argv[5]), "
-    "tick_s=0.25, takeover_s=2.0))"
+    "workers=int(sys.argv[4]), snapshot_every=int(sys.argv[5]), "
+    "**{'threads': 8, 'agent': 'gree', 'tick_s': 0.25, 'takeover_s': 2.0, "
+    "**json.loads(sys.argv[6])}))"
 )
 
 
@@ -102,17 +103,23 @@ def serving(
     snapshot_every: int = 10_000,
     port: int | None = None,
     prepared: str = "",
+    **settings: float | str,
 ) -> Iterator[ServerProcess]:
     """Start a server on a file or a URL, wait until it is ready, and leave nothing behind.
 
-    `prepared` is Python that it runs before it serves.
+    Parameters
+    ----------
+    prepared
+        Python that it runs before it serves.
+    settings
+        More of `ServiceConfig`.
     """
     port = free_port() if port is None else port
     url = database if isinstance(database, str) else f"sqlite:///{database}"
-    arguments = [url, str(cluster), str(port), str(workers)]
+    arguments = [url, str(cluster), str(port), str(workers), str(snapshot_every)]
     log = cluster.with_suffix(".log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-c", prepared + _START, *arguments, str(snapshot_every)],
+        [sys.executable, "-c", prepared + _START, *arguments, json.dumps(settings)],
         stdout=log,
         stderr=log,
         start_new_session=True,

@@ -15,7 +15,7 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 from service.commands import Admission, Job, Key, Rendered
-from service.committer import QUICK_AGENTS
+from service.quick import QUICK_AGENTS
 from service.waiting import WaitingRoom
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt

@@ -63,9 +63,18 @@ class Interrupting:
         return results
 
 
+def solver(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
+    """Put an interrupting agent in the place of exact, which works in the lane of solvers."""
+    agent = Interrupting("gree", happening)
+    monkeypatch.setattr(
+        "service.drafts.agent_named", lambda name: agent if name == "exact" else agent_named(name)
+    )
+    return agent
+
+
 def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
-    """Put an interrupting agent in the place of gree-l, one that others do not wait for."""
-    monkeypatch.setattr("service.committer.QUICK_AGENTS", frozenset())
+    """Put an interrupting agent in the place of gree-l, one of the solvers' lane."""
+    monkeypatch.setattr("service.quick.QUICK_AGENTS", frozenset())
     agent = Interrupting("gree-l", happening)
     monkeypatch.setattr(
         "service.drafts.agent_named", lambda name: agent if name == "gree-l" else agent_named(name)

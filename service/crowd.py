@@ -1,0 +1,47 @@
+"""Crowd: how many clients are connected to a server process, and who is one too many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from service.problems import ProblemDocument
+
+_RETRY: Final = {"Retry-After": "1"}
+
+
+class Crowd:
+    """Counts the connections, in all and from each address.
+
+    Parameters
+    ----------
+    most, most_of_one
+        Most connections in all, and from one address.
+    """
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self._most = most
+        self._most_of_one = most_of_one
+        self._of_one: Counter[str] = Counter()
+
+    def refusal(self, address: str) -> ProblemDocument | None:
+        """Return why one more from an address is not served, or None."""
+        if self._of_one.total() >= self._most:
+            detail = f"{self._most} clients are connected, as many as may"
+            return ProblemDocument("unavailable", detail, headers=_RETRY)
+        if self._of_one[address] >= self._most_of_one:
+            detail = f"{self._most_of_one} connections come from {address}, as many as may"
+            return ProblemDocument("too_many", detail, headers=_RETRY)
+        return None
+
+    def enter(self, address: str) -> Callable[[], None]:
+        """Count one more; return what counts it no longer."""
+        self._of_one[address] += 1
+        return partial(self._leave, address)
+
+    def _leave(self, address: str) -> None:
+        self._of_one[address] -= 1
+        if not self._of_one[address]:
+            del self._of_one[address]
