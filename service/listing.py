@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from planner.plan import Plan
 from planner.reservation import Refusal, Reservation
 from planner.states import State
 from rdl.time_grid import TimeGrid
-from service.api.fields import malformed
-from service.problems import ApiError, problem
+from service.api.fields import FieldError
+from service.problems import problem
 from service.runtime import Runtime
 
 #: Reservations looked at under one hold of the Plan; a long search lets others in between.
 _STRIDE = 2_000
 
-_CURSOR = re.compile(r"([ax])([0-9]{1,12})\Z", re.ASCII)
+#: How cursors look.
+CURSOR: Final = re.compile(r"([ax])([0-9]{1,12})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,17 @@ class Cursor:
         return f"{'x' if self.refused else 'a'}{self.number}"
 
 
-def read_cursor(text: str | None) -> Cursor:
+def read_cursor(text: str) -> Cursor:
     """Return the cursor that an earlier page gave.
 
     Raises
     ------
-    ApiProblemError
-        ``malformed``.
+    FieldError
+        For any other text.
     """
-    if text is None:
-        return Cursor()
-    match = _CURSOR.match(text)
+    match = CURSOR.fullmatch(text)
     if match is None:
-        error = ApiError(
-            f"{text!r} is no cursor", pointer="?cursor", fix="send `next` of the page before"
-        )
-        raise malformed([error])
+        raise FieldError(f"{text!r} is none; send `next` of the page before")
     return Cursor(match[1] == "x", int(match[2]))
 
 
