@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.files.schema import load_schema
 from service.api import applications, assignments, optimizations
-from service.api.call import HEADER_PATTERNS, JSON, Answer, Body, Route
+from service.api.call import HEADERS, JSON, Answer, Body, Route
 from service.api.fields import ID_SCHEMA, Field
 from service.api.routes import ROUTES
 from service.api.schemas import SCHEMAS
@@ -98,7 +98,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             "in": "header",
             "required": name.endswith("!"),
             "description": description,
-            "schema": {"type": "string", "pattern": HEADER_PATTERNS[name.rstrip("!")]},
+            "schema": HEADERS[name.rstrip("!")],
         }
         for name, description in route.headers.items()
     ]

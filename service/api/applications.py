@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 _EXAMPLE: Final = {
-    "name": "two workers",
+    "name": "workers",
     "components": [{"name": "worker", "count": 2, "core": True, "resources": {"cpu": 1}}],
 }
 

@@ -20,13 +20,18 @@ NDJSON: Final = "application/x-ndjson"
 _TAG = r'"([!#-+.-~-]{1,128})"'
 _KEY = re.compile(r"[!-~]{1,255}")
 _ENTITY_TAG = re.compile(_TAG)
-_MATCH = rf"\*|(W/)?{_TAG}"
+_ANY_STATE: Final = {"type": "string", "enum": ["*"]}
 
-#: What each header that routes read looks like, as a pattern of JSON Schema.
-HEADER_PATTERNS: Final = {
-    "Idempotency-Key": f"^{_KEY.pattern}$",
-    "If-Match": f"^({_MATCH})$",
-    "If-None-Match": f"^({_MATCH}(, (W/)?{_TAG})*)$",
+
+def _looking(pattern: str) -> dict[str, Any]:
+    return {"type": "string", "pattern": f"^{pattern}$"}
+
+
+#: JSON Schema of each header that routes read.
+HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "Idempotency-Key": _looking(_KEY.pattern),
+    "If-Match": {"anyOf": [_ANY_STATE, _looking(f"(W/)?{_TAG}")]},
+    "If-None-Match": {"anyOf": [_ANY_STATE, _looking(f"(W/)?{_TAG}(, (W/)?{_TAG})*")]},
 }
 
 

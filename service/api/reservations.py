@@ -127,7 +127,7 @@ def _list(runtime: Runtime, call: Call) -> Reply:
         start_ms=runtime.resolve(query["from"]),
         end_ms=runtime.resolve(query["to"]),
     )
-    page = listing.page_of(runtime, wanted, query["cursor"], query["limit"])
+    page = listing.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
     return Reply(200, page)
 
 
