@@ -13,6 +13,7 @@ from planner.details import MemoryDetails, packed, unpacked
 from planner.reservation import AtomAllocation
 from planner.reservation_table import ReservationTable
 from planner.states import STATE_NUMBERS, State
+from rdl.parser import parse
 from rdl.resources import Resources
 
 BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
@@ -178,3 +179,17 @@ def test_ids_are_found_by_their_numbers() -> None:
     index.put("job-7", 9000)
     assert [index.get(f"job-{number}") for number in (0, 7, 1999)] == [0, 9000, 1999]
     assert index.get("job-2000") is None
+
+
+def test_a_text_that_stands_is_kept_instead_of_its_tree() -> None:
+    """A service writes the text of all it commits; the tree beside it would be kept for nothing."""
+    expression = parse("window(atom(<1 cpu>, 1, 3, 4, 12), 0, 800)")
+    unwritten, written = Details(expression), Details(expression)
+    text = written.text
+    store = MemoryDetails()
+
+    store.put(0, unwritten)
+    store.put(1, written)
+
+    assert store._kept == [expression, text.encode()]
+    assert store.get(0) == store.get(1)

@@ -82,7 +82,8 @@ def test_a_key_is_taken_where_it_fits_its_schema(service: Service, value: str) -
 
 
 @pytest.mark.parametrize(
-    "value", ["ads", "Käse ☃", "a b", "", "x" * 128, "x" * 129, "a\nb", "a\u202eb", "\u200b", "\x7f"]
+    "value",
+    ["ads", "Käse ☃", "a b", "", "x" * 128, "x" * 129, "a\nb", "a\u202eb", "\u200b", "\x7f"],
 )
 def test_a_name_is_taken_where_it_fits_its_schema(service: Service, value: str) -> None:
     """Tenants: what the schema forbids is 400, and nothing else is."""
