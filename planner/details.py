@@ -39,8 +39,8 @@ class MemoryDetails:
     def put(self, number: int, details: Details) -> None:
         """Keep or replace; numbers come in order."""
         entry: Kept = details
-        if details.is_written:
-            entry = packed(details)  # a tree takes ten times the memory of its text
+        if details.expression is None or details.is_written:
+            entry = packed(details)  # text takes a fraction of its tree's memory
         elif _is_plain(details):
             entry = details.expression
         if number == len(self._kept):

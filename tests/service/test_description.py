@@ -97,7 +97,7 @@ def test_a_name_is_taken_where_it_fits_its_schema(service: Service, value: str) 
 def test_an_unknown_reservation_is_404_whatever_revision_is_named(service: Service) -> None:
     """A tag that is no number is the revision of none: 404 where there is none, else 412."""
     service.reserve("a")
-    headers = {"If-Match": '"no number"'}
+    headers = {"If-Match": '"none"'}
 
     statuses = [
         service.client.post(f"/v1/reservations/{id_}/close", headers=headers).status_code
