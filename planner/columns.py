@@ -40,6 +40,10 @@ class Words(Generic[Word]):
             self.values.append(value)
         return found
 
+    def find(self, value: Word) -> int | None:
+        """Return the number of a value, or None."""
+        return self._numbers.get(value)
+
     def nbytes(self) -> int:
         """Return the memory it takes, roughly for values of many parts."""
         return sys.getsizeof(self._numbers) + sum(sys.getsizeof(one) + 40 for one in self.values)

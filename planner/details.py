@@ -30,7 +30,7 @@ class DetailStore(Protocol):
 
 
 class MemoryDetails:
-    """Details in memory: the expression tree a commit brought, or compact text after a replay."""
+    """Details in memory: compact text, or the tree a commit brought while nobody wrote its text."""
 
     def __init__(self) -> None:
         # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
@@ -39,8 +39,8 @@ class MemoryDetails:
     def put(self, number: int, details: Details) -> None:
         """Keep or replace; numbers come in order."""
         entry: Kept = details
-        if details.expression is None:
-            entry = packed(details)
+        if details.expression is None or details.is_written:
+            entry = packed(details)  # text takes a fraction of its tree's memory
         elif _is_plain(details):
             entry = details.expression
         if number == len(self._kept):

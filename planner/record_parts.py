@@ -45,6 +45,11 @@ class Details:
             self._text = format_expression(self.expression)
         return self._text
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the text stands already, as after a record has gone to the log."""
+        return self._text is not None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Details):
             return NotImplemented

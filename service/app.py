@@ -47,7 +47,7 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_failure)
-    front = Front(app.wsgi_app, answerings, config.max_body)
+    front = Front(app.wsgi_app, answerings, config)
     app.wsgi_app = front  # type: ignore[method-assign]
     return app
 

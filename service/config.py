@@ -38,6 +38,9 @@ class ServiceConfig:
         given again replaces it where it differs.
     host, port
         Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
+    names
+        Names besides those of this machine under which it answers (the header Host), as where a
+        proxy hands on the name that its clients use.
     workers, threads
         Server processes, and threads in each.
     agent
@@ -80,6 +83,7 @@ class ServiceConfig:
     cluster: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8080
+    names: tuple[str, ...] = ()
     workers: int = 2
     threads: int = 16
     agent: str = "gree-l"

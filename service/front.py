@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ import msgspec
 from planner.placement import Code
 from service.api.call import NDJSON, Body, Call, Reply, Route
 from service.api.fields import parse_json, read_object, read_query
-from service.config import is_loopback
+from service.config import ServiceConfig, is_loopback
 from service.problems import CONTENT_TYPE, ApiError, ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
 from service.store.driver import UNAVAILABLE
@@ -44,6 +45,9 @@ logger = logging.getLogger("agenda.service")
 
 #: Digits of the longest Content-Length that is looked at.
 _LONGEST_LENGTH: Final = 15
+
+#: Characters of a foreign Host that are shown.
+_LONGEST_HOST: Final = 100
 
 _REASONS: Final = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -116,13 +120,14 @@ class Front:
         The whole application.
     answerings
         One a route.
-    max_body
-        Longest body that is taken, in bytes.
+    config
+        Longest body that is taken, and names under which the server answers.
     """
 
-    def __init__(self, rest: Wsgi, answerings: Iterable[Answering], max_body: int) -> None:
+    def __init__(self, rest: Wsgi, answerings: Iterable[Answering], config: ServiceConfig) -> None:
         self._rest = rest
-        self._max_body = max_body
+        self._max_body = config.max_body
+        self._is_own = lru_cache(maxsize=256)(partial(_is_own_host, (config.host, *config.names)))
         self._plain = {
             (one.route.method, one.route.path): one
             for one in answerings
@@ -131,6 +136,9 @@ class Front:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request, as WSGI asks it."""
+        host = environ.get("HTTP_HOST")
+        if host is not None and not self._is_own(host):
+            return _sent(reply_of(_foreign_host(host)), start_response)
         found = self._plain.get((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         length = None if found is None else self._length(environ)
         if found is None or length is None:
@@ -140,10 +148,7 @@ class Front:
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])
             reply = reply_of(FAULT)
-        body = body_of(reply)
-        headers = [("Content-Type", reply.media), *reply.headers.items()]
-        start_response(_REASONS[reply.status], [*headers, ("Content-Length", str(len(body)))])
-        return [body]
+        return _sent(reply, start_response)
 
     def _length(self, environ: Environ) -> int | None:
         """Return the length of the body of a plain call; None for another call."""
@@ -156,6 +161,36 @@ class Front:
             and len(given) <= _LONGEST_LENGTH
         )
         return int(given) if plain and int(given) <= self._max_body else None
+
+
+def _sent(reply: Reply, start_response: StartResponse) -> list[bytes]:
+    """Send a reply; return its body, as WSGI wants it."""
+    body = body_of(reply)
+    headers = [("Content-Type", reply.media), *reply.headers.items()]
+    start_response(_REASONS[reply.status], [*headers, ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _is_own_host(names: tuple[str, ...], host: str) -> bool:
+    """Return whether a Host is this machine's loopback or one of `names`, at whatever port."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(name) or name in (one.strip("[]").lower() for one in names)
+
+
+def _foreign_host(host: str) -> ProblemDocument:
+    """Return the answer to a request that means another server.
+
+    A page of somebody else may let its own name point to this machine; the browser then takes what
+    this server answers for the page's own, unless the server looks at the name it is called by.
+    """
+    detail = f"this server does not answer as {host[:_LONGEST_HOST]!r}"
+    fix = "ask 127.0.0.1, [::1] or localhost, or start the server with --name"
+    return ProblemDocument(
+        "foreign_host", detail, (ApiError(detail, "foreign_host", "Host", None, fix),)
+    )
 
 
 def _whole(environ: Environ, length: int) -> bytes:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from planner.plan import Plan
 from planner.reservation import Refusal, Reservation
 from planner.states import State
-from rdl.time_grid import TimeGrid
-from service.api.fields import malformed
-from service.problems import ApiError, problem
+from rdl.time_grid import TimeGrid, seconds_of
+from service.api.fields import FieldError, malformed
+from service.problems import ApiError, nearest, problem
 from service.runtime import Runtime
 
-#: Reservations looked at under one hold of the Plan; a long search lets others in between.
-_STRIDE = 2_000
+#: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
+#: others in between.
+_STRIDE: Final = 50_000
+_READ: Final = 100
 
-_CURSOR = re.compile(r"([ax])([0-9]{1,12})\Z", re.ASCII)
+#: How cursors look.
+CURSOR: Final = re.compile(r"([ax])([0-9]{1,12})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +51,17 @@ class Cursor:
         return f"{'x' if self.refused else 'a'}{self.number}"
 
 
-def read_cursor(text: str | None) -> Cursor:
+def read_cursor(text: str) -> Cursor:
     """Return the cursor that an earlier page gave.
 
     Raises
     ------
-    ApiProblemError
-        ``malformed``.
+    FieldError
+        For any other text.
     """
-    if text is None:
-        return Cursor()
-    match = _CURSOR.match(text)
+    match = CURSOR.fullmatch(text)
     if match is None:
-        error = ApiError(
-            f"{text!r} is no cursor", pointer="?cursor", fix="send `next` of the page before"
-        )
-        raise malformed([error])
+        raise FieldError(f"{text!r} is none; send `next` of the page before")
     return Cursor(match[1] == "x", int(match[2]))
 
 
@@ -81,15 +84,48 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
     return {**refusal_to_json(refusal, grid), "version": version}, 1
 
 
-def page_of(runtime: Runtime, wanted: Filter, cursor: Cursor, limit: int) -> dict[str, Any]:
-    """Return up to `limit` entries from `cursor` on: reservations by admission, then refusals."""
+def check(plan: Plan, wanted: Filter) -> None:
+    """Refuse a filter that nothing could ever match.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for a time that ends before it starts, or a queue that there never was.
+    """
+    start_ms, end_ms = wanted.start_ms, wanted.end_ms
+    if start_ms is not None and end_ms is not None and start_ms > end_ms:
+        message = f"from, {seconds_of(start_ms)} s, is after to, {seconds_of(end_ms)} s"
+        raise malformed([ApiError(message, pointer="?from")])
+    queue = wanted.queue
+    if queue is None or plan.cluster.queue(queue) is not None:
+        return
+    whole = range(len(plan.table))
+    if not len(plan.table.matching(whole, queue=queue)) and not any(
+        refusal.queue == queue for refusal in plan.refusals
+    ):
+        fix = nearest(queue, [one.name for one in plan.cluster.queues])
+        raise malformed([ApiError(f"there is no queue {queue!r}", pointer="?queue", fix=fix)])
+
+
+def page_of(
+    reading: Callable[[], AbstractContextManager[Plan]], wanted: Filter, cursor: Cursor, limit: int
+) -> dict[str, Any]:
+    """Return up to `limit` entries from `cursor` on: reservations by admission, then refusals.
+
+    Raises
+    ------
+    ApiProblemError
+        As `check`.
+    """
     found: list[dict[str, Any]] = []
     place: Cursor | None = cursor
     version = 0
+    with reading() as plan:
+        check(plan, wanted)
     while place is not None and len(found) < limit:
-        with runtime.reading() as plan:
+        with reading() as plan:
             version = plan.version
-            entries, place = _stride(plan, wanted, place, limit - len(found))
+            entries, place = _stride(plan, wanted, place, min(_READ, limit - len(found)))
             grid = plan.grid
         for entry in entries:
             if isinstance(entry, Refusal):
@@ -113,43 +149,39 @@ def _stride(
 ) -> tuple[list[Reservation | Refusal], Cursor | None]:
     """Return what matches among the next `_STRIDE` entries, and where to go on."""
     if cursor.refused:
-        refusals = plan.refusals
-        numbers = range(cursor.number, min(cursor.number + _STRIDE, len(refusals)))
-        rows: list[Reservation | Refusal] = []
-        for number in numbers:
-            if _refusal_matches(refusals[number], wanted):
-                rows.append(refusals[number])
-            if len(rows) == most:
-                return rows, Cursor(True, number + 1)
-        return rows, Cursor(True, numbers.stop) if numbers.stop < len(refusals) else None
+        return _refusals(plan, wanted, cursor.number, most)
     table = plan.table
-    numbers = range(cursor.number, min(cursor.number + _STRIDE, len(table)))
-    rows = []
+    stop = min(cursor.number + _STRIDE, len(table))
+    numbers = _matching(plan, wanted, range(min(cursor.number, stop), stop))
+    rows: list[Reservation | Refusal] = [table.read(number) for number in numbers[:most].tolist()]
+    if len(numbers) > most:
+        return rows, Cursor(False, int(numbers[most]))
+    return rows, Cursor(False, stop) if stop < len(table) else Cursor(True)
+
+
+def _refusals(
+    plan: Plan, wanted: Filter, first: int, most: int
+) -> tuple[list[Reservation | Refusal], Cursor | None]:
+    refusals = plan.refusals
+    numbers = range(first, min(first + _STRIDE, len(refusals)))
+    rows: list[Reservation | Refusal] = []
     for number in numbers:
-        if _matches(plan, number, wanted):
-            rows.append(table.read(number))
+        if _refusal_matches(refusals[number], wanted):
+            rows.append(refusals[number])
         if len(rows) == most:
-            return rows, Cursor(False, number + 1)
-    return rows, Cursor(False, numbers.stop) if numbers.stop < len(table) else Cursor(True)
+            return rows, Cursor(True, number + 1)
+    return rows, Cursor(True, numbers.stop) if numbers.stop < len(refusals) else None
 
 
-def _matches(plan: Plan, number: int, wanted: Filter) -> bool:
-    table = plan.table
-    tenant, queue = table.scope(number)
-    if wanted.tenant not in (None, tenant) or wanted.queue not in (None, queue):
-        return False
-    if wanted.state not in (None, table.state(number).value):
-        return False
+def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
+    """Return the reservations among `numbers` that are wanted."""
+    state = None if wanted.state is None else State(wanted.state)
+    found = plan.table.matching(numbers, wanted.tenant, wanted.queue, state)
     if wanted.start_ms is None and wanted.end_ms is None:
-        return True
-    meta = table.meta[number]
-    begin, finish = int(meta["begin"]), int(meta["finish"])
-    step_ms = plan.grid.step_ms
-    return (
-        begin < finish
-        and (wanted.start_ms is None or finish * step_ms > wanted.start_ms)
-        and (wanted.end_ms is None or begin * step_ms < wanted.end_ms)
-    )
+        return found
+    start = 0 if wanted.start_ms is None else plan.grid.floor(wanted.start_ms)
+    end = plan.grid.horizon if wanted.end_ms is None else plan.grid.ceil(wanted.end_ms)
+    return plan.table.holding_between(found, start, end)
 
 
 def _refusal_matches(refusal: Refusal, wanted: Filter) -> bool:

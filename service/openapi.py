@@ -9,14 +9,15 @@ from typing import Any
 
 from planner.files.schema import load_schema
 from service.api import applications, assignments, optimizations
-from service.api.call import Answer, Route
-from service.api.fields import Field
+from service.api.call import HEADERS, JSON, Answer, Body, Route
+from service.api.fields import ID_SCHEMA, Field
 from service.api.routes import ROUTES
 from service.api.schemas import SCHEMAS
 from service.problems import CODES, CONTENT_TYPE
 
 #: Codes that any call may fail with, whatever it does.
-_ANYWHERE = ("malformed", "internal", "request_timeout", "too_many", "unavailable")
+_ANYWHERE = ("malformed", "foreign_host", "internal", "request_timeout", "too_many")
+_WITH_PLAN = ("unavailable",)
 _CHANGING = ("foreign_origin",)
 _WITH_BODY = ("too_large", "unsupported_media_type")
 
@@ -72,17 +73,21 @@ def _operation(route: Route) -> dict[str, Any]:
         },
     }
     if route.body is not None:
-        schemas = {
-            media: {"schema": route.body.schema if media.endswith("/json") else {"type": "string"}}
-            for media in route.body.media
-        }
-        operation["requestBody"] = {"required": True, "content": schemas}
+        content = {media: _content(route.body, media) for media in route.body.media}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def _content(body: Body, media: str) -> dict[str, Any]:
+    if media != JSON:
+        return {"schema": {"type": "string"}}
+    examples = {name: {"value": value} for name, value in body.examples.items()}
+    return {"schema": body.schema} | ({"examples": examples} if examples else {})
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": ID_SCHEMA}
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
     headers = [
@@ -91,7 +96,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             "in": "header",
             "required": name.endswith("!"),
             "description": description,
-            "schema": {"type": "string"},
+            "schema": HEADERS[name.rstrip("!")],
         }
         for name, description in route.headers.items()
     ]
@@ -117,6 +122,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
             name: {"description": text, "schema": {"type": "string"}}
             for name, text in answer.headers.items()
         }
+    if answer.links:
+        described["links"] = {name: dict(link) for name, link in answer.links.items()}
     return described
 
 

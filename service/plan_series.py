@@ -144,8 +144,7 @@ def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:
     ApiProblemError
         ``malformed`` when they are more than one answer carries.
     """
-    meta = plan.table.meta
-    numbers = np.flatnonzero((meta["begin"] < end) & (meta["finish"] > start))
+    numbers = plan.table.holding_between(np.arange(len(plan.table)), start, end)
     if len(numbers) > MOST_RESERVATIONS:
         message = f"{len(numbers)} reservations are more than {MOST_RESERVATIONS}"
         raise malformed([ApiError(message, pointer="?reservations", fix="ask for a shorter time")])

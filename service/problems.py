@@ -35,6 +35,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "stale_revision": (412, "It has changed since that revision"),
     "too_large": (413, "The body is larger than this server reads"),
     "unsupported_media_type": (415, "The body is of a type this call does not read"),
+    "foreign_host": (421, "This server does not answer under that name"),
     Code.UNSATISFIABLE: (422, "No plan can satisfy this request"),
     Code.BEYOND_HORIZON: (422, "The request lies beyond the planned horizon"),
     Code.PAST_CHANGED: (422, "What has already run cannot be changed"),

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from dispatch.executions import ExecutionState
 from planner.placement import Code
 from service import applications
-from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.api.call import Answer, Body, Call, Reply, Route, json_of, linked
 from service.api.fields import (
     Field,
+    FieldError,
     anything,
     choice,
     flag,
     identifier,
     integer,
-    malformed,
     schema_of,
     text,
 )
 from service.api.keyed import KEY, keyed
 from service.commands import Key, Rendered
-from service.problems import ApiError
 from service.store import PageOf
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
+
+_EXAMPLE: Final = {
+    "name": "workers",
+    "components": [{"name": "worker", "count": 2, "core": True, "resources": {"cpu": 1}}],
+}
 
 _SUBMISSION: Final[tuple[Field, ...]] = (
     identifier("id", "Unique among applications; made by the server when absent.", default=None),
@@ -36,7 +41,7 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
     anything(
         "application",
         "Agenda's own form (docs/dispatch.md), or a ZApp of format 2 or 3.",
-        {"type": "object"},
+        {"type": "object", "examples": [_EXAMPLE]},
     ),
 )
 
@@ -48,17 +53,18 @@ def _post(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
 
 def _list(runtime: Runtime, call: Call) -> Reply:
     query = call.query
-    wanted = PageOf(_cursor(query["cursor"]), query["state"], query["tenant"], query["limit"])
+    wanted = PageOf(query["cursor"], query["state"], query["tenant"], query["limit"])
     return Reply(200, applications.page(runtime, wanted))
 
 
-def _cursor(given: str | None) -> tuple[int, str] | None:
-    if given is None:
-        return None
-    at_ms, _, id_ = given.partition(":")
-    if not at_ms.removeprefix("-").isdecimal() or len(at_ms) > 18 or not id_:
-        raise malformed([ApiError("send `next` of the page before", pointer="?cursor")])
-    return int(at_ms), id_
+_CURSOR: Final = re.compile(r"(-?[0-9]{1,17}):([A-Za-z0-9_.:@+~-]{1,128})")
+
+
+def _read_cursor(text: str) -> tuple[int, str]:
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        raise FieldError(f"{text!r} is none; send `next` of the page before")
+    return int(match[1]), match[2]
 
 
 def _get(runtime: Runtime, call: Call) -> Reply:
@@ -126,7 +132,14 @@ ROUTES: Final = (
         "createApplication",
         "Submit an application; 201 means it is on disk and will be dispatched.",
         _post,
-        {201: Answer("It is taken.", json_of("Application"), {"Location": "Its path."})},
+        {
+            201: Answer(
+                "It is taken.",
+                json_of("Application"),
+                {"Location": "Its path."},
+                links=linked("$response.body#/id", "getApplication", "endApplication"),
+            )
+        },
         problems=(
             Code.MALFORMED,
             "not_found",
@@ -136,7 +149,9 @@ ROUTES: Final = (
             "idempotency_mismatch",
         ),
         headers=KEY,
-        body=Body(schema_of(_SUBMISSION), _SUBMISSION),
+        body=Body(
+            schema_of(_SUBMISSION), _SUBMISSION, examples={"two workers": {"application": _EXAMPLE}}
+        ),
     ),
     Route(
         "GET",
@@ -149,7 +164,13 @@ ROUTES: Final = (
         query=(
             choice("state", "Only in this state.", _STATES, default=None),
             text("tenant", "Only of this tenant.", default=None),
-            text("cursor", "`next` of the page before.", default=None, longest=160),
+            Field(
+                "cursor",
+                "`next` of the page before.",
+                {"type": "string", "pattern": f"^{_CURSOR.pattern}$"},
+                _read_cursor,
+                None,
+            ),
             integer("limit", "Most entries.", 1, 1000, default=100),
         ),
     ),

@@ -17,8 +17,22 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 
-_ENTITY_TAG = re.compile(r'"([^",]{1,128})"\Z')
-_KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
+_TAG = r'"([!#-+.-~-]{1,128})"'
+_KEY = re.compile(r"[!-~]{1,255}")
+_ENTITY_TAG = re.compile(_TAG)
+_ANY_STATE: Final = {"type": "string", "enum": ["*"]}
+
+
+def _looking(pattern: str) -> dict[str, Any]:
+    return {"type": "string", "pattern": f"^{pattern}$"}
+
+
+#: JSON Schema of each header that routes read.
+HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "Idempotency-Key": _looking(_KEY.pattern),
+    "If-Match": {"anyOf": [_ANY_STATE, _looking(f"(W/)?{_TAG}")]},
+    "If-None-Match": {"anyOf": [_ANY_STATE, _looking(f"(W/)?{_TAG}(, (W/)?{_TAG})*")]},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class Call:
             ``malformed`` when it is empty, too long or not plain ASCII.
         """
         key = self.headers.get("idempotency-key")
-        if key is not None and not _KEY.match(key):
+        if key is not None and not _KEY.fullmatch(key):
             error = ApiError("write 1 to 255 visible ASCII characters", pointer="Idempotency-Key")
             raise problem(Code.MALFORMED, "the Idempotency-Key cannot be read", [error])
         return key
@@ -82,7 +96,7 @@ class Call:
         value = self.headers.get(name)
         if value is None or value.strip() == "*":
             return None if value is None else ["*"]
-        found = [_ENTITY_TAG.match(one.strip().removeprefix("W/")) for one in value.split(",")]
+        found = [_ENTITY_TAG.fullmatch(one.strip().removeprefix("W/")) for one in value.split(",")]
         tags = [one[1] for one in found if one is not None]
         if len(tags) < len(found):
             raise _strange_tag(shown, what, value)
@@ -116,21 +130,31 @@ class Body:
         Where the body is one flat object: its fields; None where the view reads it.
     media
         Content types taken.
+    examples
+        Bodies that are taken as they stand, by name.
     """
 
     schema: Mapping[str, Any]
     fields: tuple[Field, ...] | None = None
     media: tuple[str, ...] = (JSON,)
+    examples: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One status a route may answer: what it means and the JSON Schema of its body."""
+    """One status a route may answer: what it means and the JSON Schema of its body.
+
+    Attributes
+    ----------
+    links
+        Calls that take something of this answer, by their name (`linked`).
+    """
 
     description: str
     schema: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = JSON
+    links: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +190,11 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
     live: bool = False
+
+
+def linked(place: str, *calls: str) -> dict[str, dict[str, Any]]:
+    """Return links to calls whose path takes the id found at `place`, a run-time expression."""
+    return {name: {"operationId": name, "parameters": {"id": place}} for name in calls}
 
 
 def json_of(schema_name: str) -> dict[str, str]:

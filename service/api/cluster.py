@@ -46,7 +46,20 @@ ROUTES: Final = (
         "getCluster",
         "Machines, outages, queues, prices and policies.",
         _get,
-        {200: Answer("The description.", json_of("Cluster"), _TAG)},
+        {
+            200: Answer(
+                "The description.",
+                json_of("Cluster"),
+                _TAG,
+                links={
+                    "replaceCluster": {
+                        "operationId": "replaceCluster",
+                        "parameters": {"If-Match": "$response.header.ETag"},
+                        "requestBody": "$response.body",
+                    }
+                },
+            )
+        },
     ),
     Route(
         "PUT",

@@ -174,13 +174,22 @@ def _kind(value: object) -> str:
     return names.get(type(value), "an array" if isinstance(value, list) else "an object")
 
 
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}\Z")
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
+
+#: Schema of an id, in a body or a path.
+ID_SCHEMA: Final = {"type": "string", "pattern": f"^{_ID.pattern}$"}
+
+#: Controls, and what shows nothing or turns the direction of what follows.
+_UNSEEN = (
+    r"\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb"
+)
+_SEEN = re.compile(f"[^{_UNSEEN}]+")
 
 
 def identifier(name: str, description: str, default: Any = REQUIRED) -> Field:
     """Return a field for an id: up to 128 letters, digits and ``_ . : @ + ~ -``."""
-    schema = {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}$"}
-    return Field(name, description, schema, read_identifier, default)
+    return Field(name, description, ID_SCHEMA, read_identifier, default)
 
 
 def read_identifier(value: object) -> str:
@@ -191,7 +200,7 @@ def read_identifier(value: object) -> str:
     FieldError
         If it holds other characters, or too many.
     """
-    if not isinstance(value, str) or not _ID.match(value):
+    if not isinstance(value, str) or not _ID.fullmatch(value):
         raise FieldError(
             "write 1 to 128 letters, digits or _ . : @ + ~ -, the first a letter, digit or _"
         )
@@ -199,14 +208,15 @@ def read_identifier(value: object) -> str:
 
 
 def text(name: str, description: str, default: Any = REQUIRED, longest: int = 128) -> Field:
-    """Return a field for a word: not empty, not longer than `longest`, no control characters."""
+    """Return a field for a word: not empty, not longer than `longest`, all of it to be seen."""
 
     def read(value: object) -> str:
-        if not isinstance(value, str) or not 1 <= len(value) <= longest or not value.isprintable():
+        if not isinstance(value, str) or len(value) > longest or not _SEEN.fullmatch(value):
             raise FieldError(f"write a string of 1 to {longest} printable characters")
         return value
 
-    schema = {"type": "string", "minLength": 1, "maxLength": longest}
+    pattern = f"^{_SEEN.pattern}$"
+    schema = {"type": "string", "minLength": 1, "maxLength": longest, "pattern": pattern}
     return Field(name, description, schema, read, default)
 
 

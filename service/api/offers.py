@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planner.placement import Code
 from service.api.call import Answer, Body, Call, Reply, Route, json_of
 from service.api.fields import Field, integer, schema_of
-from service.api.reservations import ASK
+from service.api.reservations import ASK, EXAMPLE
 from service.offer_answer import find_offers
 
 if TYPE_CHECKING:
@@ -32,6 +32,6 @@ ROUTES: Final = (
         _offers,
         {200: Answer("The offers, the least change first.", json_of("Offers"))},
         problems=(Code.MALFORMED,),
-        body=Body(schema_of(_FIELDS), _FIELDS),
+        body=Body(schema_of(_FIELDS), _FIELDS, examples={"a stage": EXAMPLE}),
     ),
 )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from rdl.durations import TimeTextError, parse_duration
-from service.api.call import JSON, Answer, Body, Call, Reply, Route, json_of
+from service.api.call import JSON, Answer, Body, Call, Reply, Route, json_of, linked
 from service.api.fields import (
+    ID_SCHEMA,
     Field,
     FieldError,
     choice,
@@ -16,7 +17,7 @@ from service.api.fields import (
     read_identifier,
     schema_of,
 )
-from service.api.time_fields import instant
+from service.api.time_fields import LENGTH_PATTERN, instant
 from service.optimizing import desk, events
 
 if TYPE_CHECKING:
@@ -48,7 +49,14 @@ def _time_limit() -> Field:
             raise FieldError("must be above 0 and at most 1h")
         return length
 
-    schema = {"type": ["string", "number"], "default": 60, "examples": [60, "5m"]}
+    schema = {
+        "type": ["string", "number"],
+        "exclusiveMinimum": 0,
+        "maximum": _LONGEST_MS // 1000,
+        "pattern": LENGTH_PATTERN,
+        "default": 60,
+        "examples": [60, "5m"],
+    }
     description = "How long it may look; it ends with the best so far."
     return Field("time_limit", description, schema, read, 60_000)
 
@@ -59,7 +67,7 @@ def _pins() -> Field:
             raise FieldError(f"write an array of at most {_MOST_PINS} ids")
         return tuple(read_identifier(one) for one in value)
 
-    schema = {"type": "array", "items": {"type": "string"}, "maxItems": _MOST_PINS}
+    schema = {"type": "array", "items": ID_SCHEMA, "maxItems": _MOST_PINS}
     return Field("pins", "Reservations that stay wholly as they are.", schema, read, ())
 
 
@@ -167,6 +175,26 @@ SCHEMAS: Final[dict[str, Any]] = {
 }
 
 
+#: One event; before OpenAPI 3.2 the schema of a stream describes each of them.
+_EVENT: Final = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "ended", "forgotten"]},
+        "data": {"type": "string", "contentMediaType": JSON},
+    },
+    "required": ["event", "data"],
+}
+
+#: Where to go on from one that is sought.
+_NEXT: Final = (
+    "getOptimization",
+    "watchOptimization",
+    "stopOptimization",
+    "applyOptimization",
+    "forgetOptimization",
+)
+
+
 def _post(runtime: Runtime, call: Call) -> Reply:
     body = desk.start(runtime, call.body)
     return Reply(202, body, {"Location": f"/v1/optimizations/{body['id']}"})
@@ -207,7 +235,14 @@ ROUTES: Final = (
         "startOptimization",
         "Look for a better Plan, in which no promise is lowered; nothing changes until applied.",
         _post,
-        {202: Answer("It is sought.", json_of("Optimization"), {"Location": "Where to ask."})},
+        {
+            202: Answer(
+                "It is sought.",
+                json_of("Optimization"),
+                {"Location": "Where to ask."},
+                links=linked("$response.body#/id", *_NEXT),
+            )
+        },
         problems=(Code.MALFORMED, "too_many"),
         body=Body(schema_of(OPTIMIZATION), OPTIMIZATION),
     ),
@@ -238,7 +273,7 @@ ROUTES: Final = (
             200: Answer(
                 "`progress` at every better plan or bound, then `ended` or `forgotten`; each holds "
                 "an Optimization without its result. A stream ends after 20 s: come back.",
-                {"type": "string"},
+                _EVENT,
                 media=EVENTS,
             )
         },

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.cluster import OUTAGE_KINDS
 from planner.placement import Code
 from service import outages
-from service.api.call import Answer, Body, Call, Reply, Route
+from service.api.call import Answer, Body, Call, Reply, Route, linked
 from service.api.fields import Field, FieldError, choice, flag, integer, schema_of, text
 from service.api.time_fields import instant
 from service.trial import UNPLANNABLE
@@ -26,6 +27,8 @@ def _names(name: str, description: str) -> Field:
     return Field(name, description, schema, read, None)
 
 
+_GROUP: Final = text("machines", "The machine group.")
+
 OUTAGE: Final[tuple[Field, ...]] = (
     choice(
         "kind",
@@ -33,7 +36,7 @@ OUTAGE: Final[tuple[Field, ...]] = (
         OUTAGE_KINDS,
         default="loss",
     ),
-    text("machines", "The machine group."),
+    replace(_GROUP, schema={**_GROUP.schema, "examples": ["plain"]}),
     integer("count", "How many: those with the highest numbers.", 1, 10**9, default=None),
     _names("names", "Which, by name, instead of a count."),
     instant("start", "When they go; now when absent.", None),
@@ -69,6 +72,9 @@ _LIST: Final = {
 }
 
 
+_EXAMPLE: Final = {"machines": "plain", "count": 1, "end": "+2h"}
+
+
 def _add(runtime: Runtime, call: Call) -> Reply:
     dry_run = call.query["dry_run"]
     answer = outages.add(runtime, call.body, dry_run=dry_run)
@@ -91,12 +97,16 @@ ROUTES: Final = (
         "Take machines away; the adapter answers who is affected.",
         _add,
         {
-            201: Answer("Machines are away, promises moved or degraded.", _AFFECTED),
+            201: Answer(
+                "Machines are away, promises moved or degraded.",
+                _AFFECTED,
+                links=linked("$response.body#/outage/id", "endOutage"),
+            ),
             200: Answer("Dry run: who would be affected.", _AFFECTED),
         },
         problems=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
         query=(flag("dry_run", "Say who would be affected; change nothing."),),
-        body=Body(schema_of(OUTAGE), OUTAGE),
+        body=Body(schema_of(OUTAGE), OUTAGE, examples={"one machine for two hours": _EXAMPLE}),
     ),
     Route(
         "GET",

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 RDL: Final = anything(
     "rdl",
     "RDL as text, as JSON, or as YARN's reservation-definition.",
-    {"type": ["string", "object"]},
+    {
+        "type": ["string", "object"],
+        "examples": ["window(atom(<1 cpu>, 1, 4, 10m, 40m), +0, +6h)"],
+    },
 )
 
 _FIELDS: Final = (RDL,)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from planner.agents import AGENT_NAMES
 from planner.placement import Code
 from service import listing, use_cases
-from service.api.call import NDJSON, Answer, Body, Call, Reply, Route, json_of
+from service.api.call import JSON, NDJSON, Answer, Body, Call, Reply, Route, json_of, linked
 from service.api.fields import (
     Field,
     choice,
@@ -31,6 +34,11 @@ from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
+_AGENT: Final = replace(
+    text("agent", "Who places it; the server's default agent when absent.", default=None),
+    schema={"type": "string", "enum": list(AGENT_NAMES)},
+)
+
 #: What a request is made of: a workload line (files.md) without `submitted`, and an agent.
 ASK: Final[tuple[Field, ...]] = (
     identifier("id", "Unique in the Plan; made by the server when absent.", default=None),
@@ -40,7 +48,7 @@ ASK: Final[tuple[Field, ...]] = (
     number("weight", "Factor of the value.", 0, 1e9, default=1.0),
     integer("priority", "Larger first within a batch.", -(10**6), 10**6, default=0),
     flag("creditable", "Work run above its entitlement gives the latest leases back."),
-    text("agent", "Who places it; the server's default agent when absent.", default=None),
+    _AGENT,
 )
 
 #: Renegotiation names the reservation in the path, so the body may not.
@@ -48,7 +56,7 @@ _CHANGE: Final = (
     RDL,
     number("weight", "Factor of the value; as it was when absent.", 0, 1e9, default=None),
     integer("priority", "As it was when absent.", -(10**6), 10**6, default=None),
-    text("agent", "Who places it; the server's default agent when absent.", default=None),
+    _AGENT,
 )
 
 _PLACING: Final = (
@@ -119,13 +127,19 @@ def _list(runtime: Runtime, call: Call) -> Reply:
         start_ms=runtime.resolve(query["from"]),
         end_ms=runtime.resolve(query["to"]),
     )
-    page = listing.page_of(runtime, wanted, listing.read_cursor(query["cursor"]), query["limit"])
+    page = listing.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
     return Reply(200, page)
 
 
 def _get(runtime: Runtime, call: Call) -> Reply:
     body, revision = listing.one(runtime, call.path["id"])
     return Reply(200, body, {"ETag": f'"{revision}"'})
+
+
+_REVISION_TAG: Final = re.compile(r"[0-9]{1,15}")
+
+#: Revisions count from 1.
+_NO_REVISION: Final = 0
 
 
 def _revision(call: Call, *, required: bool) -> int | None:
@@ -137,10 +151,8 @@ def _revision(call: Call, *, required: bool) -> int | None:
     if tag in (None, "*"):
         return None
     assert tag is not None
-    if not tag.isdecimal() or not tag.isascii() or len(tag) > 15:
-        error = ApiError("a revision is a whole number", "stale_revision", pointer="If-Match")
-        raise problem("stale_revision", f"no reservation has a revision {tag!r}", [error])
-    return int(tag)
+    # Any tag names some state; one that is no number is that of no reservation.
+    return int(tag) if _REVISION_TAG.fullmatch(tag) else _NO_REVISION
 
 
 def _put(runtime: Runtime, call: Call) -> Reply:
@@ -157,19 +169,41 @@ def _close(runtime: Runtime, call: Call) -> Reply:
     return reply_of(use_cases.close(runtime, call.path["id"], _revision(call, required=False)))
 
 
+#: Each is answered on its own: what is no request is 400 in its result, not of the call.
+_REQUESTS: Final = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "anyOf": [
+            schema_of(ASK),
+            {"description": "Anything else: its own result says what is wrong with it."},
+        ]
+    },
+}
+
 _BATCH_SCHEMA: Final = {
     "anyOf": [
-        {"type": "array", "minItems": 1, "items": schema_of(ASK)},
+        _REQUESTS,
         {
             "type": "object",
-            "properties": {
-                "reservations": {"type": "array", "minItems": 1, "items": schema_of(ASK)}
-            },
+            "properties": {"reservations": _REQUESTS},
             "required": ["reservations"],
             "additionalProperties": False,
         },
     ]
 }
+
+#: A request that is taken wherever there is a core.
+EXAMPLE: Final = {"rdl": "window(atom(<1 cpu>, 1, 4, 10m, 40m), +0, +6h)", "tenant": "ads"}
+
+#: Where to go on from a reservation in an answer's body.
+_NEXT: Final = linked(
+    "$response.body#/id",
+    "getReservation",
+    "replaceReservation",
+    "cancelReservation",
+    "closeReservation",
+)
 
 ROUTES: Final = (
     Route(
@@ -180,7 +214,10 @@ ROUTES: Final = (
         _admit,
         {
             201: Answer(
-                "It is promised.", json_of("Reservation"), {**_REVISION, "Location": "Its path."}
+                "It is promised.",
+                json_of("Reservation"),
+                {**_REVISION, "Location": "Its path."},
+                links=_NEXT,
             ),
             200: Answer("It would be promised (dry_run).", json_of("Reservation")),
         },
@@ -196,7 +233,7 @@ ROUTES: Final = (
             integer("offers", "Most offers that a refusal carries.", 0, 10, default=3),
         ),
         headers=KEY,
-        body=Body(schema_of(ASK), ASK),
+        body=Body(schema_of(ASK), ASK, examples={"a stage": EXAMPLE}),
     ),
     Route(
         "POST",
@@ -221,7 +258,7 @@ ROUTES: Final = (
             integer("offers", "Most offers that each refusal carries.", 0, 10, default=0),
         ),
         headers=KEY,
-        body=Body(_BATCH_SCHEMA, None, ("application/json", NDJSON)),
+        body=Body(_BATCH_SCHEMA, None, (JSON, NDJSON), {"two stages": [EXAMPLE, EXAMPLE]}),
     ),
     Route(
         "GET",
@@ -237,7 +274,13 @@ ROUTES: Final = (
             choice("state", "Only in this state.", STATES, default=None),
             moment("from", "Only what holds something at or after this time."),
             moment("to", "Only what holds something before this time."),
-            text("cursor", "`next` of the page before.", default=None),
+            Field(
+                "cursor",
+                "`next` of the page before.",
+                {"type": "string", "pattern": f"^{listing.CURSOR.pattern}$"},
+                listing.read_cursor,
+                listing.Cursor(),
+            ),
             integer("limit", "Most entries.", 1, 1000, default=100),
         ),
     ),
@@ -268,7 +311,7 @@ ROUTES: Final = (
             "unavailable",
         ),
         headers={"If-Match!": _IF_MATCH["If-Match"]},
-        body=Body(schema_of(_CHANGE), _CHANGE),
+        body=Body(schema_of(_CHANGE), _CHANGE, examples={"another": {"rdl": EXAMPLE["rdl"]}}),
     ),
     Route(
         "DELETE",

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rdl.durations import TimeTextError, parse_duration, parse_instant
 from rdl.expressions import Instant
 from service.api.fields import REQUIRED, Field, FieldError
+
+_NUMBER: Final = r"[0-9]+(?:\.[0-9]+)?"
+_LENGTH: Final = f"(?:{_NUMBER}[smhdw])*{_NUMBER}[smhdw]?"
+_CALENDAR: Final = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,30})?"
+    r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+#: How texts of times and lengths look; rdl.durations says which of them are some.
+LENGTH_PATTERN: Final = f"^{_LENGTH}$"
+INSTANT_PATTERN: Final = f"^(?:\\+?{_LENGTH}|{_CALENDAR})$"
 
 
 def moment(name: str, description: str, default: Any = None) -> Field:
@@ -15,7 +26,8 @@ def moment(name: str, description: str, default: Any = None) -> Field:
     Seconds from the origin, a duration from the origin, ``+2h`` from now, or RFC 3339.
     """
     # The '+' of a zone or of +2h arrives as a space where a client did not encode it.
-    schema = {"type": "string", "examples": ["3600", "+2h", "2026-01-05T09:00:00Z"]}
+    examples = ["3600", "+2h", "2026-01-05T09:00:00Z"]
+    schema = {"type": "string", "pattern": INSTANT_PATTERN, "examples": examples}
     return Field(name, description, schema, lambda v: _instant(v.replace(" ", "+")), default)
 
 
@@ -27,7 +39,12 @@ def instant(name: str, description: str, default: Any = REQUIRED) -> Field:
             raise FieldError("write seconds from the origin, +2h from now, or RFC 3339")
         return _instant(str(value))
 
-    schema = {"type": ["string", "number"], "examples": ["+2h", "2026-01-05T09:00:00Z", 3600]}
+    schema = {
+        "type": ["string", "number"],
+        "minimum": 0,
+        "pattern": INSTANT_PATTERN,
+        "examples": ["+2h", "2026-01-05T09:00:00Z", 3600],
+    }
     return Field(name, description, schema, read, default)
 
 
@@ -50,5 +67,5 @@ def span_of_time(name: str, description: str, default: Any = None) -> Field:
             raise FieldError("must be longer than 0")
         return length
 
-    schema = {"type": "string", "examples": ["60", "5m"]}
+    schema = {"type": "string", "pattern": LENGTH_PATTERN, "examples": ["60", "5m"]}
     return Field(name, description, schema, read, default)

@@ -20,6 +20,8 @@ from service.cli.trouble import tells_trouble
               help="Where to listen: an address of this machine only.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True,
               help="0 takes a free one.")  # fmt: skip
+@click.option("--name", "names", multiple=True, metavar="HOST",
+              help="Answer under this name too (header Host); may be repeated.")  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Server processes."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from planner.commit import Admitted, Details, Holding
 from planner.details import MemoryDetails, packed, unpacked
 from planner.reservation import AtomAllocation
 from planner.reservation_table import ReservationTable
+from planner.states import STATE_NUMBERS, State
+from rdl.parser import parse
 from rdl.resources import Resources
 
 BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
@@ -74,6 +77,56 @@ def test_what_is_read_is_what_was_kept() -> None:
     assert not found.atoms[0].rows.flags.writeable
 
 
+def _every(number: int, shifts: tuple[int, ...], rows: list[list[int]]) -> Admitted:
+    """Return a recurrence: rows of the first run, and how far the others are from it."""
+    atom = AtomAllocation("0@*", BUNDLE, None, np.array(rows, dtype=np.int64), shifts)
+    last = max(end for _, end, _ in rows) + shifts[-1]
+    held = Holding((atom,), rows[0][0], last)
+    return replace(_admitted(number), holding=held)
+
+
+def test_what_holds_something_in_a_time_is_found_run_by_run() -> None:
+    """Gaps within a row list, runs of recurrences and what holds nothing: as row by row."""
+    table = ReservationTable()
+    admitted = [_admitted(number) for number in range(6)]
+    admitted += [
+        _every(6, (0, 20, 40), [[2, 4, 1]]),
+        _every(7, (0, 7), [[0, 1, 1], [5, 6, 2]]),
+        replace(_admitted(8), holding=Holding((), 0, 0)),
+        _every(9, (0, 20, 40), [[9, 10, 1]]),
+    ]
+    table.append(admitted, 0, 1)
+    for start in range(55):
+        for end in range(start + 1, 55):
+            expected = [
+                number
+                for number, one in enumerate(admitted)
+                for atom in one.holding.atoms
+                if any(first < end and last > start for first, last, _ in atom.all_rows())
+            ]
+            found = table.holding_between(np.arange(len(table)), start, end)
+            assert found.tolist() == expected
+
+
+def test_tenant_queue_and_state_narrow_together() -> None:
+    """Every combination, within a range of numbers, as entry by entry; unknown names find none."""
+    table = ReservationTable()
+    table.append([_admitted(number) for number in range(40)], 0, 1)
+    table.meta["state"][::3] = STATE_NUMBERS[State.CANCELLED]
+    for tenant in (None, "t1", "t8", "nobody"):
+        for queue in (None, "default", "other"):
+            for state in (None, State.ACCEPTED, State.CANCELLED, State.REFUSED):
+                expected = [
+                    number
+                    for number in range(5, 33)
+                    if tenant in (None, table.scope(number)[0])
+                    and queue in (None, table.scope(number)[1])
+                    and state in (None, table.state(number))
+                ]
+                found = table.matching(range(5, 33), tenant, queue, state)
+                assert found.tolist() == expected
+
+
 def test_rows_that_take_the_same_are_read_together() -> None:
     """Joined by tenant, queue, bundle and machines, nothing lost and nothing twice."""
     table = ReservationTable()
@@ -126,3 +179,17 @@ def test_ids_are_found_by_their_numbers() -> None:
     index.put("job-7", 9000)
     assert [index.get(f"job-{number}") for number in (0, 7, 1999)] == [0, 9000, 1999]
     assert index.get("job-2000") is None
+
+
+def test_a_text_that_stands_is_kept_instead_of_its_tree() -> None:
+    """A service writes the text of all it commits; the tree beside it would be kept for nothing."""
+    expression = parse("window(atom(<1 cpu>, 1, 3, 4, 12), 0, 800)")
+    unwritten, written = Details(expression), Details(expression)
+    text = written.text
+    store = MemoryDetails()
+
+    store.put(0, unwritten)
+    store.put(1, written)
+
+    assert store._kept == [expression, text.encode()]
+    assert store.get(0) == store.get(1)

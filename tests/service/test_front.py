@@ -134,6 +134,39 @@ def test_pages_from_elsewhere_change_nothing(
     assert service.client.get("/v1/reservations", headers=headers).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("localhost", 200),
+        ("LOCALHOST:1", 200),
+        ("[::1]:8080", 200),
+        ("agenda.test:8080", 200),
+        ("example.org", 421),
+        ("127.0.0.1.example.org", 421),
+        ("localhost.example.org:8080", 421),
+        ("[::1", 421),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/rdl/check", "/v1/plan", "/no/such/path"])
+def test_only_names_of_this_machine_are_answered(
+    open_service: Open, host: str, status: int, path: str
+) -> None:
+    """A foreign Host is 421 on both ways, for reads too: a page may let its own name point here."""
+    service = open_service(names=("agenda.test",))
+    method = "POST" if path == "/v1/rdl/check" else "GET"
+    body = {"json": {"rdl": RDL}} if method == "POST" else {}
+    own = 404 if path == "/no/such/path" else 200
+
+    answer = service.client.open(path, method=method, headers={"Host": host}, **body)
+
+    assert answer.status_code == (own if status == 200 else 421)
+    if status == 421:
+        assert answer.content_type == "application/problem+json"
+        assert answer.get_json()["code"] == "foreign_host"
+        assert host in answer.get_json()["detail"]
+
+
 JOB = '{"atom": {"bundle": {"cpu": 1}, "min": 1, "max": 1, "lease": 60, "work": 60}}'
 JOBS_TWICE = f'{{"graph": {{"jobs": {{"a": {JOB}, "b": {JOB}, "a": {JOB}}}, "edges": []}}}}'
 

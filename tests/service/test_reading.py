@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from service import listing
 from tests.service.conftest import Open, Service
 
 HALF_HOUR = "window(atom(<1 cpu>, 10, 10, 1800, 18000), +{0}m, +{1}m)"
+
+#: Ten minutes at the start of each of three hours.
+HOURLY = "every(1h, window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m), times=3)"
 
 
 def ids(service: Service, query: str = "") -> list[str]:
@@ -37,7 +41,6 @@ class TestList:
             ("", "abcde"),
             ("?tenant=ads", "ace"),
             ("?queue=default", "abcde"),
-            ("?queue=other", ""),
             ("?state=accepted", "abc"),
             ("?state=cancelled", "d"),
             ("?state=refused", "e"),
@@ -74,6 +77,68 @@ class TestList:
 
         assert pointers == ["?tennant", "?state", "?cursor", "?limit", "?from", "?to"]
 
+    def test_a_time_that_ends_before_it_starts_is_an_error(self, filled: Service) -> None:
+        """`from` after `to` can match nothing, and the answer says so."""
+        answer = filled.client.get("/v1/reservations?from=2h&to=1h")
+
+        assert answer.status_code == 400
+        error = answer.get_json()["errors"][0]
+        assert error["pointer"] == "?from"
+        assert error["message"] == "from, 7200 s, is after to, 3600 s"
+
+    def test_an_unknown_queue_is_an_error(self, filled: Service) -> None:
+        """The answer names the queues that there are; a tenant needs no entry anywhere."""
+        answer = filled.client.get("/v1/reservations?queue=defualt")
+
+        assert answer.status_code == 400
+        error = answer.get_json()["errors"][0]
+        assert error["pointer"] == "?queue"
+        assert error["message"] == "there is no queue 'defualt'"
+        assert error["fix"] == "did you mean 'default'?"
+        assert filled.client.get("/v1/reservations?tenant=nobody").status_code == 200
+
+    def test_a_queue_that_is_gone_is_still_listed(self, service: Service) -> None:
+        """Reservations outlive the queue they were asked for under."""
+        default, old = ({"name": name} for name in ("default", "old"))
+        service.client.put("/v1/cluster", json=described(service, queues=[default, old]))
+        service.reserve("a", queue="old")
+        put = service.client.put("/v1/cluster", json=described(service, queues=[default]))
+
+        assert put.status_code == 200
+        assert ids(service, "?queue=old") == ["a"]
+
+    def test_between_two_runs_a_recurrence_is_not_listed(self, service: Service) -> None:
+        """What returns every hour for ten minutes holds nothing between 20 and 50 past."""
+        service.reserve("r", HOURLY)
+
+        assert ids(service, "?from=20m&to=50m") == []
+        assert ids(service, "?from=61m&to=62m") == ["r"]
+        assert ids(service, "?from=0&to=4h") == ["r"]
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ("?state=cancelled", ["r1", "r8"]),
+            ("?tenant=rare", ["r0", "r9"]),
+            ("?from=20m&to=30m", ["r2"]),
+            ("?from=90m&to=4h", ["r9"]),
+            ("", [f"r{number}" for number in range(10)]),
+        ],
+    )
+    def test_a_page_looks_past_strides_without_a_match(
+        self, service: Service, query: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Matches in the first and the last of several strides are all found, each once."""
+        monkeypatch.setattr(listing, "_STRIDE", 3)
+        for number in range(10):
+            rdl = f"window(atom(<1 cpu>, 1, 1, 10m, 10m), {10 * number}m, {10 * number + 10}m)"
+            service.reserve(f"r{number}", rdl, tenant="rare" if number in (0, 9) else "many")
+        for id_ in ("r1", "r8"):
+            service.client.delete(f"/v1/reservations/{id_}")
+
+        assert ids(service, query) == expected
+        assert ids(service, f"{query or '?'}&limit=1") == expected[:1]
+
 
 class TestPlan:
     def test_adds_up(self, filled: Service) -> None:
@@ -100,6 +165,18 @@ class TestPlan:
 
         assert [one["id"] for one in body["reservations"]] == ["a", "b"]
         assert "reservations" not in filled.client.get("/v1/plan").get_json()
+
+    def test_between_two_runs_a_recurrence_holds_nothing(self, service: Service) -> None:
+        """A recurrence is shown where a run of it lies in the time, and nowhere else."""
+        service.reserve("r", HOURLY)
+
+        between, within = (
+            service.client.get(f"/v1/plan?reservations=true&{query}").get_json()["reservations"]
+            for query in ("from=20m&to=50m", "from=20m&to=61m")
+        )
+
+        assert between == []
+        assert [one["id"] for one in within] == ["r"]
 
     def test_is_tagged_with_its_version(self, filled: Service) -> None:
         """If-None-Match of the present version, alone or of several, is 304 with no body."""
