@@ -67,16 +67,19 @@ def _lotes_rates(effort: Effort) -> Outcome:
 
 def _drawn(effort: Effort, seed: int) -> Any:
     from dispatch.simulation.experiments.lotes_rates import DrawnOptions
+    from dispatch.simulation.experiments.lotes_variants import LOTES, LOTES_PAPER
 
     own, asked = DrawnOptions(seeds=(seed,)), effort.sizes
     if effort.small:
         own = DrawnOptions(machines=20, hours=10.0, seeds=(seed,))
     policies = asked.policies or POLICIES
+    named = [one for one in own.variants if one.name.replace(" ", "-") in policies]
+    is_paper = asked.mode == "paper"
     return DrawnOptions(
         machines=asked.machines or own.machines,
         hours=asked.hours or own.hours,
         seeds=own.seeds,
-        variants=tuple(one for one in own.variants if one.name.replace(" ", "-") in policies),
+        variants=tuple(LOTES_PAPER if is_paper and one == LOTES else one for one in named),
     )
 
 

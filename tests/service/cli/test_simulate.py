@@ -193,9 +193,19 @@ def test_drawn_experiments_run_in_the_size_that_is_asked_for(name: str, settings
     assert ran == ["lotes", "tetris"] * settings
 
 
+def test_drawn_experiments_run_in_the_papers_mode() -> None:
+    """LoTES then plans over the bins of stage 1's pairs, and the row says so."""
+    size = ("--machines-per-configuration", 3, "--hours", 0.5, "--policies", "lotes,tetris")
+    done = simulate("lotes-resources", "--small", *size, "--mode", "paper", "-o", "json")
+    assert done.exit_code == DONE, done.output
+    ran = [row["policy"] for row in json.loads(done.stdout)["rows"]]
+    assert ran == ["lotes (paper mode)", "tetris"] * 2
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
+        (("omega", "--mode", "paper"), "are for lotes-resources and lotes-rates only"),
         (("omega", "--hours", 1), "are for lotes-resources and lotes-rates only"),
         (("lotes-rates", "--policies", "greed"), "write some of lotes, tetris, tetris-without"),
         (("lotes-rates", "--machines-per-configuration", 0), "1<=x<=10000"),
