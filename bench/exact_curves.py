@@ -13,12 +13,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.exact_runs import Curve, run_exact, warm
+from bench.exact_runs import Curve, rounded, run_exact, warm
 from bench.exact_shapes import divided, narrow, wide
 from bench.generator import Mix, cluster_of, requests_of
+from dispatch.simulation.spread import spread_of
 from planner.cluster import Cluster
 from planner.request import Request
 
@@ -112,7 +113,7 @@ def _of_set(same: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         "seeds": [line["seed"] for line in same],
         "limit_s": longest,
         "gap_percent": {
-            f"{mark:g} s": (round(mean(at), 2), round(pstdev(at), 2), round(max(at), 2))
+            f"{mark:g} s": (round(mean(at), 2), rounded(spread_of(at), 2), round(max(at), 2))
             for mark, at in gaps.items()
         },
         **{
@@ -122,6 +123,12 @@ def _of_set(same: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     }
 
 
+def _gap_text(middle: float, spread: float | None, worst: float) -> str:
+    if spread is None:
+        return f"{middle:.2f}"
+    return f"{middle:.2f} ± {spread:.2f} ({worst:.2f})"
+
+
 def table(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return Markdown: mean ± spread (worst) of the gap at each mark, and shares of the value."""
     marks = [f"{mark:g} s" for mark in MARKS]
@@ -129,9 +136,7 @@ def table(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|---|---" + "|---:" * (len(head) - 2) + "|"]
     for name, row in found.items():
         gaps = [row["gap_percent"].get(mark) for mark in marks]
-        cells = [
-            "–" if gap is None else f"{gap[0]:.2f} ± {gap[1]:.2f} ({gap[2]:.2f})" for gap in gaps
-        ]
+        cells = ["–" if gap is None else _gap_text(*gap) for gap in gaps]
         shares = [f"{row[part]:.4f}" for part in ("gree", "portfolio", "value", "bound")]
         lines.append("| " + " | ".join([name, str(len(row["seeds"])), *cells, *shares]) + " |")
     return lines

@@ -6,8 +6,9 @@ import resource
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, pstdev
+from statistics import mean
 
+from dispatch.simulation.spread import spread_of
 from planner.agent import Limits, News
 from planner.agents import agent_named
 from planner.agents.exact import EXACT
@@ -102,9 +103,9 @@ def told(curves: Sequence[Curve], marks: Iterable[float]) -> dict[str, object]:
         "gap_percent": gaps,
         "gap_percent_end": _spread(final),
         "ends_percent": [round(x, 2) for x in final],
-        "seconds_to_1_percent": [_rounded(curve.seconds_to(0.01)) for curve in curves],
+        "seconds_to_1_percent": [rounded(curve.seconds_to(0.01)) for curve in curves],
         "proven_optimal": sum(x < 1e-4 for x in final),
-        "seconds_to_optimal": [_rounded(curve.seconds_to(1e-6)) for curve in curves],
+        "seconds_to_optimal": [rounded(curve.seconds_to(1e-6)) for curve in curves],
         "gree_share": _spread([curve.gree / curve.asked for curve in curves]),
         "portfolio_share": _spread([curve.portfolio / curve.asked for curve in curves]),
         "exact_share": _spread([curve.value / curve.asked for curve in curves]),
@@ -114,13 +115,14 @@ def told(curves: Sequence[Curve], marks: Iterable[float]) -> dict[str, object]:
     }
 
 
-def _spread(values: Sequence[float]) -> Mapping[str, float]:
+def _spread(values: Sequence[float]) -> Mapping[str, float | None]:
     return {
         "mean": round(mean(values), 4),
-        "sd": round(pstdev(values), 4),
+        "sd": rounded(spread_of(values), 4),
         "worst": round(max(values), 4),
     }
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 2)
+def rounded(figure: float | None, digits: int = 2) -> float | None:
+    """Return a figure rounded, or None where there is none."""
+    return None if figure is None else round(figure, digits)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
+from dispatch.simulation.spread import spread_of
 from service.pictures.style import COLOURS, write_figure
 
 if TYPE_CHECKING:
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Who takes part, in the order of tables, the reference first.
-AGENTS: Final = ("gree", "gree-l", "aligned", "portfolio", "milp-cold", "milp", "exact", "hybrid")
+AGENTS: Final = (
+    "gree",
+    "gree-paper",
+    "gree-l",
+    "aligned",
+    "portfolio",
+    "milp-cold",
+    "milp",
+    "exact",
+    "hybrid",
+)
 
 #: The paper's four metrics, and the gap where one is proven.
 METRICS: Final = ("seconds", "acceptance", "preemption", "uniformity", "gap")
@@ -27,7 +38,7 @@ _TITLES: Final = {
     "preemption_relative": "preemption / gree",
     "uniformity_relative": "uniformity / gree",
 }
-_MARKS: Final = "osD^v*PX"
+_MARKS: Final = "osD^v*PXh"
 
 Row = Mapping[str, Any]
 
@@ -77,9 +88,9 @@ def merged(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _mean_spread(values: Iterable[float | None]) -> tuple[float, float] | None:
+def _mean_spread(values: Iterable[float | None]) -> tuple[float, float | None] | None:
     known = [value for value in values if value is not None]
-    return (mean(known), pstdev(known)) if known else None
+    return (mean(known), spread_of(known)) if known else None
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -115,10 +126,12 @@ def _share(row: Row) -> str:
     return "malleable only" if row["kind"] == "none" else f"{row['x']} % {row['kind']}"
 
 
-def _text(pair: tuple[float, float] | None, digits: int, scale: float = 1.0) -> str:
+def _text(pair: tuple[float, float | None] | None, digits: int, scale: float = 1.0) -> str:
     if pair is None:
         return "–"
-    return f"{scale * pair[0]:.{digits}f} ± {scale * pair[1]:.{digits}f}"
+    middle, spread = pair
+    text = f"{scale * middle:.{digits}f}"
+    return text if spread is None else f"{text} ± {scale * spread:.{digits}f}"
 
 
 def _panels(rows: Sequence[Row]) -> Figure:
@@ -155,7 +168,7 @@ def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
         axes.errorbar(
             [row["x"] for row in own],
             [row[metric][0] for row in own],
-            yerr=[row[metric][1] for row in own],
+            yerr=_bars([row[metric][1] for row in own]),
             label=name,
             color=COLOURS[number],
             marker=_MARKS[number],
@@ -170,6 +183,12 @@ def _panel(axes: Axes, rows: Sequence[Row], metric: str) -> None:
         axes.set_xticks(sorted({row["x"] for row in rows}))
         _plain(axes.xaxis)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _bars(spreads: Sequence[float | None]) -> list[float] | None:
+    """Return the bars for the spread; None where a set was run with one seed only."""
+    found = [spread for spread in spreads if spread is not None]
+    return found if len(found) == len(spreads) else None
 
 
 def _says(row: Row, metric: str) -> bool:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean, pstdev
+from statistics import mean
 from typing import Final
 
 import numpy as np
 
 from bench.generator import KINDS, Mix, cluster_of, requests_of
 from bench.traces import SKIPPED, swim_day, traces_folder
+from dispatch.simulation.spread import spread_of
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.atom_placer import GreedyAgent
@@ -86,10 +87,11 @@ def run(small: bool) -> dict[str, object]:
 
 
 def ratios(pairs: Sequence[tuple[Quality, Quality]]) -> dict[str, object]:
-    """Return GREE-L over GREE: [mean, standard deviation, least, greatest] over the runs."""
+    """Return GREE-L over GREE: [mean, spread (None for one run), least, greatest]."""
 
-    def told(values: Sequence[float]) -> list[float]:
-        return [round(x, 3) for x in (mean(values), pstdev(values), min(values), max(values))]
+    def told(values: Sequence[float]) -> list[float | None]:
+        parts = (mean(values), spread_of(values), min(values), max(values))
+        return [None if x is None else round(x, 3) for x in parts]
 
     return {
         "value": told([b.metrics.value / a.metrics.value for a, b in pairs]),

@@ -14,12 +14,19 @@ from rdl.work_graph import ALL, ANY
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Steps [start, end) left to a part, and the expression that leaves them."""
+    """Steps [start, end) left to a part, and the expression that leaves them.
+
+    Attributes
+    ----------
+    limit
+        Where it would end on a plan without a horizon; None if nowhere.
+    """
 
     start: int
     end: int
     here: Expression
     path: str
+    limit: int | None = None
 
 
 def fit(part: Part, room: Room, context: CompileContext) -> None:
@@ -43,7 +50,7 @@ def _fits_without_long_children(part: Part, room: Room, context: CompileContext)
 
 def _no_room(room: Room, context: CompileContext) -> tuple[str, str, str | None]:
     grid = context.grid
-    if room.start >= grid.horizon:
+    if room.start >= grid.horizon and (room.limit is None or room.start < room.limit):
         return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
     if max(room.start, room.end) <= context.first:
         message = f"the window is over before {context.beginning}"

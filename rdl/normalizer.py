@@ -32,7 +32,7 @@ from rdl.grid_numbers import gap_steps, numbers_of, rounding_note
 from rdl.machine_fit import MachineFit
 from rdl.parts import Part, Trouble, blame, settle
 from rdl.precedence import topological
-from rdl.recurrences import Copy, Layout, Recurrence, RecurrenceError, lay_out
+from rdl.recurrences import Copy, Layout, Recurrence, RecurrenceError, Surroundings, lay_out
 from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
@@ -52,6 +52,8 @@ class Scope:
     ----------
     start, end
         Steps that all windows around leave, for the first occurrence.
+    limit
+        `end` as it would be on a plan without a horizon; None where nothing around ends.
     layout
         The occurrences that one part stands for: a single one outside `every`.
     shifts
@@ -65,6 +67,7 @@ class Scope:
     start: int
     end: int
     layout: Layout
+    limit: int | None = None
     shifts: int = 0
     window_start: Instant | None = None
     inside_every: bool = False
@@ -259,7 +262,8 @@ class Normalizer:
         except TimeGridError as error:
             self._malformed(window, path, str(error), error.fix)
             return self._opaque(window, path)
-        beyond = first >= grid.horizon
+        limit = last if scope.limit is None else min(scope.limit, last)
+        beyond = grid.horizon <= first < limit
         if last > grid.horizon and not beyond:
             end = seconds_of(grid.horizon_ms)
             self.notes.append(f"{path}: {_CUT} {end} s" if path else f"{_CUT} {end} s")
@@ -267,6 +271,7 @@ class Normalizer:
             scope,
             start=max(scope.start, first),
             end=min(scope.end, last),
+            limit=limit,
             window_start=window.start,
         )
         part = self._lower(window.of, _child(path, 0), inside)
@@ -302,14 +307,15 @@ class Normalizer:
     def _fit(self, part: Part, scope: Scope, here: Expression, path: str) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
             return  # nearly always: no Room is worth building
-        fit(part, Room(scope.start, scope.end, here, path), self._context)
+        room = Room(scope.start, scope.end, here, path, scope.limit)
+        fit(part, room, self._context)
 
     def _every(self, every: Every, path: str, scope: Scope) -> Part | None:
         limits = self._context.limits
         anchor = scope.window_start if every.anchor is None else every.anchor
-        around, inside = scope.layout, scope.inside_every
+        around = Surroundings(scope.layout, scope.limit, scope.inside_every)
         try:
-            laid = lay_out(every, around, anchor, inside=inside, context=self._context)
+            laid = lay_out(every, around, anchor, self._context)
         except RecurrenceError as error:
             return self._not_laid(every, path, error)
         except TimeGridError as error:
@@ -335,7 +341,8 @@ class Normalizer:
         if copy.layout.shifts != self.shifts[shifts]:
             shifts = self._shifts_of(copy.layout.shifts)
         start, end = max(scope.start, copy.start), min(scope.end - last_shift, copy.end)
-        inside = Scope(start, end, copy.layout, shifts, None, inside_every=True)
+        limit = copy.end if scope.limit is None else min(scope.limit - last_shift, copy.end)
+        inside = Scope(start, end, copy.layout, limit, shifts, None, inside_every=True)
         part = self._lower(every.of, path, inside)
         if part is not None:
             self._fit(part, inside, every.of, path)

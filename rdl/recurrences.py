@@ -53,8 +53,31 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What stands around an `every`.
+
+    Attributes
+    ----------
+    layout
+        The occurrences of the recurrences around it.
+    limit
+        Step at which windows and periods around the first of them end, whatever the horizon; None
+        where nothing ends.
+    inside
+        Whether another recurrence stands around it.
+    """
+
+    layout: Layout
+    limit: int | None = None
+    inside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
-    """Occurrences with one offset, and [start, end) that their periods leave to the first."""
+    """Occurrences with one offset, and [start, end) that their periods leave to the first.
+
+    The end knows no horizon.
+    """
 
     layout: Layout
     start: int
@@ -86,14 +109,12 @@ class Recurrence:
 
 
 def lay_out(
-    every: Every, around: Layout, anchor: Instant | None, *, inside: bool, context: CompileContext
+    every: Every, surroundings: Surroundings, anchor: Instant | None, context: CompileContext
 ) -> Recurrence:
     """Return where the occurrences of `every` lie.
 
     Parameters
     ----------
-    around
-        The occurrences of what stands around it.
     anchor
         Its own anchor or the start of the window around it; None = the period around it (inside
         another recurrence), else the submission.
@@ -110,17 +131,19 @@ def lay_out(
     Stops soon after `limits.max_occurrences`; the caller counts.
     """
     grid, submitted = context.grid, context.submitted_ms
+    around, limit = surroundings.layout, surroundings.limit
     endless = every.times is None and every.until is None
     if endless:
         _admit_endless(every.period_ms, context)
     most = context.limits.max_occurrences // len(around.frames) + 1
     rows: list[list[Period]] = []
-    for frame in around.frames:
+    for frame, shift in zip(around.frames, around.shifts, strict=True):
         if anchor is not None:
             start = instant_ms(anchor, frame, grid, submitted)
         else:
-            start = frame.start_ms if inside else submitted
-        rows.append(_periods_of(every, frame, start, context, most))
+            start = frame.start_ms if surroundings.inside else submitted
+        over = None if limit is None else limit + shift
+        rows.append(_periods_of(every, _Row(frame, start, over, most), context))
     own = _own_shifts(rows, grid)
     moves = anchor is None or isinstance(anchor, Offset) or len(around.frames) == 1
     regular = around.regular and every.zone is None and moves
@@ -142,19 +165,39 @@ def _admit_endless(period_ms: int, context: CompileContext) -> None:
     raise RecurrenceError(UNSATISFIABLE, message, "give times= or until=, or another period")
 
 
-def _periods_of(
-    every: Every, frame: Frame, anchor_ms: int, context: CompileContext, most: int
-) -> list[Period]:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One occurrence of what stands around an `every`: where its periods begin and end.
+
+    Attributes
+    ----------
+    over
+        Step at which that occurrence is over, whatever the horizon; None = never.
+    most
+        Periods to lay out at most.
+    """
+
+    frame: Frame
+    anchor_ms: int
+    over: int | None
+    most: int
+
+
+def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period]:
     grid = context.grid
     until: int | None = None
     if every.until is not None:
-        until = instant_ms(every.until, frame, grid, context.submitted_ms)
+        until = instant_ms(every.until, row.frame, grid, context.submitted_ms)
     elif every.times is None:
         until = grid.horizon_ms
     kept: list[Period] = []
-    for period in periods(every, anchor_ms, grid):
+    for period in periods(every, row.anchor_ms, grid):
         if len(kept) == every.times or (until is not None and period.end_ms > until):
             break
+        if row.over is not None and grid.ceil(period.start_ms) >= row.over:
+            message = f"occurrence {len(kept)} starts where the window or period around it is over"
+            fix = f"write times={len(kept)}" if kept else "give an earlier anchor="
+            raise RecurrenceError(UNSATISFIABLE, message, fix)
         if period.start_ms >= grid.horizon_ms:
             message = f"occurrence {len(kept)} lies past the plan's horizon"
             fix = f"write times={len(kept)}, or the rest later" if kept else "reserve it later"
@@ -163,7 +206,7 @@ def _periods_of(
             message = f"its first period is over before {context.beginning}"
             raise RecurrenceError(UNSATISFIABLE, message, "give a later anchor=")
         kept.append(period)
-        if len(kept) > most:
+        if len(kept) > row.most:
             break
     if not kept:
         limit = "until" if every.until is not None else "the plan's horizon"
@@ -197,13 +240,13 @@ def _copy(
     """Gather the occurrences `group` of every period around; the inner index moves fastest."""
     frames: list[Frame] = []
     shifts: list[int] = []
-    start, end = 0, grid.horizon
-    base = own[group[0]]
+    ends: list[int] = []
+    start, base = 0, own[group[0]]
     for row, outer in zip(rows, around.shifts, strict=True):
         for k in group:
             shift = outer + own[k] - base
             frames.append(row[k].frame)
             shifts.append(shift)
             start = max(start, grid.ceil(row[k].start_ms) - shift)
-            end = min(end, grid.floor(row[k].end_ms) - shift)
-    return Copy(Layout(tuple(frames), tuple(shifts), regular), start, end)
+            ends.append(grid.floor(row[k].end_ms) - shift)
+    return Copy(Layout(tuple(frames), tuple(shifts), regular), start, min(ends))

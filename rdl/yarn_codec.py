@@ -2,14 +2,16 @@
 
 Each stage is a gang of `min-concurrency` containers that may run several times over, so it is an
 atom with g = multiple = min-concurrency, h = num-containers, l = duration and
-w = num-containers x duration. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin.
+w = num-containers x duration. Under ORDER_NO_GAP a stage of several gangs is one rectangle: see
+`_unbroken`. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any, Final
 
 from rdl.durations import MAX_TIME_MS, MAX_WORK_MS, TimeTextError, instant_of_epoch_ms
@@ -30,6 +32,7 @@ from rdl.json_values import escaped, kind_of
 from rdl.limits import DEFAULT_LIMITS, MOST_PROBLEMS, SourceLimits
 from rdl.operators import MAX_COUNT
 from rdl.resources import MAX_AMOUNT, Resources
+from rdl.time_grid import duration_text
 
 DEFINITION: Final = "reservation-definition"
 REQUESTS: Final = "reservation-requests"
@@ -58,7 +61,7 @@ class YarnReservation:
     Attributes
     ----------
     expression
-        ``window(any | all | order(atoms), arrival, deadline)``, inside an endless `every` anchored
+        ``window(any | all | order(stages), arrival, deadline)``, inside an endless `every` anchored
         at the arrival if it recurs.
     name
         The reservation's name, ``""`` if absent.
@@ -126,11 +129,21 @@ class _YarnReader:
         if deadline <= arrival:
             fix = "write ms from 1970-01-01T00:00:00Z, the deadline after the arrival"
             self.report(f"{pointer}/deadline", "the deadline is not after the arrival", fix)
-        stages = self.requests(body.get(REQUESTS), f"{pointer}/{REQUESTS}")
+        window = deadline - arrival
+        self.within_period(window, period, f"{pointer}/recurrence-expression")
+        stages = self.requests(body.get(REQUESTS), window, f"{pointer}/{REQUESTS}")
         if self.problems or stages is None:
             return None
         expression = self.timed(stages, arrival, deadline, period)
         return YarnReservation(expression, str(name), priority, arrival, deadline)
+
+    def within_period(self, window: int, period: int, pointer: str) -> None:
+        """Report a window that is longer than its recurrence, as YARN does."""
+        if 0 < period < window:
+            lengths = duration_text(window), duration_text(period)
+            message = "the time from arrival to deadline, {}, is longer than the recurrence, {}"
+            fix = "write an earlier deadline or a longer recurrence"
+            self.report(pointer, message.format(*lengths), fix)
 
     def timed(self, stages: Expression, arrival: int, deadline: int, period: int) -> Expression:
         """Put the stages into their window, and the window into its recurrence."""
@@ -145,7 +158,7 @@ class _YarnReader:
         inside = Window(Offset(0), Offset(deadline - arrival), stages)
         return Every(period, inside, anchor=Absolute(start))
 
-    def requests(self, value: object, pointer: str) -> Expression | None:
+    def requests(self, value: object, window: int, pointer: str) -> Expression | None:
         if value is None:
             fix = "write at least one reservation-request"
             self.report(pointer, "the definition has no reservation-requests", fix)
@@ -167,7 +180,7 @@ class _YarnReader:
             for index, stage in enumerate(listed)
         ]
         good = tuple(atom for atom in atoms if atom is not None)
-        return None if self.problems else _joined(kind, good)
+        return None if self.problems else _joined(kind, good, window)
 
     def within(self, kind: int, count: int, pointer: str) -> None:
         """Stop if there are more stages than the limits allow."""
@@ -245,7 +258,8 @@ class _YarnReader:
             raise StoppedError
 
 
-def _joined(kind: int, atoms: tuple[Atom, ...]) -> Expression:
+def _joined(kind: int, atoms: tuple[Atom, ...], window: int) -> Expression:
+    """Put stages together as an interpreter asks; `window` is from arrival to deadline, ms."""
     match kind:
         case 0:
             return AnyOf(atoms)
@@ -254,4 +268,30 @@ def _joined(kind: int, atoms: tuple[Atom, ...]) -> Expression:
         case 2:
             return Order(atoms)
         case _:
-            return Order(atoms, Gap(0, 0))
+            return Order(tuple(_unbroken(atom, window) for atom in atoms), Gap(0, 0))
+
+
+def _unbroken(stage: Atom, window: int) -> Expression:
+    """Return what a stage may look like where nothing may interrupt it.
+
+    YARN's agents accept a stage of ORDER_NO_GAP only if its intervals touch. Of such shapes those
+    of one height are allowed here: so many gangs side by side, then as many again, until all had
+    their turn. Each is an atom of one lease as long as all turns, which cannot be interrupted.
+    The widest comes first; what is longer than the window is left out, but for the widest.
+    """
+    gangs = stage.maximum // stage.minimum
+    shapes = [_rectangle(stage, width * stage.minimum) for width in _divisors(gangs)]
+    fitting = [shape for shape in shapes[1:] if shape.lease_ms <= window]
+    return AnyOf((shapes[0], *fitting)) if fitting else shapes[0]
+
+
+def _divisors(number: int) -> list[int]:
+    """Return what divides a number, the largest first."""
+    small = [one for one in range(1, isqrt(number) + 1) if number % one == 0]
+    return sorted({*small, *(number // one for one in small)}, reverse=True)
+
+
+def _rectangle(stage: Atom, width: int) -> Atom:
+    """Return a stage as `width` containers that are kept for as long as its work takes."""
+    length = stage.work_ms // width
+    return replace(stage, minimum=width, maximum=width, lease_ms=length, multiple=width)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -32,16 +32,19 @@ class DrawnSizes:
     ----------
     policies
         Names of `POLICIES`.
+    mode
+        How LoTES plans.
     """
 
     machines: int | None = None
     hours: float | None = None
     policies: tuple[str, ...] | None = None
+    mode: Literal["priced", "paper"] | None = None
 
     @property
     def any(self) -> bool:
         """Whether something was asked for."""
-        return (self.machines, self.hours, self.policies) != (None, None, None)
+        return self != DrawnSizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Effort:
     jobs
         Where every job of every run is written, or None.
     sizes
-        What `--machines-per-configuration`, `--hours` and `--policies` say.
+        What `--machines-per-configuration`, `--hours`, `--policies` and `--mode` say.
     """
 
     seeds: int | None

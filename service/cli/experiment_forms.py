@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
-from statistics import mean, stdev
-from typing import Any
+from statistics import mean
+from typing import Any, Final
 
 from dispatch.simulation.experiments.lotes_tables import LotesRow, LotesTable, Summary
 from dispatch.simulation.experiments.omega import OmegaFigures
 from dispatch.simulation.experiments.zoe_example import ZoeExample
 from dispatch.simulation.experiments.zoe_runs import ZoeTable
+from dispatch.simulation.spread import spread_of
 from service.pictures.experiments import Panel, Series
+
+#: Heads a column of standard deviations over seeds.
+SPREAD: Final = "spread"
 
 _FIGURES = (
     "all turnaround median_s",
@@ -31,6 +35,16 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
 
+    @classmethod
+    def of(cls, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+        """Return a table without the columns of spread that hold none: one seed has none."""
+        kept = [
+            column
+            for column, name in enumerate(header)
+            if name != SPREAD or any(row[column] is not None for row in rows)
+        ]
+        return cls([header[at] for at in kept], [[row[at] for at in kept] for row in rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -45,6 +59,13 @@ class Outcome:
     document: dict[str, Any]
     tables: Sequence[Table]
     panels: Sequence[Panel]
+
+
+def spreads(values: Iterable[float | None]) -> Sequence[float]:
+    """Return the spreads to draw; nothing where there is none."""
+    known = list(values)
+    found = [value for value in known if value is not None]
+    return found if len(found) == len(known) else ()
 
 
 def lotes_outcome(parts: Sequence[LotesTable]) -> Outcome:
@@ -65,17 +86,17 @@ def lotes_outcome(parts: Sequence[LotesTable]) -> Outcome:
                 summary.wait_spread_s,
                 summary.wait_p99_s / 3600,
                 100 * summary.long_share,
-                100 * summary.long_spread,
+                None if summary.long_spread is None else 100 * summary.long_spread,
                 mean(row.still_waiting for row in mine),
                 summary.unstable,
             )
         )
-    header = (*keys, "policy", "seeds", "offered", "mean wait s", "spread", "p99 h",
-              "over 1 h %", "spread", "never started", "unstable")  # fmt: skip
+    header = (*keys, "policy", "seeds", "offered", "mean wait s", SPREAD, "p99 h",
+              "over 1 h %", SPREAD, "never started", "unstable")  # fmt: skip
     panels = (
         [*_variant_panels(whole), *_trace_panels(rows)] if "run" in keys else _setting_panels(whole)
     )
-    return Outcome(whole.to_json(), (Table(header, found),), panels)
+    return Outcome(whole.to_json(), (Table.of(header, found),), panels)
 
 
 def _setting_panels(table: LotesTable) -> list[Panel]:
@@ -95,7 +116,7 @@ def _setting_panels(table: LotesTable) -> list[Panel]:
                     policy,
                     [one.setting[key] for one in mine],
                     [one.wait_mean_s for one in mine],
-                    [one.wait_spread_s for one in mine],
+                    spreads(one.wait_spread_s for one in mine),
                 )
             )
         waits = [one.wait_mean_s for one in here]
@@ -121,7 +142,7 @@ def _variant_panels(table: LotesTable) -> list[Panel]:
                     "",
                     [one.policy for one in ones],
                     [one.wait_mean_s for one in ones],
-                    [one.wait_spread_s for one in ones],
+                    spreads(one.wait_spread_s for one in ones),
                 ),
             ),
             log_y=True,
@@ -179,12 +200,12 @@ def zoe_outcome(table: ZoeTable) -> Outcome:
     ]
     header = ["scheduler", "ordering", "preemptive", *(["workload"] if has_setting else [])]
     for name in shown:
-        header += [name.replace("all ", "").replace("_s", " s"), "spread"]
+        header += [name.replace("all ", "").replace("_s", " s"), SPREAD]
     ratios = [
         (name, figure.mean, figure.deviation, table.claims[name])
         for name, figure in table.ratios.items()
     ]
-    tables = (Table(header, rows), Table(("ratio", "mean", "spread", "claimed"), ratios))
+    tables = (Table.of(header, rows), Table.of(("ratio", "mean", SPREAD, "claimed"), ratios))
     return Outcome(table.to_json(), tables, _zoe_panels(table))
 
 
@@ -196,7 +217,7 @@ def _zoe_panels(table: ZoeTable) -> list[Panel]:
     ]
     figures = [row.figures["all turnaround median_s"] for row in table.rows]
     turnaround = Series(
-        "", names, [one.mean for one in figures], [one.deviation for one in figures]
+        "", names, [one.mean for one in figures], spreads(one.deviation for one in figures)
     )
     ratios = Series(
         "",
@@ -205,7 +226,7 @@ def _zoe_panels(table: ZoeTable) -> list[Panel]:
             for name in table.ratios
         ],
         [one.mean for one in table.ratios.values()],
-        [one.deviation for one in table.ratios.values()],
+        spreads(one.deviation for one in table.ratios.values()),
     )
     return [
         Panel("median turnaround", "", "s", (turnaround,), log_y=True, form="rows"),
@@ -249,7 +270,7 @@ def omega_outcome(figures: Sequence[OmegaFigures]) -> Outcome:
         Panel(label, "planners", label, _omega_series(summaries, key), log_x=True)
         for key, label in zip(keys, labels, strict=True)
     ]
-    table = Table(
+    table = Table.of(
         [key.replace("_", " ") for key in summaries[0]],
         [tuple(one.values()) for one in summaries],
     )
@@ -268,7 +289,7 @@ def _omega_summary(model: str, planners: int, ones: Sequence[OmegaFigures]) -> d
         "planners": planners,
         "seeds": len(ones),
         "conflict_fraction": mean(conflicts),
-        "spread": stdev(conflicts) if len(conflicts) > 1 else 0.0,
+        "spread": spread_of(conflicts),
         "busyness": mean(one.busyness for one in ones),
         "busyness_mad": mean(one.busyness_mad for one in ones),
         "wait_s": mean(one.wait_s for one in ones),
@@ -281,7 +302,7 @@ def _omega_series(summaries: Sequence[dict[str, Any]], key: str) -> list[Series]
     found = []
     for model in dict.fromkeys(one["model"] for one in summaries):
         mine = [one for one in summaries if one["model"] == model]
-        spread = [one["spread"] for one in mine] if key == "conflict_fraction" else []
+        spread = spreads(one["spread"] for one in mine) if key == "conflict_fraction" else []
         found.append(
             Series(model, [one["planners"] for one in mine], [one[key] for one in mine], spread)
         )

@@ -67,16 +67,19 @@ def _lotes_rates(effort: Effort) -> Outcome:
 
 def _drawn(effort: Effort, seed: int) -> Any:
     from dispatch.simulation.experiments.lotes_rates import DrawnOptions
+    from dispatch.simulation.experiments.lotes_variants import LOTES, LOTES_PAPER
 
     own, asked = DrawnOptions(seeds=(seed,)), effort.sizes
     if effort.small:
         own = DrawnOptions(machines=20, hours=10.0, seeds=(seed,))
     policies = asked.policies or POLICIES
+    named = [one for one in own.variants if one.name.replace(" ", "-") in policies]
+    is_paper = asked.mode == "paper"
     return DrawnOptions(
         machines=asked.machines or own.machines,
         hours=asked.hours or own.hours,
         seeds=own.seeds,
-        variants=tuple(one for one in own.variants if one.name.replace(" ", "-") in policies),
+        variants=tuple(LOTES_PAPER if is_paper and one == LOTES else one for one in named),
     )
 
 
@@ -117,7 +120,10 @@ def _zoe(effort: Effort, name: str) -> Outcome:
     folder = root / "google2011"
     trace = folder if os.environ.get(TRACES) and folder.is_dir() else None
     own = zoe_options(name, trace)
-    workload = replace(own.workload, applications=400) if effort.small else own.workload
+    workload = own.workload
+    if effort.small:
+        # More than the cluster can do: so few would end before there is a line.
+        workload = replace(workload, applications=2_000, load=1.5)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     with reading(folder):
         return _zoe_by_seed(effort, zoe_plan(name), options)
@@ -163,8 +169,9 @@ def _rayon(effort: Effort, name: str) -> Outcome:
         own.workload, trace=file if os.environ.get(TRACES) and file.is_file() else None
     )
     if effort.small:
-        # A fifth with deadlines, so that there are some among so few.
-        workload = replace(workload, machines=16, jobs_per_hour=340.0, hours=0.1, production=0.2)
+        # Few machines, so that the largest of few jobs fill them; a fifth with deadlines, so that
+        # there are some.
+        workload = replace(workload, machines=4, jobs_per_hour=500.0, hours=0.5, production=0.2)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     plan = rayon_plan(name)
     keep = effort.keeps(rayon_records_of)

@@ -8,7 +8,7 @@ from dispatch.simulation.experiments.promise_levels import PromiseTable
 from dispatch.simulation.experiments.rayon_metrics import BELOW_S
 from dispatch.simulation.experiments.rayon_tables import RayonTable
 from dispatch.simulation.experiments.zoe_runs import Figure
-from service.cli.experiment_forms import Outcome, Table
+from service.cli.experiment_forms import SPREAD, Outcome, Table, spreads
 from service.pictures.experiments import Panel, Series
 
 _RAYON_FIGURES = (
@@ -29,17 +29,17 @@ def rayon_outcome(table: RayonTable) -> Outcome:
     ]
     header = ["system"]
     for key in _RAYON_FIGURES:
-        header += [key.replace("best-effort", "b-e").replace("_s", " s"), "spread"]
+        header += [key.replace("best-effort", "b-e").replace("_s", " s"), SPREAD]
     claimed = [
         (name, figure.mean, figure.deviation, table.claims[name])
         for name, figure in table.claimed.items()
     ]
-    tables = (Table(header, rows), Table(("figure", "mean", "spread", "claimed"), claimed))
+    tables = (Table.of(header, rows), Table.of(("figure", "mean", SPREAD, "claimed"), claimed))
     return Outcome(table.to_json(), tables, _rayon_panels(table))
 
 
 def _pair(figure: Figure | None) -> tuple[object, object]:
-    return ("", "") if figure is None else (figure.mean, figure.deviation)
+    return (None, None) if figure is None else (figure.mean, figure.deviation)
 
 
 def _rayon_panels(table: RayonTable) -> list[Panel]:
@@ -50,7 +50,7 @@ def _rayon_panels(table: RayonTable) -> list[Panel]:
             known = [figures.get(key) for key in keys]
             found = [one for one in known if one is not None]
             if len(found) == len(keys):
-                means, spread = [one.mean for one in found], [one.deviation for one in found]
+                means, spread = [one.mean for one in found], spreads(one.deviation for one in found)
                 series.append(Series(name, names, means, spread))
         return Panel(title, "", unit, series, form="bars")
 
@@ -60,7 +60,7 @@ def _rayon_panels(table: RayonTable) -> list[Panel]:
             name,
             list(BELOW_S),
             [figures[f"below over {limit:g} s"].mean for limit in BELOW_S],
-            [figures[f"below over {limit:g} s"].deviation for limit in BELOW_S],
+            spreads(figures[f"below over {limit:g} s"].deviation for limit in BELOW_S),
         )
         for name, figures in ours.items()
     ]
@@ -90,7 +90,7 @@ def promise_outcome(table: PromiseTable) -> Outcome:
     ]
     header = ["case", "level", "strategy"]
     for key in keys:
-        header += [key, "spread"]
+        header += [key, SPREAD]
     panels = []
     for case in dict.fromkeys(row[0] for row in table.rows):
         mine = {row: figures for row, figures in table.rows.items() if row[0] == case}
@@ -100,7 +100,7 @@ def promise_outcome(table: PromiseTable) -> Outcome:
                 label,
                 names,
                 [figures[key].mean for figures in mine.values()],
-                [figures[key].deviation for figures in mine.values()],
+                spreads(figures[key].deviation for figures in mine.values()),
             )
             for key, label in (
                 ("accepted", "of requests: accepted"),
@@ -108,4 +108,4 @@ def promise_outcome(table: PromiseTable) -> Outcome:
             )
         ]
         panels.append(Panel(case, "", "share", series, form="bars"))
-    return Outcome(table.to_json(), (Table(header, rows),), panels)
+    return Outcome(table.to_json(), (Table.of(header, rows),), panels)

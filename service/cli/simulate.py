@@ -61,6 +61,11 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
     metavar="NAMES",
     help=f"lotes-resources, lotes-rates: of {','.join(POLICIES)}.",
 )
+@click.option(
+    "--mode",
+    type=click.Choice(("priced", "paper")),
+    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or the paper's.",
+)
 @click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run here, CSV.")
 @format_option(TABLE, JSON)
@@ -104,7 +109,7 @@ def _run(
     if asked.any and not experiment.has_sizes:
         known = " and ".join(one.name for one in EXPERIMENTS.values() if one.has_sizes)
         raise click.UsageError(
-            f"--machines-per-configuration, --hours and --policies are for {known} only"
+            f"--machines-per-configuration, --hours, --policies and --mode are for {known} only"
         )
     if jobs is None:
         with running(experiment.name) as run:

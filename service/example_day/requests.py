@@ -27,6 +27,7 @@ Rdl: TypeAlias = dict[str, object]
 STEP_S = 60
 _MIB = 1 << 20
 _CONTAINERS = 500  # most containers a stage holds at once: half of the cluster
+_STEP_BYTES = 64 * _MIB  # that a container handles in a step: about 1 MiB a second
 _TASK_BYTES = 128 * _MIB
 _REDUCE_BYTES = 1024 * _MIB
 
@@ -66,11 +67,11 @@ def _atom(bundle: Mapping[str, object], least: int, most: int, lease_s: int, wor
 
 
 def _tasks(size: float, per_task: int, memory: str) -> Wish:
-    """Equal tasks that handle 1 MiB a second, at least 30 s each, in waves if need be."""
+    """Equal tasks that handle 64 MiB a step, whole steps each, in waves if need be."""
     count = max(1, -(-int(size) // per_task))
-    lease = max(30, -(-int(size) // (count * _MIB)))
+    lease = max(1, -(-int(size) // (count * _STEP_BYTES))) * STEP_S
     width = min(count, _CONTAINERS)
-    alone = -(-count // width) * -(-lease // STEP_S) * STEP_S
+    alone = -(-count // width) * lease
     return Wish(_atom({"cpu": 1, "memory": memory}, 1, width, lease, count * lease), alone)
 
 

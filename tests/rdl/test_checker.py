@@ -324,6 +324,29 @@ def test_work_that_only_the_grid_cannot_reach_is_not_refused() -> None:
     assert graph.notes == ("lease 90s -> 2 steps, work 270 -> 360 bundle-seconds",)
 
 
+INNER = Every(20_000, ATOM, times=4)
+
+
+@pytest.mark.parametrize("steps", [100, 120, 180, 10_000])
+@pytest.mark.parametrize(
+    ("expression", "pointer"),
+    [
+        (Every(60_000, INNER, times=2), "/every/of"),
+        (Every(60_000, replace(INNER, same_offset=False), times=2, same_offset=False), "/every/of"),
+        (Window(Offset(0), Offset(60_000), INNER), "/window/of"),
+        (Window(Offset(0), Offset(9_000), Window(Offset(120_000), Offset(130_000), ATOM)),
+         "/window/of"),
+    ],
+)  # fmt: skip
+def test_what_no_horizon_holds_is_unsatisfiable_at_every_horizon(
+    expression: Expression, pointer: str, steps: int
+) -> None:
+    """What lies past the end of the window or period around it does not wait for a later plan."""
+    (problem, *_) = problems(expression, CompileContext(TimeGrid(1000, steps)))
+
+    assert (problem.code, problem.pointer) == (UNSATISFIABLE, pointer)
+
+
 @pytest.mark.parametrize("limits", [{"max_atoms": 3}, {"max_depth": 3}, {"max_options": 3}])
 def test_sizes_beyond_the_limits(limits: dict[str, int]) -> None:
     """Four atoms, four levels or four options are one too many where three are allowed."""
@@ -344,7 +367,7 @@ def test_sizes_beyond_the_limits(limits: dict[str, int]) -> None:
     [
         Every(1000, ATOM, times=10**9),
         Every(1000, ATOM, times=10**9, same_offset=False),
-        Every(1000, Every(1000, Every(1000, ATOM, times=500), times=500), times=500),
+        Every(10**6, Every(10**5, Every(1000, ATOM, times=50), times=10), times=50),
         Every(1000, AllOf((ATOM,) * 500), times=9000, same_offset=False),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from rdl.expressions import (
 )
 from rdl.limits import SourceLimits
 from rdl.resources import Resources
+from rdl.satisfaction import check
+from rdl.time_grid import TimeGrid
 from rdl.yarn_codec import from_yarn
 
 ARRIVAL = datetime(2030, 1, 1, tzinfo=UTC)
@@ -92,12 +95,11 @@ def test_a_recurrence_is_endless_from_the_arrival() -> None:
         (0, AnyOf((GANG, SINGLES))),
         (1, AllOf((GANG, SINGLES))),
         (2, Order((GANG, SINGLES))),
-        (3, Order((GANG, SINGLES), Gap(0, 0))),
-        ("3", Order((GANG, SINGLES), Gap(0, 0))),
+        ("2", Order((GANG, SINGLES))),
     ],
 )
 def test_the_interpreter_joins_the_stages(interpreter: object, expected: Expression) -> None:
-    """ANY, ALL, ORDER and ORDER_NO_GAP, also as a string."""
+    """ANY, ALL and ORDER, also as a string."""
     body = definition()
     body["reservation-requests"]["reservation-request-interpreter"] = interpreter
     read = from_yarn(body)
@@ -223,3 +225,80 @@ def test_stages_are_bounded() -> None:
     """Options and atoms are bounded as in every other source."""
     with pytest.raises(RdlError, match="has 2 stages; write at most 1"):
         from_yarn(definition(), SourceLimits(max_options=1))
+
+
+def no_gap(*stages: tuple[int, int, int], window_s: int = 720) -> Expression:
+    """Return what ORDER_NO_GAP of (duration s, containers, concurrency) stages is read as."""
+    asked = [
+        {
+            "duration": 1000 * duration,
+            "num-containers": containers,
+            "min-concurrency": gang,
+            "capability": {"memory": 1024, "vCores": 1},
+        }
+        for duration, containers, gang in stages
+    ]
+    requests = {"reservation-request-interpreter": 3, "reservation-request": asked}
+    arrival = 1893456000000
+    body = definition(deadline=arrival + 1000 * window_s, **{"reservation-requests": requests})
+    expression = from_yarn(body).expression
+    assert isinstance(expression, Window)
+    return expression.of
+
+
+def rectangle(width: int, length_s: int) -> Atom:
+    """Return so many containers, all kept for so long."""
+    length = 1000 * length_s
+    return Atom(BUNDLE, width, width, length, width * length, multiple=width)
+
+
+def test_a_stage_of_order_no_gap_is_a_rectangle() -> None:
+    """Its gangs run side by side, or as many one after the other as divide them; widest first."""
+    read = no_gap((60, 6, 1), (60, 4, 4))
+
+    choice = AnyOf((rectangle(6, 60), rectangle(3, 120), rectangle(2, 180), rectangle(1, 360)))
+    assert read == Order((choice, rectangle(4, 60)), Gap(0, 0))
+
+
+def test_rectangles_longer_than_the_window_are_left_out() -> None:
+    """What cannot end by the deadline is no option; the widest stays, so that it can be blamed."""
+    short = no_gap((60, 6, 1), window_s=150)
+    too_short = no_gap((60, 6, 1), window_s=30)
+
+    assert short == Order((AnyOf((rectangle(6, 60), rectangle(3, 120))),), Gap(0, 0))
+    assert too_short == Order((rectangle(6, 60),), Gap(0, 0))
+
+
+def test_no_hole_interrupts_a_stage_of_order_no_gap() -> None:
+    """With a core away in [60, 120) s nothing of two turns of 60 s and one more ends by 240 s."""
+    expression = no_gap((60, 2, 1), (60, 1, 1), window_s=240)
+    grid = TimeGrid(60_000, 4)
+    runs = [(0, 1), (2, 3), (3, 4)]
+    held = [
+        [(start, end, 1) for start, end in chosen]
+        for count in (1, 2)
+        for chosen in combinations(runs, count)
+    ] + [[(2, 4, 1)]]
+
+    answers = [
+        check(expression, grid, 0, {path: first, "1": last}, choices)
+        for path, choices in (("0", {}), ("0.0", {"0": 0}), ("0.1", {"0": 1}))
+        for first in held
+        for last in held
+    ]
+
+    assert None not in answers
+    touching = {"0.1": [(1, 3, 1)], "1": [(3, 4, 1)]}
+    assert check(expression, grid, 0, touching, {"0": 1}) is None
+
+
+def test_a_window_longer_than_its_recurrence_is_refused() -> None:
+    """As by YARN: what is asked anew before its deadline has passed would overlap itself."""
+    with pytest.raises(RdlError) as caught:
+        from_yarn(definition(**{"recurrence-expression": "600000"}))
+
+    assert str(caught.value) == (
+        "/recurrence-expression: the time from arrival to deadline, 12m, is longer than the "
+        "recurrence, 10m; write an earlier deadline or a longer recurrence"
+    )
+    assert isinstance(from_yarn(definition(**{"recurrence-expression": 720_000})).expression, Every)

@@ -75,6 +75,14 @@ def test_the_day_asks_for_two_thirds_of_the_cluster(lines: list[dict[str, object
     assert 0.6 < asked / (cluster.nominal["cpu"] / 1000 * 86_400) < 0.75
 
 
+def test_leases_fit_the_step() -> None:
+    """The grid rounds no lease and no work: what is reserved is what was asked for."""
+    cluster = read_cluster(FIXTURE / "cluster.toml")
+    workload = compile_workload(read_workload(FIXTURE / "workload.jsonl"), cluster)
+
+    assert [note for request in workload.requests for note in request.graph.notes] == []
+
+
 def test_every_request_can_be_met_on_the_empty_cluster() -> None:
     """Alone, each request is placed: what is refused is refused because others were first."""
     cluster = read_cluster(FIXTURE / "cluster.toml")

@@ -59,7 +59,6 @@ class DriftOptions:
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     part: float = 0.5
     start_all_h: float = 200.0
-    # Renewed clusterings reach a dozen classes, more than bins can be enumerated for.
     lotes: LotesOptions = field(default_factory=LotesOptions)
 
 

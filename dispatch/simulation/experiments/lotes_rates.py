@@ -45,12 +45,14 @@ VARIATION = 0.5
 
 @dataclass(frozen=True, slots=True)
 class DrawnOptions:
-    """Sizes of the drawn experiments; the paper's are 1,000 machines, 100 hours, five seeds."""
+    """Sizes of the drawn experiments; the paper's are 1,000 machines, 100 hours, five seeds.
+
+    lambda* is that of the best plan among the variants.
+    """
 
     machines: int = 1_000
     hours: float = 100.0
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
-    # Nine classes make millions of bins on the large machines: paper mode cannot enumerate them.
     variants: tuple[Variant, ...] = (LOTES, TETRIS, TETRIS_BLIND)
 
 

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch.simulation.machine_level.measures import SimulationResult
+from dispatch.simulation.spread import spread_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,16 @@ class LotesRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Mean and spread of one setting and policy over its seeds."""
+    """Mean and spread (None for one seed) of one setting and policy over its seeds."""
 
     setting: dict[str, float | str]
     policy: str
     seeds: int
     wait_mean_s: float
-    wait_spread_s: float
+    wait_spread_s: float | None
     wait_p99_s: float
     long_share: float
-    long_spread: float
+    long_spread: float | None
     unstable: int
 
 
@@ -100,23 +100,19 @@ class LotesTable:
 
 
 def _summary(rows: list[LotesRow]) -> Summary:
-    waits = np.array([row.wait_mean_s for row in rows])
-    shares = np.array([row.long_share for row in rows])
+    waits = [row.wait_mean_s for row in rows]
+    shares = [row.long_share for row in rows]
     return Summary(
         setting=rows[0].setting,
         policy=rows[0].policy,
         seeds=len(rows),
-        wait_mean_s=float(waits.mean()),
-        wait_spread_s=_spread(waits),
+        wait_mean_s=float(np.mean(waits)),
+        wait_spread_s=spread_of(waits),
         wait_p99_s=float(np.mean([row.wait_p99_s for row in rows])),
-        long_share=float(shares.mean()),
-        long_spread=_spread(shares),
+        long_share=float(np.mean(shares)),
+        long_spread=spread_of(shares),
         unstable=sum(is_unstable(row) for row in rows),
     )
-
-
-def _spread(values: NDArray[np.float64]) -> float:
-    return float(values.std(ddof=1)) if values.size > 1 else 0.0
 
 
 def is_unstable(row: LotesRow) -> bool:

@@ -14,6 +14,7 @@ from dispatch.simulation.cluster.simulator import Run, simulate_cluster
 from dispatch.simulation.cluster.work import WorkModel
 from dispatch.simulation.cluster.workload import Submission
 from dispatch.simulation.metrics import RunMetrics, measure_run
+from dispatch.simulation.spread import spread_of
 
 Choose = Callable[[list[Submission]], list[Submission]]
 Draw = Callable[[ZoeWorkload, np.random.Generator], list[Submission]]
@@ -64,10 +65,10 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Mean over seeds and standard deviation between them (0 for one seed)."""
+    """Mean over seeds and standard deviation between them (None for one seed)."""
 
     mean: float
-    deviation: float
+    deviation: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +234,7 @@ def _over_seeds(runs: list[dict[str, float]]) -> dict[str, Figure]:
 
 def figure_of(values: Sequence[float]) -> Figure:
     """Return mean and standard deviation over seeds."""
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return Figure(float(np.mean(values)), deviation)
+    return Figure(float(np.mean(values)), spread_of(values))
 
 
 def _ratio(above: float, below: float) -> float:

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lp.limits import SolveLimits
+from lp.lotes import assignment
 from lp.lotes.allocation import allocate
 from lp.lotes.assignment import Bins, assign, largest_remainder
 from lp.lotes.bins import TooManyBinsError, enumerate_bins
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import LotesOptions, paired_bins, plan_lotes
 from lp.lotes.pricing import price_bins
+from lp.solver import solve
 from tests.lp.lotes.tables import google, single
 from tests.lp.lotes.test_allocation import instances
 
@@ -48,6 +51,27 @@ def test_published_tables_as_the_paper() -> None:
     result = plan_lotes(google(), PAPER)
     assert 4_598_000 <= result.assignment.relaxed_rate <= 4_716_000
     assert result.arrival_rate >= result.assignment.relaxed_rate * 0.9999
+
+
+def test_many_bins_are_solved_without_presolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS gets the LP as it is above the bound on bins, for the same lambda."""
+    asked: list[SolveLimits | None] = []
+
+    def noted(model: object, limits: SolveLimits | None, *, solver: str) -> object:
+        asked.append(limits)
+        return solve(model, limits, solver=solver)  # type: ignore[arg-type]
+
+    instance = google()
+    bins = paired_bins(instance, allocate(instance))
+    monkeypatch.setattr(assignment, "solve", noted)
+    few = assign(instance, bins)
+    monkeypatch.setattr(assignment, "MANY_BINS", len(bins.jobs) - 1)
+    many = assign(instance, bins)
+
+    assert asked[0] is None
+    assert asked[1] is not None
+    assert asked[1].options == {"presolve": "off"}
+    assert many.relaxed_rate == pytest.approx(few.relaxed_rate, rel=1e-9)
 
 
 def test_stage_two_is_the_same_through_cbc() -> None:

@@ -193,9 +193,19 @@ def test_drawn_experiments_run_in_the_size_that_is_asked_for(name: str, settings
     assert ran == ["lotes", "tetris"] * settings
 
 
+def test_drawn_experiments_run_in_the_papers_mode() -> None:
+    """LoTES then plans over the bins of stage 1's pairs, and the row says so."""
+    size = ("--machines-per-configuration", 3, "--hours", 0.5, "--policies", "lotes,tetris")
+    done = simulate("lotes-resources", "--small", *size, "--mode", "paper", "-o", "json")
+    assert done.exit_code == DONE, done.output
+    ran = [row["policy"] for row in json.loads(done.stdout)["rows"]]
+    assert ran == ["lotes (paper mode)", "tetris"] * 2
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
+        (("omega", "--mode", "paper"), "are for lotes-resources and lotes-rates only"),
         (("omega", "--hours", 1), "are for lotes-resources and lotes-rates only"),
         (("lotes-rates", "--policies", "greed"), "write some of lotes, tetris, tetris-without"),
         (("lotes-rates", "--machines-per-configuration", 0), "1<=x<=10000"),
@@ -208,6 +218,69 @@ def test_sizes_that_cannot_be_are_told(asked: tuple[object, ...], said: str) -> 
     done = simulate(*asked)
     assert (done.exit_code, done.stdout) == (USAGE, "")
     assert said in done.stderr
+
+
+def small(name: str, monkeypatch: pytest.MonkeyPatch, part: str) -> dict[str, float]:
+    """Return the means of one part of what an experiment finds with --small on drawn jobs."""
+    monkeypatch.delenv("AGENDA_TRACES", raising=False)
+    done = simulate(name, "--small", "-o", "json")
+    assert done.exit_code == DONE, done.output
+    return {key: figure["mean"] for key, figure in json.loads(done.stdout)[part].items()}
+
+
+def test_small_baseline_shows_that_flexible_waits_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zoe-baseline --small: under FIFO rigid turnaround is longer and less of the cluster used."""
+    ratios = small("zoe-baseline", monkeypatch, "ratios")
+
+    assert ratios["fifo: median turnaround, rigid / flexible"] > 1.1
+    assert ratios["fifo: mean turnaround, rigid / flexible"] > 1.05
+    assert ratios["fifo: cpu allocation, flexible / rigid"] > 1.02
+
+
+def test_small_sizes_show_that_more_dimensions_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zoe-sizes --small: shortest first by work is ahead of shortest first by time alone."""
+    ratios = small("zoe-sizes", monkeypatch, "ratios")
+
+    for size in ("sjf-2d", "sjf-3d"):
+        assert ratios[f"flexible mean turnaround, {size} / sjf"] < 0.95
+        assert ratios[f"rigid mean turnaround, {size} / sjf"] < 0.95
+
+
+def test_small_preemption_shows_that_interactive_waits_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """zoe-preemption --small: without it interactive applications wait a hundred times as long."""
+    ratios = small("zoe-preemption", monkeypatch, "ratios")
+
+    assert ratios["srpt: Int queuing mean, without / with"] > 100
+    assert ratios["fifo: Int queuing mean, without / with"] > 100
+
+
+@pytest.mark.parametrize("name", ["rayon-sla", "rayon-mixed"])
+def test_small_deadlines_are_kept_where_queues_miss_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rayon-* --small: plans keep every deadline of a busy cluster; queues miss some."""
+    figures = small(name, monkeypatch, "claimed")
+
+    assert figures["agenda: sla fulfilment"] == 1.0
+    assert figures["agenda: utilisation"] > 0.7
+    if name == "rayon-sla":
+        assert figures["capacity scheduler: sla fulfilment"] < 0.9
+        assert figures["agenda: best-effort throughput"] > 1.0
+    else:
+        assert figures["agenda: gang gathering mean_s"] == 0.0
+        assert figures["capacity scheduler: gang gathering mean_s"] > 10
+
+
+@pytest.mark.parametrize("name", ["omega", "promise-levels", "zoe-cluster", "lotes-resources"])
+def test_one_seed_has_no_spread(name: str) -> None:
+    """Tables of one seed have no column of spread, those of two have."""
+    size = ("--machines-per-configuration", 3, "--hours", 0.5) if name.startswith("lotes") else ()
+    one, two = (simulate(name, "--small", "--seeds", seeds, *size).stdout for seeds in (1, 2))
+
+    assert "spread" not in one
+    assert "spread" in two
 
 
 @pytest.mark.sweep
