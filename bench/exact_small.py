@@ -1,9 +1,9 @@
 """`exact_small`: sets of 6 to 11 requests that are large beside the cluster, to be proven in 60 s.
 
-Two shapes of ten sets each. Drawn: the generator's mix of malleable atoms, gangs and workflows on
-120 steps, for six times the machines that are there. Nested: orders, graphs, groups and choices
-inside of one another on 48 to 68 steps, gaps between, three atoms in ten rigid gangs, heights of a
-quarter to eight tenths of the cluster.
+Three shapes of ten sets each. Atoms: the generator's malleable atoms and gangs on 120 steps, for
+six times the machines that are there. Drawn: its mix of these and workflows, likewise. Nested:
+orders, graphs, groups and choices inside of one another on 48 to 68 steps, gaps between, three
+atoms in ten rigid gangs, heights of a quarter to eight tenths of the cluster.
 """
 
 from __future__ import annotations
@@ -38,8 +38,17 @@ _DEEPEST = 2
 Shape: TypeAlias = Callable[[int], tuple[Cluster, list[Request]]]
 
 
+def atoms(seed: int) -> tuple[Cluster, list[Request]]:
+    """Return half malleable atoms and half gangs of a seed, on a sixth of their machines."""
+    mix = Mix(_count(seed), STEPS, _DIVIDED * MACHINES, "malleable", seed)
+    less = replace(mix, machines=MACHINES)
+    half = mix.requests // 2
+    asked = generate(mix)[:half] + generate(replace(mix, kind="gangs"))[half:]
+    return cluster_of(less), compiled(asked, less)
+
+
 def drawn(seed: int) -> tuple[Cluster, list[Request]]:
-    """Return the generator's mixed set of a seed, on a quarter of its machines."""
+    """Return the generator's mixed set of a seed, on a sixth of its machines."""
     mix = Mix(_count(seed), STEPS, _DIVIDED * MACHINES, "mixed", seed)
     less = replace(mix, machines=MACHINES)
     return cluster_of(less), compiled(generate(mix), less)
@@ -93,7 +102,7 @@ def _atom(rng: np.random.Generator) -> Atom:
     return Atom(BUNDLE, least, most, lease * STEP_MS, work * STEP_MS)
 
 
-SHAPES: Final[dict[str, Shape]] = {"drawn": drawn, "nested": nested}
+SHAPES: Final[dict[str, Shape]] = {"atoms": atoms, "drawn": drawn, "nested": nested}
 
 
 def run(small: bool) -> dict[str, object]:

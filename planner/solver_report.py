@@ -24,7 +24,7 @@ class SolverOutcome(StrEnum):
     """No plan accepts more value: proven."""
 
     FEASIBLE = "feasible"
-    """A limit came before the proof; the bound says how much may be missing."""
+    """Not proven, whatever ended it; the bound says how much may be missing."""
 
     NO_ANSWER = "no_answer"
     """A limit came before the solver had anything: the plan is the greedy one."""

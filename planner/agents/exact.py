@@ -62,7 +62,7 @@ _FLATTENING = 0.05
 _FLATTENING_S = 1.0
 
 
-_EXHAUSTED = "nothing more to try before the limit; the search finds no better plan"
+_EXHAUSTED = "nothing is left to try before the limit: the search finds no better plan, and"
 
 _OUTCOMES = {
     Ending.PROVEN: SolverOutcome.OPTIMAL,
@@ -209,7 +209,7 @@ class ExactAgent:
             why = f"{type(error).__name__}: {error}"
             return _Ended(Ending.BROKEN, f"the search broke ({why}): the best so far stands")
         if exhausted:
-            return _Ended(Ending.EXHAUSTED, f"{_EXHAUSTED}: {exhausted}")
+            return _Ended(Ending.EXHAUSTED, f"{_EXHAUSTED} {exhausted}")
         return _Ended()
 
     def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> str:

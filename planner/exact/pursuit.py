@@ -2,9 +2,10 @@
 
 A thread for each: the compiled loops of both let go of the interpreter. Where CP-SAT can prove more
 than prices (`planner.exact.router`) it has a thread too, and once its bound is the better, prices
-are left. Elsewhere the core that prices leave when they have settled goes to a MILP of the whole
-set where requests are few, and to a second search else. With a work limit all take turns in one
-thread, so that equal calls give equal answers.
+are left. Elsewhere a second search takes the core that prices leave when they have settled, and
+where requests are few a MILP of the whole set works beside both searches, which soon have nothing
+more to find. With a work limit all take turns in one thread, so that equal calls give equal
+answers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 
 from planner.exact.effort import CHECKS, CP_SAT, SLICE_S, Effort, Field, hear, scaled
 from planner.exact.finding import Finder
@@ -43,18 +43,19 @@ def pursue(race: Race, field: Field, effort: Effort) -> str:
         chase.take_turns(effort.moves)
         return ""
     ended = threading.Event()
-    with ThreadPoolExecutor(2, thread_name_prefix="bound") as pool:
+    with ThreadPoolExecutor(3, thread_name_prefix="bound") as pool:
         bound = pool.submit(chase.lower_bound, ended)
-        beside = chase.prove if field.prove else partial(chase.take_core, bound)
-        other = pool.submit(beside, ended)
-        provers = [bound, other] if field.prove else [bound]
+        if field.prove:
+            provers = others = [bound, pool.submit(chase.prove, ended)]
+        else:
+            model = pool.submit(chase.prove_whole, bound, ended)
+            provers, others = [bound], [bound, model, pool.submit(chase.search_too, bound, ended)]
         try:
             chase.find_plans(lambda: all(one.done() for one in provers))
-            if not effort.over(race):
-                chase.wait_for_proof(other)
+            chase.wait_for_proof(others[1])
         finally:
             ended.set()
-        for one in (bound, other):
+        for one in others:
             one.result()
     return "" if effort.over(race) or not chase.exhausted else chase.why_no_proof
 
@@ -67,7 +68,6 @@ class _Chase:
         self._problem, self._positions = field.problem, field.positions
         self._finder = Finder(race, field, effort)
         self._whole = Whole(race, field, effort)
-        self._proof_over = threading.Event()
         self.why_no_proof = "every way to prove more has ended"
 
     @property
@@ -79,38 +79,34 @@ class _Chase:
         """Look for plans until the effort is over or a tiny set is exhausted."""
         self._finder.find_plans(bound_done)
 
-    def wait_for_proof(self, other: Future[None]) -> None:
+    def wait_for_proof(self, prover: Future[None]) -> None:
         """Wait, where the search is exhausted, until all is proven that can be, or time is over."""
-        while self.exhausted and not self._effort.over(self._race):
+        while self.exhausted and not (prover.done() or self._effort.over(self._race)):
             self._effort.tell()
-            if other.done() or self._proof_over.wait(SLICE_S):
-                return
+            wait([prover], timeout=SLICE_S)
 
-    def take_core(self, bound: Future[None], ended: threading.Event) -> None:
-        """Prove by a model of the whole set once prices have ended, or look for plans too."""
+    def prove_whole(self, bound: Future[None], ended: threading.Event) -> None:
+        """Prove by a model of the whole set once prices have ended, where it is worth building."""
         wait([bound])
         if ended.is_set():
             return
-        refusal = self._whole.refusal
-        if refusal:
-            self.why_no_proof = refusal
-        else:
+        self.why_no_proof = self._whole.refusal or "a model of the whole set proves no more"
+        if not self._whole.refusal:
             self._whole.prove(lambda: ended.is_set() or self._effort.over(self._race))
-            self.why_no_proof = "the model of the whole set proves no more"
-        self._proof_over.set()
-        if not ended.is_set():
-            self.search_too(ended)
 
-    def search_too(self, ended: threading.Event) -> None:
-        """Look for plans with other random numbers.
+    def search_too(self, bound: Future[None], ended: threading.Event) -> None:
+        """Look for plans with other random numbers once nobody lowers the bound any more.
 
         Its first cycle is as warm as the other search's second. Two last checks at once would take
         twice as long, so it ends before the other.
         """
+        wait([bound])
+        if ended.is_set():
+            return
         effort = replace(self._effort, tell=lambda: None, stop=ended.is_set)
         effort.keep(effort.check_s)
         field = replace(self._field, seed=self._field.seed + 1)
-        Finder(self._race, field, effort).find_plans(lambda: False, cycle=1)
+        Finder(self._race, field, effort).find_plans(lambda: True, cycle=1)
 
     def lower_bound(self, ended: threading.Event) -> None:
         """Lower the bound until told to end or nothing more can be gained."""

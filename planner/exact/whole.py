@@ -35,10 +35,10 @@ _LOG = logging.getLogger(__name__)
 #: What its plans and bounds are called.
 MILP: Final = "milp"
 
-#: Requests up to which it has the core that prices leave; with more, a second search gains more.
+#: Requests up to which it is tried; with more, searches gain more from the cores.
 FEW_REQUESTS: Final = 30
 
-#: Coefficients that a second of what is left may be asked to solve (docs/exact.md, section 5).
+#: Coefficients that a second of what is left may be asked to solve (docs/exact.md, section 6).
 ENTRIES_A_SECOND: Final = 50_000
 
 #: Bytes that its model and solver may take.
@@ -80,12 +80,12 @@ class Whole:
         requests = len(self.field.positions)
         if requests > FEW_REQUESTS:
             return f"{requests:,} requests are too many for a model of the whole set"
-        most = ENTRIES_A_SECOND * self.effort.left_s
-        if self.size.memory > MOST_MEMORY or self.size.entries > most:
-            return (
-                f"a model of the whole set has {self.size.entries:,} coefficients, too many for "
-                "the time that is left"
-            )
+        entries = self.size.entries
+        many = f"a model of the whole set has {entries:,} coefficients, too many for the"
+        if self.size.memory > MOST_MEMORY:
+            return f"{many} memory that it may take"
+        if entries > ENTRIES_A_SECOND * self.effort.left_s:
+            return f"{many} time that is left"
         return ""
 
     def prove(self, stop: Callable[[], bool]) -> None:

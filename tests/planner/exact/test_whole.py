@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from bench.generator import Mix, cluster_of, compiled, generate
+from lp.result import Solution
+from lp.solver import solve
 from planner.agent import Limits, News
 from planner.agents.exact import EXACT
 from planner.exact import router, whole
@@ -98,13 +100,23 @@ def ended(kind: str, seed: int, limits: Limits) -> SolverReport:
 
 
 @pytest.mark.usefixtures("prices_alone")
-def test_nothing_left_to_try_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cap", "why"),
+    [
+        ("MOST_MEMORY", "coefficients, too many for the memory that it may take"),
+        ("ENTRIES_A_SECOND", "coefficients, too many for the time that is left"),
+        ("FEW_REQUESTS", "6 requests are too many for a model of the whole set"),
+    ],
+)
+def test_nothing_left_to_try_is_no_limit(
+    cap: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A set whose model may not be built ends before its limit, and says that and why."""
-    monkeypatch.setattr(whole, "MOST_MEMORY", 0)
+    monkeypatch.setattr(whole, cap, 0)
     report = ended("malleable", 4, Limits(time_s=AGES, gap=0.0))
     assert (report.status, report.ending) == ("feasible", Ending.EXHAUSTED)
-    assert "limit came" not in report.detail
-    assert "a model of the whole set has" in report.detail
+    assert report.detail.startswith("nothing is left to try before the limit: ")
+    assert report.detail.endswith(why)
     assert report.gap > 0
 
 
@@ -143,11 +155,10 @@ def test_a_bound_below_a_checked_plan_is_left_out(monkeypatch: pytest.MonkeyPatc
     """An error of the solver proves nothing, and costs no plan."""
     requests = tiny(0)
     race, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
-    solve: Callable[..., object] = whole.solve
 
-    def wrong(*given: object, **named: object) -> object:
+    def wrong(*given: Any, **named: Any) -> Solution:
         answer = solve(*given, **named)
-        return replace(answer, bound=answer.objective / 2)  # type: ignore[attr-defined, type-var]
+        return replace(answer, bound=answer.objective / 2)
 
     monkeypatch.setattr(whole, "solve", wrong)
     model.prove(lambda: False)
