@@ -131,7 +131,7 @@ class Monitor:
     Attributes
     ----------
     on_progress
-        Called with every better answer (solvers with callbacks: HiGHS).
+        Called with every better answer and with better bounds (solvers with callbacks: HiGHS).
     should_stop
         Polled by the solver; True ends the solve with the best answer so far.
     """

@@ -130,7 +130,10 @@ class _Watch:
         if isinstance(message, ValueError):
             raise message
         if isinstance(message, Progress):
-            self._best = message
+            if message.values is None and self._best is not None:
+                self._best = dataclasses.replace(self._best, bound=message.bound)
+            else:
+                self._best = message
             if self._monitor.on_progress is not None:
                 self._monitor.on_progress(message)
             return deadline

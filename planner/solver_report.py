@@ -24,7 +24,7 @@ class SolverOutcome(StrEnum):
     """No plan accepts more value: proven."""
 
     FEASIBLE = "feasible"
-    """A limit came before the proof; the bound says how much may be missing."""
+    """Not proven, whatever ended it; the bound says how much may be missing."""
 
     NO_ANSWER = "no_answer"
     """A limit came before the solver had anything: the plan is the greedy one."""
@@ -37,6 +37,31 @@ class SolverOutcome(StrEnum):
 
     TOO_LARGE = "too_large"
     """The model was not built, because it would not fit into memory: the greedy plan."""
+
+
+class Ending(StrEnum):
+    """Why a solve ended, where its status alone does not say."""
+
+    PROVEN = "proven"
+    """No plan is worth more."""
+
+    GAP = "gap"
+    """What is proven is within the gap that was asked for."""
+
+    LIMIT = "limit"
+    """Time or work was over before the proof."""
+
+    EXHAUSTED = "exhausted"
+    """Before any limit: nothing was left to try."""
+
+    STOPPED = "stopped"
+    """The caller stopped it."""
+
+    BROKEN = "broken"
+    """A fault ended it."""
+
+    TOO_LARGE = "too_large"
+    """It was not begun, for want of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,8 @@ class SolverReport:
     detail
         One sentence for a person: why the status is not ``optimal``, or what beside value is not
         proven where it is; else empty.
+    ending
+        Why it ended; None where an agent does not tell.
     """
 
     status: str
@@ -61,6 +88,7 @@ class SolverReport:
     bound: float
     source: str
     detail: str = ""
+    ending: Ending | None = None
 
     @property
     def gap(self) -> float:

@@ -39,6 +39,9 @@ _BASIS_CODES = (
 )
 _scheduler = threading.local()
 
+#: Part by which a bound must have moved to be told.
+_BOUND_STEP = 1e-4
+
 
 class HighsBackend:
     """The default solver: continuous models and models with integers."""
@@ -208,6 +211,7 @@ def _subscribe(
             )
 
         highs.cbMipImprovingSolution.subscribe(improved)
+        highs.cbMipInterrupt.subscribe(_BoundTold(report, clock, began).hear)
     if should_stop is not None:
 
         def interrupt(event: highspy.HighsCallbackEvent) -> None:
@@ -216,6 +220,26 @@ def _subscribe(
 
         for events in (highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt):
             events.subscribe(interrupt)
+
+
+class _BoundTold:
+    """Tells of bounds alone, each when it is the better by more than rounding."""
+
+    def __init__(
+        self, report: Callable[[Progress], None], clock: Callable[[], float], began: float
+    ) -> None:
+        self._report, self._clock, self._began = report, clock, began
+        self._told = math.inf
+
+    def hear(self, event: highspy.HighsCallbackEvent) -> None:
+        """Tell the bound of an event, which is that of the search so far in either sense."""
+        found = event.data_out
+        bound = float(found.mip_dual_bound)
+        if not math.isfinite(bound) or abs(bound - self._told) <= _BOUND_STEP * abs(bound):
+            return
+        self._told = bound
+        objective = float(found.mip_primal_bound)
+        self._report(Progress(self._clock() - self._began, objective, bound))
 
 
 def _match_scheduler(threads: int) -> None:

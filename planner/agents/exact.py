@@ -29,7 +29,7 @@ from planner.exact.router import route, suits_cp_sat
 from planner.exact.size import predicted_bytes
 from planner.placement import PlacementResult
 from planner.request import Request
-from planner.solver_report import SolverOutcome, SolverReport, all_asked, is_proven
+from planner.solver_report import Ending, SolverOutcome, SolverReport, all_asked, is_proven
 from planner.value import score_of
 from planner.view import PlanView
 
@@ -60,6 +60,24 @@ _EVALUATION = 0.1
 #: Part of the time that is kept for lowering preemption once value is found, and most seconds.
 _FLATTENING = 0.05
 _FLATTENING_S = 1.0
+
+
+_EXHAUSTED = "nothing is left to try before the limit: the search finds no better plan, and"
+
+_OUTCOMES = {
+    Ending.PROVEN: SolverOutcome.OPTIMAL,
+    Ending.STOPPED: SolverOutcome.STOPPED,
+    Ending.BROKEN: SolverOutcome.FAILED,
+    Ending.TOO_LARGE: SolverOutcome.TOO_LARGE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Why the search ended, and a sentence on it."""
+
+    ending: Ending = Ending.LIMIT
+    detail: str = "the limit came before the proof"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +152,14 @@ class ExactAgent:
             race.changed = _teller(limits.news, self.clock, began)
             race.changed(race)
         asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
-        outcome, detail = None, ""
+        ended = _Ended()
         if asked and not effort.over(race):
-            detail = self._too_large([requests[i] for i in asked], view)
-            if detail:
-                outcome = SolverOutcome.TOO_LARGE
-            else:
-                outcome, detail = self._pursued(race, asked, effort, limits)
+            ended = self._ended(race, asked, effort, limits)
         flat = race.results
         if keep is None or race.source != self.start:  # what stands stays: churn comes first
             flat = flattened(requests, flat, view, _late(effort, limits))
         results = filled(requests, flat, view)
-        return results, self._report(race, results, outcome, detail, limits)
+        return results, self._report(race, results, ended, limits)
 
     def _too_large(self, asked: list[Request], view: PlanView) -> str:
         """Return why prices and plans of these requests would take too much, or nothing."""
@@ -181,21 +195,25 @@ class ExactAgent:
         gap = self.gap if limits.gap is None else limits.gap
         return Effort(until, limits.work, gap, stop, self.clock, tell)
 
-    def _pursued(
-        self, race: Race, asked: list[int], effort: Effort, limits: Limits
-    ) -> tuple[SolverOutcome | None, str]:
+    def _ended(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> _Ended:
         """Search; a fault in it costs what it would have found, never the plan in hand."""
+        too_large = self._too_large([race.requests[i] for i in asked], race.view)
+        if too_large:
+            return _Ended(Ending.TOO_LARGE, too_large)
         try:
-            self._pursue(race, asked, effort, limits)
+            exhausted = self._pursue(race, asked, effort, limits)
         except BoundError:
             raise
         except Exception as error:  # noqa: BLE001 - the best checked plan must outlive any fault
             _LOG.error("the search of %s broke", self.name, exc_info=True)
             why = f"{type(error).__name__}: {error}"
-            return SolverOutcome.FAILED, f"the search broke ({why}): the best so far stands"
-        return None, ""
+            return _Ended(Ending.BROKEN, f"the search broke ({why}): the best so far stands")
+        if exhausted:
+            return _Ended(Ending.EXHAUSTED, f"{_EXHAUSTED} {exhausted}")
+        return _Ended()
 
-    def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> None:
+    def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> str:
+        """Return why nothing more was tried, where that ended it; else nothing."""
         must = [place for place, i in enumerate(asked) if i in race.keep]
         problem = problem_of([race.requests[i] for i in asked], race.view, must)
         race.lower(problem.total, "preferences")
@@ -206,34 +224,34 @@ class ExactAgent:
             effort.until += spent
         if not effort.over(race):
             route(race, problem, asked, effort, limits.seed)
-        if not effort.over(race):
-            fine = self.fine and evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
-            prove = suits_cp_sat(problem)
-            pursue(race, Field(problem, asked, limits.seed, prove, fine), effort)
+        if effort.over(race):
+            return ""
+        fine = self.fine and evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
+        prove = suits_cp_sat(problem)
+        return pursue(race, Field(problem, asked, limits.seed, prove, fine), effort)
 
     def _report(
-        self,
-        race: Race,
-        results: list[PlacementResult],
-        outcome: SolverOutcome | None,
-        detail: str,
-        limits: Limits,
+        self, race: Race, results: list[PlacementResult], ended: _Ended, limits: Limits
     ) -> SolverReport:
         value = score_of(race.requests, results, race.view.nominal)[0]
         if not race.whole:
             value, outcome, detail = 0.0, SolverOutcome.NO_ANSWER, _NOT_WHOLE
             if race.bound < 0:
                 detail = "proven: not all that must be kept can be"
-        elif is_proven(value, race.bound, race.asked):
-            outcome, detail = SolverOutcome.OPTIMAL, ""
-        elif outcome is None and limits.stop is not None and limits.stop():
-            outcome, detail = SolverOutcome.STOPPED, "the best so far stands"
-        elif outcome is None:
-            outcome = SolverOutcome.FEASIBLE
-            detail = "the gap asked for is proven"
-            if race.gap > (self.gap if limits.gap is None else limits.gap):
-                detail = "the limit came before the proof"
-        return SolverReport(outcome.value, value, max(race.bound, value), race.source, detail)
+            proven = Ending.PROVEN if race.bound < 0 else ended.ending
+            bound = max(race.bound, value)
+            return SolverReport(outcome.value, value, bound, race.source, detail, proven)
+        if is_proven(value, race.bound, race.asked):
+            ended = _Ended(Ending.PROVEN, "")
+        elif ended.ending is not Ending.LIMIT:
+            pass
+        elif limits.stop is not None and limits.stop():
+            ended = _Ended(Ending.STOPPED, "the best so far stands")
+        elif race.gap <= (self.gap if limits.gap is None else limits.gap):
+            ended = _Ended(Ending.GAP, "the gap asked for is proven")
+        outcome = _OUTCOMES.get(ended.ending, SolverOutcome.FEASIBLE)
+        bound = max(race.bound, value)
+        return SolverReport(outcome.value, value, bound, race.source, ended.detail, ended.ending)
 
 
 def _late(effort: Effort, limits: Limits) -> Callable[[], bool]:

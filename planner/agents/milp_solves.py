@@ -210,6 +210,8 @@ class Solves:
 
         def tell(progress: Progress) -> None:
             value, bound = progress.objective / scale, progress.bound / scale
+            if not math.isfinite(value):  # a bound came before the solver's first plan
+                value = self.best.score[0]
             elapsed = self.way.clock() - began
             news(News(elapsed, value, min(bound, self.best.bound), solver, solver))
 

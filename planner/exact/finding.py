@@ -27,7 +27,13 @@ _EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing
 
 
 class Finder:
-    """A search that starts from the plan of the race and hands back what is better and checked."""
+    """A search that starts from the plan of the race and hands back what is better and checked.
+
+    Attributes
+    ----------
+    exhausted
+        Whether it ended because it had nothing more to find.
+    """
 
     def __init__(self, race: Race, field: Field, effort: Effort) -> None:
         self._race, self._effort = race, effort
@@ -39,6 +45,7 @@ class Finder:
         self._most = min(requests, MOST_OUT[1] if wide else MOST_OUT[0])
         self._patience = _EXHAUSTED * requests * requests
         self._checked_at, self._check_s = effort.clock(), effort.check_s
+        self.exhausted = False
         self._since = 0  # moves since the search found a better plan
         self._loaded = 0.0
         self._load()
@@ -75,6 +82,7 @@ class Finder:
                 progress = max(progress, (now - begin) / left_s)  # cold by the end, however few
                 moves = scaled(moves, (now - begin) * moves / made)
                 if bound_done() and self._since > self._patience:
+                    self.exhausted = True
                     return self.descend(moves)
             self.descend(moves)
             cycle += 1

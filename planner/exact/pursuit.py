@@ -2,8 +2,10 @@
 
 A thread for each: the compiled loops of both let go of the interpreter. Where CP-SAT can prove more
 than prices (`planner.exact.router`) it has a thread too, and once its bound is the better, prices
-are left. Elsewhere a second search takes the core that prices leave when they have settled. With a
-work limit all take turns in one thread, so that equal calls give equal answers.
+are left. Elsewhere a second search takes the core that prices leave when they have settled, and
+where requests are few a MILP of the whole set works beside both searches, which soon have nothing
+more to find. With a work limit all take turns in one thread, so that equal calls give equal
+answers.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from planner.exact.effort import CHECKS, CP_SAT, Effort, Field, hear, scaled
+from planner.exact.effort import CHECKS, CP_SAT, SLICE_S, Effort, Field, hear, scaled
 from planner.exact.finding import Finder
 from planner.exact.incumbent import Race
 from planner.exact.parts import Parts
 from planner.exact.prices import Prices
 from planner.exact.problem import F64
 from planner.exact.sweep import Sweep, suits_sweep
+from planner.exact.whole import Whole
 from planner.formulations.cp import CpAnswer, CpLimits
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
@@ -27,26 +30,34 @@ _MOVES_AN_EVALUATION = 40
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 
 
-def pursue(race: Race, field: Field, effort: Effort) -> None:
-    """Improve `race` until the effort is over."""
+def pursue(race: Race, field: Field, effort: Effort) -> str:
+    """Improve `race` until the effort is over or nothing is left to try.
+
+    Returns
+    -------
+    str
+        Why nothing more was tried, where that is what ended it; else nothing.
+    """
     chase = _Chase(race, field, effort)
     if effort.moves is not None:
         chase.take_turns(effort.moves)
-        return
+        return ""
     ended = threading.Event()
-    with ThreadPoolExecutor(2, thread_name_prefix="bound") as pool:
-        bounds = [pool.submit(chase.lower_bound, ended)]
+    with ThreadPoolExecutor(3, thread_name_prefix="bound") as pool:
+        bound = pool.submit(chase.lower_bound, ended)
         if field.prove:
-            bounds.append(pool.submit(chase.prove, ended))
-            others = bounds
+            provers = others = [bound, pool.submit(chase.prove, ended)]
         else:
-            others = [*bounds, pool.submit(chase.search_too, bounds[0], ended)]
+            model = pool.submit(chase.prove_whole, bound, ended)
+            provers, others = [bound], [bound, model, pool.submit(chase.search_too, bound, ended)]
         try:
-            chase.find_plans(lambda: all(one.done() for one in bounds))
+            chase.find_plans(lambda: all(one.done() for one in provers))
+            chase.wait_for_proof(others[1])
         finally:
             ended.set()
         for one in others:
             one.result()
+    return "" if effort.over(race) or not chase.exhausted else chase.why_no_proof
 
 
 class _Chase:
@@ -56,10 +67,32 @@ class _Chase:
         self._race, self._field, self._effort = race, field, effort
         self._problem, self._positions = field.problem, field.positions
         self._finder = Finder(race, field, effort)
+        self._whole = Whole(race, field, effort)
+        self.why_no_proof = "every way to prove more has ended"
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the search ended for want of anything to find."""
+        return self._finder.exhausted
 
     def find_plans(self, bound_done: Callable[[], bool]) -> None:
         """Look for plans until the effort is over or a tiny set is exhausted."""
         self._finder.find_plans(bound_done)
+
+    def wait_for_proof(self, prover: Future[None]) -> None:
+        """Wait, where the search is exhausted, until all is proven that can be, or time is over."""
+        while self.exhausted and not (prover.done() or self._effort.over(self._race)):
+            self._effort.tell()
+            wait([prover], timeout=SLICE_S)
+
+    def prove_whole(self, bound: Future[None], ended: threading.Event) -> None:
+        """Prove by a model of the whole set once prices have ended, where it is worth building."""
+        wait([bound])
+        if ended.is_set():
+            return
+        self.why_no_proof = self._whole.refusal or "a model of the whole set proves no more"
+        if not self._whole.refusal:
+            self._whole.prove(lambda: ended.is_set() or self._effort.over(self._race))
 
     def search_too(self, bound: Future[None], ended: threading.Event) -> None:
         """Look for plans with other random numbers once nobody lowers the bound any more.
@@ -73,7 +106,7 @@ class _Chase:
         effort = replace(self._effort, tell=lambda: None, stop=ended.is_set)
         effort.keep(effort.check_s)
         field = replace(self._field, seed=self._field.seed + 1)
-        Finder(self._race, field, effort).find_plans(lambda: False, cycle=1)
+        Finder(self._race, field, effort).find_plans(lambda: True, cycle=1)
 
     def lower_bound(self, ended: threading.Event) -> None:
         """Lower the bound until told to end or nothing more can be gained."""

@@ -80,6 +80,7 @@ class Effort:
     def parts(self, parts: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run parts in order until asked to stop; at least one."""
         done: list[Any] = []
+        self.run.show()
         for part in parts:
             self.run.progress(len(done), len(parts))
             done.append(part())
@@ -99,8 +100,7 @@ class Effort:
 
     def whole(self, work: Callable[[], Any]) -> Any:
         """Run work that cannot be cut; a terminal shows that it goes on."""
-        if self.run.bar is not None:
-            self.run.bar.update(self.run.task, visible=True)
+        self.run.show()
         return work()
 
 

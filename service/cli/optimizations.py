@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -163,10 +161,10 @@ def _applied(to: Server, id_: str, *, partial: bool) -> int:
 def _followed(to: Server, begun: Mapping[str, Any]) -> Any:
     """Wait until one is over, showing how far it is; ^C asks it to stop."""
     place, now, asked = _place(begun["id"]), begun, False
-    with running("optimizing") as run, _status() as tell:
+    with running("optimizing") as run:
         while now["state"] in _AT_WORK:
             asked = asked or _stopped(to, place, run)
-            tell(now)
+            _tell(run, now)
             time.sleep(_LOOK_S)
             now = to.call("GET", place).good()
     return now
@@ -178,23 +176,13 @@ def _stopped(to: Server, place: str, run: Run) -> bool:
     return run.stop()
 
 
-@contextmanager
-def _status() -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield what shows one on a terminal; nothing is shown where there is none."""
-    if not sys.stderr.isatty():
-        yield lambda _now: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-
-        def tell(now: Mapping[str, Any]) -> None:
-            done = now["progress"]
-            if "value" in done:
-                names = ("elapsed", "value", "bound", "gap", "source")
-                status.update(progress_text(*(done[name] for name in names)))
-
-        yield tell
+def _tell(run: Run, now: Mapping[str, Any]) -> None:
+    done = now["progress"]
+    if "value" in done:
+        names = ("elapsed", "value", "bound", "gap", "source")
+        run.say(progress_text(*(done[name] for name in names)))
+    else:
+        run.show()
 
 
 def _place(id_: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +90,11 @@ def _optimized(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimized:
     solver = "" if options["no_solver"] else options["solver"]
     work = options["work"]
     time_s = None if work is not None else options["time_limit"] / 1000
-    with running("optimizing") as run, _status() as tell:
+    with running("optimizing") as run:
+
+        def tell(now: Progress) -> None:
+            run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
+
         limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
         try:
             return improve(held, goal, scope, Effort(limits, solver, tell))
@@ -106,24 +109,6 @@ def _unknown(held: Plan, id_: str) -> str:
         return f"{id_!r} was refused and holds nothing to pin"
     near = get_close_matches(id_, list(held.table.ids()), n=1)
     return f"no reservation {id_!r} holds anything" + (f"; did you mean {near[0]}?" if near else "")
-
-
-@contextmanager
-def _status() -> Iterator[Callable[[Progress], None] | None]:
-    """Yield what shows the best plan so far on a terminal, or None where there is none."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("optimizing") as status:
-
-        def tell(now: Progress) -> None:
-            status.update(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
-
-        yield tell
 
 
 def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocument | None:

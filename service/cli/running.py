@@ -46,13 +46,22 @@ class Run:
             self.bar.update(self.task, completed=done, total=total, visible=True)
 
     def news(self, news: News) -> None:
-        """Show the best plan and bound so far, and who found them."""
+        """Show the best plan and bound so far, and who found them; `progress` then is seconds."""
+        self.say(
+            f"value {news.value:,.6g} ({news.source}), bound {news.bound:,.6g} "
+            f"({news.proof}), gap {100 * news.gap:.2f} %",
+            unit=" s",
+        )
+
+    def say(self, text: str, unit: str = "") -> None:
+        """Show one line in place of what is done; nothing where there is no terminal."""
         if self.bar is not None:
-            text = (
-                f"value {news.value:,.6g} ({news.source}), bound {news.bound:,.6g} "
-                f"({news.proof}), gap {100 * news.gap:.2f} %"
-            )
-            self.bar.update(self.task, description=text, visible=True)
+            self.bar.update(self.task, description=text, visible=True, unit=unit)
+
+    def show(self) -> None:
+        """Show that work goes on which cannot tell how far it is."""
+        if self.bar is not None:
+            self.bar.update(self.task, visible=True)
 
 
 @contextmanager
@@ -106,12 +115,12 @@ def _bar(what: str, run: Run) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    count = "{task.completed:,.0f} of {task.total:,.0f}"
-    bar = Progress(
-        *Progress.get_default_columns(), count, console=Console(stderr=True), transient=True
-    )
-    run.bar, run.task = bar, bar.add_task(what, total=None, visible=False)
+    from service.cli.progress_columns import Count, Time
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(20), Count(), Time())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    run.bar, run.task = bar, bar.add_task(what, total=None, visible=False, unit="")
     with bar:
         yield

@@ -194,21 +194,35 @@ def test_watchdog_returns_the_childs_answer_and_errors() -> None:
 
 
 def test_monitor_sees_better_answers_and_stops() -> None:
-    """Progress reports carry feasible values; a stop ends the solve with the best of them."""
+    """Reports of answers carry feasible values; a stop ends the solve with the best of them."""
     model = knapsack(100, 25, 1)
-    seen: list[Progress] = []
-    solution = solve(
-        model,
-        SolveLimits(time_s=30.0),
-        monitor=Monitor(on_progress=seen.append, should_stop=lambda: len(seen) >= 2),
-    )
+    told: list[Progress] = []
+
+    def better() -> list[Progress]:
+        return [report for report in told if report.values is not None]
+
+    monitor = Monitor(on_progress=told.append, should_stop=lambda: len(better()) >= 2)
+    solution = solve(model, SolveLimits(time_s=30.0), monitor=monitor)
     assert solution.stop is StopReason.STOPPED
     assert solution.status is SolveStatus.FEASIBLE
-    assert len(seen) >= 2
-    for report in seen:
+    assert len(better()) >= 2
+    for report in better():
         assert report.values is not None
         assert model.assemble().violation(report.values) <= 1e-6
         assert report.objective <= solution.objective + 1e-6
+
+
+@pytest.mark.parametrize("watchdog", [False, True])
+def test_bounds_are_told_between_better_answers(watchdog: bool) -> None:
+    """Every bound told is one of the optimum, in this process or a child; none is told twice."""
+    model = knapsack(40, 5, 1)
+    told: list[Progress] = []
+    limits = SolveLimits(time_s=60.0, watchdog=watchdog)
+    solution = solve(model, limits, monitor=Monitor(on_progress=told.append))
+    bounds = [report.bound for report in told if report.values is None]
+    assert bounds
+    assert len(set(bounds)) == len(bounds)
+    assert min(bounds) >= solution.objective * (1 - 1e-6)
 
 
 def test_warm_start_values_are_kept() -> None:

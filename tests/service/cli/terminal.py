@@ -1,0 +1,73 @@
+"""A command on a terminal of its own: what it writes there, and what a key does to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+from typing import Final
+
+#: What a terminal sends for ^C.
+INTERRUPT: Final = b"\x03"
+
+_ROWS, _COLUMNS = 50, 200
+_COMMAND: Final = (sys.executable, "-m", "service.cli.main")
+_CONTROLS: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def on_terminal(
+    *arguments: object, key_after: str | None = None, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run `agenda` with a terminal as all three of its streams.
+
+    Parameters
+    ----------
+    key_after
+        ^C is pressed once, when this pattern was first seen.
+
+    Returns
+    -------
+    tuple
+        Exit code, and all that was written, without the terminal's control sequences.
+    """
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))
+    process = subprocess.Popen(
+        [*_COMMAND, *(str(one) for one in arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", **(environment or {})},
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
+    os.close(theirs)
+    written = ""
+    try:
+        while True:
+            written += _read(ours)
+            if key_after is not None and re.search(key_after, written):
+                os.write(ours, INTERRUPT)
+                key_after = None
+    except OSError:  # nobody holds the other end any more
+        return process.wait(), written
+    finally:
+        os.close(ours)
+
+
+def _take_terminal() -> None:
+    """Make the terminal that of the new session, so that ^C reaches it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _read(descriptor: int) -> str:
+    raw = os.read(descriptor, 65536)
+    if not raw:
+        raise OSError("the terminal was closed")
+    return _CONTROLS.sub("", raw.decode("utf-8", errors="replace"))

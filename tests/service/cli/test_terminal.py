@@ -1,0 +1,177 @@
+"""Commands on a terminal: long work shows how far it is, and ^C keeps the best so far."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli.codes import DONE
+from service.cli.main import main
+from tests.service.cli.lotes_files import group, job, writer
+from tests.service.cli.terminal import on_terminal
+
+CLUSTER = """
+step = "1m"
+horizon = "10h"
+[[machines]]
+name = "m"
+count = 10
+resources = { cpu = 4 }
+"""
+SEARCHED = r"value [\d,.]+ \([\w-]+\), bound [\d,.]+ \([\w -]+\), gap \d+\.\d\d %"
+
+
+def day(folder: Path, requests: int) -> list[str]:
+    """Write a cluster and more malleable atoms than it holds; return both paths."""
+    cluster, workload = folder / "c.toml", folder / "w.jsonl"
+    cluster.write_text(CLUSTER)
+    lines = []
+    for index in range(requests):
+        height, length = 21 + index % 10, 60 + 7 * (index % 20)
+        rdl = f"window(atom(<1 cpu>, 1, {height}, {length}m, {height * length}m), 0, 8h)"
+        lines.append(json.dumps({"id": f"r{index}", "rdl": rdl}))
+    workload.write_text("\n".join(lines))
+    return [str(cluster), str(workload)]
+
+
+def shown(*arguments: object, key_after: str | None = None) -> str:
+    """Return what a command that succeeds writes on a terminal; a traceback is a failure."""
+    code, written = on_terminal(*arguments, key_after=key_after)
+    assert "Traceback" not in written, written
+    assert code == DONE, written
+    return written
+
+
+def seen(pattern: str, written: str) -> None:
+    """Fail unless a pattern was written."""
+    assert re.search(pattern, written), written
+
+
+@pytest.mark.parametrize("agent", ["exact", "hybrid"])
+def test_a_search_shows_value_bound_and_seconds(agent: str, tmp_path: Path) -> None:
+    """The best plan, what it is bound by, the gap, and how many seconds of the limit are over."""
+    limit = ("--time-limit", "4s", "--gap", "0")
+    written = shown("plan", *day(tmp_path, 20), "--agent", agent, *limit)
+    seen(SEARCHED, written)
+    seen(r"\d s of 4 s", written)
+
+
+def test_a_search_is_shown_before_its_limit_is_known(tmp_path: Path) -> None:
+    """News that come before the first count (its total is unknown) draw a bar all the same."""
+    seen(SEARCHED, shown("plan", *day(tmp_path, 20), "--agent", "exact", "--gap", "100"))
+
+
+def test_a_model_shows_value_and_bound(tmp_path: Path) -> None:
+    """`milp` never says how much is to do: what it has found so far is shown without a count."""
+    written = shown("plan", *day(tmp_path, 10), "--agent", "milp", "--time-limit", "5s")
+    seen(SEARCHED + " .* 0:00:0", written)
+
+
+@pytest.mark.parametrize("agent", ["gree-l", "portfolio"])
+def test_greedy_agents_count(agent: str, tmp_path: Path) -> None:
+    """How many requests or runs of all are done."""
+    written = shown("plan", *day(tmp_path, 400), "--agent", agent)
+    seen(rf"planning with {agent}.* [\d,]+ of [\d,]+", written)
+
+
+def test_compare_shows_every_agent(tmp_path: Path) -> None:
+    """An agent that counts and one that searches share the bar."""
+    limits = ("--agents", "gree,exact", "--time-limit", "exact=3s")
+    seen(SEARCHED, shown("compare", *day(tmp_path, 20), *limits))
+
+
+def test_interrupt_keeps_the_best(tmp_path: Path) -> None:
+    """^C ends a search that has two minutes left: the best plan so far is printed and written."""
+    out = tmp_path / "plan.json"
+    limits = ("--agent", "exact", "--time-limit", "2m", "--gap", "0", "--out", str(out))
+    written = shown("plan", *day(tmp_path, 60), *limits, key_after="of 120 s")
+    seen("stopping with the best so far", written)
+    assert json.loads(out.read_text())["reservations"]
+
+
+def test_optimize_shows_the_best_so_far(tmp_path: Path) -> None:
+    """Elapsed seconds, value, bound and gap stand on one line; ^C keeps the best."""
+    plan = tmp_path / "plan.json"
+    made = [*day(tmp_path, 20), "--agent", "gree", "--out", str(plan)]
+    assert CliRunner().invoke(main, ["plan", *made]).exit_code == DONE
+    given = (str(plan), "--admit-refused", "--time-limit", "2m")
+    best = r"\d s: value [\d,.]+, at most [\d,.]+, gap [\d.]+%"
+    written = shown("optimize", *given, key_after=best)
+    seen(best, written)
+    seen("stopping with the best so far", written)
+
+
+def test_lotes_counts_its_stages(tmp_path: Path) -> None:
+    """Reading and solving are two stages."""
+    paths = writer(tmp_path)(group("m", 2, "cpu = 5"), "classes.toml", job("three", "cpu = 3"))
+    seen("job classes.* 2 of 2", shown("lotes", *paths))
+
+
+def test_simulate_counts_its_parts() -> None:
+    """Runs of an experiment that are done, of all; one that cannot be cut shows its time."""
+    seen(r"zoe-baseline.* 1 of 2", shown("simulate", "zoe-baseline", "--small", "--seeds", 2))
+    seen(r"zoe-example.* 0:00:0", shown("simulate", "zoe-example"))
+
+
+class Optimizing(BaseHTTPRequestHandler):
+    """A server that has begun, then tells its best, then is done."""
+
+    def _answer(self, body: Any) -> None:
+        raw = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def _state(self, state: str, progress: Any) -> dict[str, Any]:
+        return {"id": "o1", "state": state, "progress": progress, "result": None, "reason": None}
+
+    def do_POST(self) -> None:
+        """Begin one."""
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self._answer(self._state("running", {}))
+
+    def do_GET(self) -> None:
+        """Tell the best once, then that it is over."""
+        looks = self.server.looks = self.server.looks + 1  # type: ignore[attr-defined]
+        best = {"elapsed": 2.0, "value": 10.0, "bound": 12.0, "gap": 1 / 6, "source": "search"}
+        self._answer(self._state("running" if looks == 1 else "stopped", best))
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def optimizing() -> Iterator[str]:
+    """Serve an optimisation that ends after two looks; return its URL."""
+    server = HTTPServer(("127.0.0.1", 0), Optimizing)
+    server.looks = 0  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("command", [("start",), ("stop", "o1"), ("show", "o1")])
+def test_an_optimisation_of_a_server_is_shown(command: tuple[str, ...], optimizing: str) -> None:
+    """`start` and `stop` show the best while they wait; `show` asks once."""
+    code, written = on_terminal("optimizations", *command, "--server", optimizing)
+    assert "Traceback" not in written
+    if command[0] != "show":
+        seen(r"2 s: value 10\.0, at most 12\.0, gap 16\.67%, by search", written)
+    assert code in (DONE, 1), written
+
+
+def test_the_demo_counts_its_requests() -> None:
+    """Requests of the example day that were answered, how fast, and the time left."""
+    seen(r"asking for reservations.* \d+ of 400, [\d,.]+ a second", shown("demo", "--no-stay"))
