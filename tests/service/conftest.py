@@ -106,3 +106,9 @@ def service(open_service: Open) -> Service:
 def still(open_service: Open) -> Service:
     """Return a service that ticks only when told to."""
     return open_service(tick_s=0)
+
+
+@pytest.fixture
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no adapter look by itself: who adapts when is the test's."""
+    monkeypatch.setattr("service.adapting.PlanAdapter.tick", lambda _: None)

@@ -17,12 +17,6 @@ GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 7200)"
 _LOSS = {"machines": "plain", "count": 5, "end": "+2h"}
 
 
-@pytest.fixture
-def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no adapter look by itself: who adapts when is the test's."""
-    monkeypatch.setattr(PlanAdapter, "tick", lambda _: None)
-
-
 def _adapter(service: Service) -> PlanAdapter:
     return service.runtime._work._adapter
 

@@ -21,6 +21,7 @@ def lose(service: Service, machines: int, start: str, end: str) -> None:
     assert answer.status_code == 200, answer.get_data(as_text=True)
 
 
+@pytest.mark.usefixtures("unasked")
 @pytest.mark.parametrize("agent", GREEDY)
 def test_over_committed_at_one_instant_refuses_nothing_elsewhere(
     service: Service, agent: str

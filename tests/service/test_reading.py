@@ -229,8 +229,9 @@ class TestCluster:
         assert put.get_json()["policies"][0]["name"] == "small"
         assert (refused.status_code, refused.get_json()["code"]) == (409, "quota")
 
+    @pytest.mark.usefixtures("unasked")
     def test_evicts_nobody(self, service: Service) -> None:
-        """Fewer machines leave what stands, and stop what is new."""
+        """Fewer machines leave what stands to the adapter, and stop what is new."""
         before = service.reserve("a", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
         machines = described(service)["machines"]
 
