@@ -22,7 +22,7 @@ from planner.workload import CompiledWorkload, compile_workload
 
 NAME = "real_days"
 
-AGENTS: Final = ("gree", "gree-l", "aligned", "earliest", "portfolio")
+AGENTS: Final = ("gree", "gree-paper", "gree-l", "aligned", "earliest", "portfolio")
 MACHINES: Final = (40, 24, 16)
 _ROUNDS: Final = 3
 

@@ -55,4 +55,4 @@ def test_curves_tell_the_same_kind_of_deviation() -> None:
     found: Any = curve_summary(lines)["wide 1.2"]["gap_percent"]
 
     assert found["5 s"] == (pytest.approx(2.33), pytest.approx(stdev(gaps), abs=0.005), 4.0)
-    assert "±" not in "".join(curve_table(curve_summary(lines[:1])))  # type: ignore[arg-type]
+    assert "±" not in "".join(curve_table(curve_summary(lines[:1])))
