@@ -2,8 +2,8 @@
 
 A greedy portfolio first; then a search for plans beside a Lagrangian bound, until they are within
 the gap asked for. On rigid requests with few starts CP-SAT and a sweep over time work beside them,
-tiny sets go to the MILP: they prove what prices cannot. The answer is never worth less than the
-start's.
+on few requests of any kind a MILP of all: they prove what prices cannot. The answer is never worth
+less than the start's.
 """
 
 from __future__ import annotations
