@@ -60,8 +60,12 @@ bench: setup
 bench-smoke: setup
 	$(BIN)/python -m bench --all --small
 
+# Kills servers for AGENDA_SOAK_SECONDS (3,600) on each database, AGENDA_SOAK_KILLS (1,000) at most;
+# AGENDA_SOAK_SEED repeats a run, whose seed is printed.
 soak: setup
-	$(BIN)/python -m pytest -q -m soak
+	$(BIN)/python -m pytest -q -s -m "soak and not postgres"
+	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
+	  .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
 	$(BIN)/python -m bench.fuzz_rdl --inputs 1000000
 
 clean:
