@@ -64,12 +64,17 @@ bench: setup
 bench-smoke: setup
 	$(BIN)/python -m bench --all --small
 
+# Kills servers for AGENDA_SOAK_SECONDS (3,600) on each database, AGENDA_SOAK_KILLS (1,000) at most;
+# AGENDA_SOAK_SEED repeats a run, whose seed is printed.
 soak: setup
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --workers $(WORKERS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m pytest -q -s -m "soak and not postgres"
+	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
+	  .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
+	$(BIN)/python -m bench.fuzz_rdl --inputs 1000000
 
 sweep: setup
 	$(BIN)/python -m pytest -q -m sweep
-	$(BIN)/python -m bench.fuzz_rdl --inputs 1000000
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -3,7 +3,7 @@
 SQLite makes a writer that finds the file locked sleep and look again, longer each time; under load
 most of a commit's time is then sleep. A lock of the operating system wakes the next writer as soon
 as the one before it is done, and because a turn begins before the newest version is read, nobody
-prepares in vain. It is a courtesy only: what keeps the log right is its unique version.
+prepares in vain. It is a courtesy only: what keeps the log right is its head.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from tests.end_to_end.kill_clients import Gate, KillClient
 from tests.end_to_end.server_process import ServerProcess, workers_of
 from tests.end_to_end.test_kill import everything, violations
+from tests.patience import eventually
 
 #: Opens a server on a port.
 Opened = Callable[[int], AbstractContextManager[ServerProcess]]
@@ -26,8 +27,10 @@ _CLIENTS: Final = 4
 #: workers are to follow), and everything at this instant.
 _TARGETS: Final = {"worker": 90, "workers": 4, "master": 3, "all": 3}
 
-#: Longest pause between two kills, s; longest time that a worker is stopped before it goes on.
-_PAUSE_S: Final = 0.5
+#: Most answers between two kills, and the longest wait for them, s; longest time that a worker is
+#: stopped before it goes on.
+_ANSWERS: Final = 10
+_PAUSE_S: Final = 3.0
 _STOPPED_S: Final = 0.4
 
 #: Answers under keys that are asked for again at each check, by each client.
@@ -44,7 +47,7 @@ class Killed:
         By target; how often everything was held against what clients know.
     faults
         What was lost, doubled or shown falsely.
-    calls, lost
+    calls, lost, learned
         Of all clients.
     """
 
@@ -53,6 +56,7 @@ class Killed:
     faults: list[str] = field(default_factory=list)
     calls: int = 0
     lost: int = 0
+    learned: Counter[str] = field(default_factory=Counter)
 
 
 class KillRound:
@@ -66,18 +70,19 @@ class KillRound:
         self._gate = Gate()
         self._clients = [KillClient(port, number, seed, self._gate) for number in range(_CLIENTS)]
 
-    def run(self, kills: int, until: float) -> Killed:
-        """Kill so often, or until a reading of the steady clock; return what was found."""
+    def run(self, targets: Iterable[str], until: float = float("inf")) -> Killed:
+        """Kill one after the other until a reading of the steady clock; return what was found."""
         with ExitStack() as servers:
             server = servers.enter_context(self._opened(self._port))
             for client in self._clients:
                 client.start()
-            while self.outcome.kills.total() < kills and time.monotonic() < until:
-                if self._kill(server):
+            for target in targets:
+                self._kill(server, target)
+                if target in ("all", "master"):
                     servers.close()
                     server = servers.enter_context(self._opened(self._port))
                     self._check(server)
-                if self.outcome.faults:
+                if self.outcome.faults or time.monotonic() > until:
                     break
             self._check(server)
             self._end()
@@ -92,18 +97,16 @@ class KillRound:
             client.join()
             self.outcome.calls += client.calls
             self.outcome.lost += client.lost
+            self.outcome.learned += client.learned
 
-    def _kill(self, server: ServerProcess) -> bool:
-        """Kill something in the middle of a call; return whether a new server is needed."""
-        time.sleep(self._random.random() * _PAUSE_S)
-        workers = workers_of(server.process.pid)
-        if not workers:
-            return False
+    def _kill(self, server: ServerProcess, target: str) -> None:
+        """Kill something in the middle of a call."""
+        self._wait_for_answers()
+        workers = eventually(lambda: workers_of(server.process.pid), bool)
         if self._random.random() < 0.15:
             pause(self._random.choice(workers), self._random.random() * _STOPPED_S)
         self._gate.wait_for_a_call(1.0)
         time.sleep(self._random.random() * 0.02)
-        (target,) = self._random.choices(tuple(_TARGETS), tuple(_TARGETS.values()))
         self.outcome.kills[target] += 1
         if target == "all":
             server.kill()
@@ -113,7 +116,16 @@ class KillRound:
         else:
             for pid in workers if target == "workers" else [self._random.choice(workers)]:
                 send(pid, signal.SIGKILL)
-        return target in ("all", "master")
+
+    def _wait_for_answers(self) -> None:
+        """Let some calls be answered, so that each kill comes in the middle of work."""
+        wanted = self._answered() + self._random.randint(1, _ANSWERS)
+        until = time.monotonic() + _PAUSE_S
+        while self._answered() < wanted and time.monotonic() < until:
+            time.sleep(0.005)
+
+    def _answered(self) -> int:
+        return sum(client.calls - client.lost for client in self._clients)
 
     def _check(self, server: ServerProcess) -> None:
         """Hold everything that a server shows against what its clients know."""
@@ -140,6 +152,11 @@ class KillRound:
     def _note(self, holds: bool, fault: str) -> None:
         if not holds:
             self.outcome.faults.append(fault)
+
+
+def random_targets(seed: int, count: int) -> list[str]:
+    """Return what to kill."""
+    return random.Random(seed).choices(tuple(_TARGETS), tuple(_TARGETS.values()), k=count)
 
 
 def send(pid: int, number: signal.Signals) -> None:
