@@ -194,11 +194,14 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
     for period in periods(every, row.anchor_ms, grid):
         if len(kept) == every.times or (until is not None and period.end_ms > until):
             break
-        if row.over is not None and grid.ceil(period.start_ms) >= row.over:
+        is_past = period.start_ms >= grid.horizon_ms
+        # Civil days of 23 hours end early: there `_own_shifts` knows better what is wrong.
+        is_told = is_past or row.frame.zone is None
+        if is_told and row.over is not None and grid.ceil(period.start_ms) >= row.over:
             message = f"occurrence {len(kept)} starts where the window or period around it is over"
             fix = f"write times={len(kept)}" if kept else "give an earlier anchor="
             raise RecurrenceError(UNSATISFIABLE, message, fix)
-        if period.start_ms >= grid.horizon_ms:
+        if is_past:
             message = f"occurrence {len(kept)} lies past the plan's horizon"
             fix = f"write times={len(kept)}, or the rest later" if kept else "reserve it later"
             raise RecurrenceError(BEYOND_HORIZON, message, fix)

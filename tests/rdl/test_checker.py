@@ -344,7 +344,8 @@ def test_what_no_horizon_holds_is_unsatisfiable_at_every_horizon(
     """What lies past the end of the window or period around it does not wait for a later plan."""
     (problem, *_) = problems(expression, CompileContext(TimeGrid(1000, steps)))
 
-    assert (problem.code, problem.pointer) == (UNSATISFIABLE, pointer)
+    assert problem.code == UNSATISFIABLE
+    assert (problem.pointer or "").startswith(pointer)
 
 
 @pytest.mark.parametrize("limits", [{"max_atoms": 3}, {"max_depth": 3}, {"max_options": 3}])
