@@ -71,7 +71,7 @@ soak: setup
 	$(BIN)/python -m pytest -q -s -m "soak and not postgres"
 	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
 	  .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
-	$(BIN)/python -m bench.fuzz_rdl --inputs 1000000
+	$(BIN)/python -m bench.fuzz.fuzz_rdl --inputs 1000000
 
 sweep: setup
 	$(BIN)/python -m pytest -q -m sweep

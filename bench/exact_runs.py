@@ -11,12 +11,12 @@ from statistics import mean
 from dispatch.simulation.spread import spread_of
 from planner.agent import Limits, News
 from planner.agents import agent_named
-from planner.agents.exact import EXACT
+from planner.agents.check import sound
+from planner.agents.exact.agent import EXACT
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.warm_up import load_loops
 from planner.cluster import Cluster
-from planner.exact.check import sound
-from planner.exact.laying import problem_of
-from planner.exact.ready import load_loops
-from planner.plan import Plan
+from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
 

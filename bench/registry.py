@@ -1,7 +1,7 @@
 """Which bench cases exist, and how one is run.
 
-A case is a module of this package that defines ``NAME`` and ``run(small: bool)``; nothing else has
-to be registered. ``run`` returns a mapping with ``params`` (what was measured) and ``figures``
+A case is a module below this folder that defines ``NAME`` and ``run(small: bool)``; nothing else
+has to be registered. ``run`` returns a mapping with ``params`` (what was measured) and ``figures``
 (what came out, plain JSON values). Modules are found by reading their source, so that listing the
 cases imports none of them.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Modules of the package that are machinery, not cases.
+#: Modules that are machinery, not cases.
 _MACHINERY = frozenset({"__init__", "__main__", "registry"})
 
 
@@ -56,7 +56,9 @@ class BenchResult:
 
 
 def find_cases(folder: Path) -> dict[str, str]:
-    """Return module name by case name, sorted by case, for every case in `folder`.
+    """Return module by case name, sorted by case, for every case in `folder` and below it.
+
+    Modules are told as from `folder`: ``cases.start``.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def find_cases(folder: Path) -> dict[str, str]:
         If two modules claim one name, or a module has a NAME but no ``run``.
     """
     cases: dict[str, str] = {}
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         if path.stem in _MACHINERY:
             continue
         name, runs = _declared(ast.parse(path.read_text(encoding="utf-8"), str(path)))
@@ -73,8 +75,8 @@ def find_cases(folder: Path) -> dict[str, str]:
         if not runs:
             raise BenchError(f"{path.name} defines NAME = {name!r} but no run(small)")
         if name in cases:
-            raise BenchError(f"{path.name} and {cases[name]}.py are both named {name!r}")
-        cases[name] = path.stem
+            raise BenchError(f"{path.stem} and {cases[name]} are both named {name!r}")
+        cases[name] = ".".join(path.relative_to(folder).with_suffix("").parts)
     return dict(sorted(cases.items()))
 
 

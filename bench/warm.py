@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 def warm_exact_loops() -> None:
     """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
-    from bench.exact_shapes import lumpy
-    from planner.exact.laying import problem_of
-    from planner.exact.ready import load_loops, load_sweep
-    from planner.plan import Plan
+    from bench.workloads.exact_shapes import lumpy
+    from planner.agents.exact.build import problem_of
+    from planner.agents.exact.warm_up import load_loops, load_sweep
+    from planner.plan.plan import Plan
 
     cluster, requests = _a_mix()
     load_loops(problem_of(requests, Plan(cluster, cluster.grid()).view()))
@@ -39,7 +39,7 @@ def warm_exact() -> None:
 
 def _a_mix(requests: int = 12) -> tuple[Cluster, list[Request]]:
     """Return a small cluster and requests of every kind for twice what it has."""
-    from bench.generator import Mix, cluster_of, requests_of
+    from bench.workloads.generator import Mix, cluster_of, requests_of
 
     mix = Mix(requests=requests, steps=96, machines=40, kind="mixed", load=2.0)
     return cluster_of(mix), requests_of(mix)
@@ -49,11 +49,11 @@ def warm_dispatcher() -> None:
     """Take what a service calls of the core/elastic pool and of placement through its paces."""
     import numpy as np
 
-    from bench.dispatch_whole import run
-    from dispatch.claims import Claim, Part
-    from dispatch.elastic import ElasticScheduler
-    from dispatch.placement.interface import MachinePlacement, PlacedJob
-    from dispatch.readiness import load_kernels
+    from bench.cases.dispatch_whole import run
+    from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
+    from dispatch.pool.claims import Claim, Part
+    from dispatch.pool.scheduler import ElasticScheduler
+    from dispatch.warm_up import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
     from lp.lotes.pipeline import plan_lotes
 
@@ -78,8 +78,8 @@ def warm_dispatcher() -> None:
 
 def warm_simulators() -> None:
     """Run the smallest simulation of each kind, after the dispatcher, whose loops they call."""
-    from bench.lotes_sim import run
-    from dispatch.simulation.experiments.zoe_example import zoe_example
+    from bench.cases.lotes_sim import run
+    from dispatch.simulation.experiments.zoe.example import zoe_example
 
     warm_dispatcher()
     zoe_example()
@@ -91,7 +91,7 @@ def _renew_a_table() -> None:
     """Change the table of a simulated machine while jobs wait for it."""
     import numpy as np
 
-    from dispatch.placement.state import Machines
+    from dispatch.machines.placement.state import Machines
     from dispatch.simulation.machine_level.simulator import MachineSimulator
     from dispatch.simulation.machine_level.workload import JobChunk
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
@@ -113,7 +113,7 @@ def _renew_a_table() -> None:
 
 def warm_planner() -> None:
     """Load what every agent calls."""
-    from planner.readiness import load_kernels
+    from planner.workload.warm_up import load_kernels
 
     load_kernels()
 

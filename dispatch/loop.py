@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dispatch.assignment import Op, VirtualAssignment
+from dispatch.accounts.credits import CreditBook
 from dispatch.backends.interface import Backend, NotDone
-from dispatch.credit import CreditBook
-from dispatch.cycle import Cycle
-from dispatch.directive import Directive
-from dispatch.dispatcher import Dispatcher
-from dispatch.execution_table import Execution, ExecutionTable, Part, Piece
-from planner.start_delay import StartDelays
+from dispatch.cycle.cycle import Cycle
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.entitlements.directive import Directive
+from dispatch.entitlements.start_delay import StartDelays
+from dispatch.executions.assignment import Op, VirtualAssignment
+from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.table import ExecutionTable
 
 
 class DispatchLoop:

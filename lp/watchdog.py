@@ -32,7 +32,7 @@ _HEADER = 8
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the child (`lp.watched`) is asked."""
+    """What the child (`lp.watchdog_worker`) is asked."""
 
     model: ModelArrays
     limits: SolveLimits
@@ -69,7 +69,7 @@ def _child(scratch: str) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
     """Start the child in a process group of its own; end it with all that it has started."""
     read_end, write_end = os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-m", "lp.watched", str(write_end), str(os.getpid()), scratch],
+        [sys.executable, "-m", "lp.watchdog_worker", str(write_end), str(os.getpid()), scratch],
         stdin=subprocess.PIPE,
         pass_fds=[write_end],
         # PuLP's solvers are programs: killed, they leave their files where TMPDIR says.

@@ -1,14 +1,17 @@
-"""The one contract of every planner of requests."""
+"""The one contract of every planner of requests, and what a solver reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from planner.placement import PlacementResult
 from planner.request import Request
+from planner.value import value_asked
 from planner.view import PlanView
+from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +88,99 @@ class Agent(Protocol):
     ) -> Sequence[PlacementResult]:
         """Return one result a request: placed within all limits of the view, or refused."""
         ...
+
+
+#: Part of a value that rounding may lose before two values count as different.
+VALUE_TOLERANCE = 1e-6
+
+#: The same as a part of all that is asked, for values near 0.
+ASKED_TOLERANCE = 1e-9
+
+
+class SolverOutcome(StrEnum):
+    """How a solve ended. Whatever it is, the plan is valid and at least as good as its start."""
+
+    OPTIMAL = "optimal"
+    """No plan accepts more value: proven."""
+
+    FEASIBLE = "feasible"
+    """Not proven, whatever ended it; the bound says how much may be missing."""
+
+    NO_ANSWER = "no_answer"
+    """A limit came before the solver had anything: the plan is the greedy one."""
+
+    STOPPED = "stopped"
+    """The caller stopped it; the best so far."""
+
+    FAILED = "failed"
+    """The solver broke or its process died; the best so far."""
+
+    TOO_LARGE = "too_large"
+    """The model was not built, because it would not fit into memory: the greedy plan."""
+
+
+class Ending(StrEnum):
+    """Why a solve ended, where its status alone does not say."""
+
+    PROVEN = "proven"
+    """No plan is worth more."""
+
+    GAP = "gap"
+    """What is proven is within the gap that was asked for."""
+
+    LIMIT = "limit"
+    """Time or work was over before the proof."""
+
+    EXHAUSTED = "exhausted"
+    """Before any limit: nothing was left to try."""
+
+    STOPPED = "stopped"
+    """The caller stopped it."""
+
+    BROKEN = "broken"
+    """A fault ended it."""
+
+    TOO_LARGE = "too_large"
+    """It was not begun, for want of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolverReport:
+    """What a solver agent knows besides its plan.
+
+    Attributes
+    ----------
+    status
+        A word of `SolverOutcome`.
+    value, bound
+        Accepted value, and the most that any plan can accept.
+    source
+        Where the plan came from: a solver, a search, or the greedy agent it started from.
+    detail
+        One sentence for a person: why the status is not ``optimal``, or what beside value is not
+        proven where it is; else empty.
+    ending
+        Why it ended; None where an agent does not tell.
+    """
+
+    status: str
+    value: float
+    bound: float
+    source: str
+    detail: str = ""
+    ending: Ending | None = None
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound; 0 when nothing more can be accepted."""
+        return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+
+
+def all_asked(requests: Sequence[Request], nominal: Resources) -> float:
+    """Return the value of everything that some plan could satisfy: a bound that costs nothing."""
+    return sum(value_asked(request, nominal) for request in requests)
+
+
+def is_proven(value: float, bound: float, asked: float) -> bool:
+    """Return whether a value reaches a bound, up to rounding; `asked` is the value of all."""
+    return bound - value <= VALUE_TOLERANCE * abs(bound) + ASKED_TOLERANCE * asked

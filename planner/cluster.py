@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.policy import Policy, Quota
-from rdl.compile_context import MachineShape
+from rdl.compile.context import MachineShape
 from rdl.resources import Resources, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 
@@ -201,28 +201,6 @@ class Cluster:
     def queue(self, name: str) -> Queue | None:
         """Return a queue by name, or None."""
         return next((queue for queue in self.queues if queue.name == name), None)
-
-    def capacity(
-        self, resource: str, label: str | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return capacity over [0, horizon) as a step function.
-
-        Parameters
-        ----------
-        resource
-            Canonical name.
-        label
-            Only machines that carry it, or None for all.
-
-        Returns
-        -------
-        breaks, values
-            int64[s + 1] steps and int64[s] amounts: values[i] holds on [breaks[i], breaks[i+1]).
-        """
-        from planner.calendar import calendar_of
-
-        calendar = calendar_of(self, 0, self.horizon_ms // self.step_ms)
-        return calendar.breaks, calendar.capacity(resource, label)
 
     def price_factors(self, grid: TimeGrid) -> NDArray[np.float64]:
         """Return float64[horizon]: the cost factor of every step; later prices win."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.commit import NEVER, Details, Holding
 from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
-from planner.reservation import AtomAllocation, Rows
+from planner.reservation import NEVER, AtomAllocation, Details, Holding, Rows
 from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
@@ -186,3 +186,55 @@ def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
         rows = atom.rows
         total += int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) * len(atom.shifts)
     return total
+
+
+def given_back(
+    holding: Holding, released: Sequence[tuple[str, Rows]], now: int
+) -> tuple[Holding, Holding]:
+    """Return what is left of a holding, and what is given back, as a holding of its own.
+
+    Parameters
+    ----------
+    released
+        Rows by atom path, int64[m, 3]; within what the atom holds.
+    now
+        Where a holding of which nothing is left begins and ends.
+    """
+    by_path = dict(released)
+    kept: list[AtomAllocation] = []
+    given: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        less = by_path.get(atom.path)
+        if less is None:
+            kept.append(atom)
+            continue
+        before = less[:0] if atom.released is None else atom.released
+        given.append(replace(atom, rows=less, released=None))
+        rows, gone = rows_left(atom.rows, less), stacked(np.concatenate([before, less]))
+        kept.append(replace(atom, rows=rows, released=gone))
+    return _bounded(kept, now), _bounded(given, now)
+
+
+def rows_left(rows: Rows, less: Rows) -> Rows:
+    """Return what is left of rows without others."""
+    return stacked(np.concatenate([rows, less * np.array([1, 1, -1])]))
+
+
+def _bounded(atoms: Sequence[AtomAllocation], now: int) -> Holding:
+    """Return the holding of atoms; recurrences never come here with rows to give back."""
+    held = [atom for atom in atoms if len(atom.rows)]
+    finish = max((int(atom.rows[-1, 1]) + max(atom.shifts) for atom in held), default=now)
+    begin = min((int(atom.rows[0, 0]) + min(atom.shifts) for atom in held), default=finish)
+    return Holding(tuple(atoms), begin, finish)
+
+
+def extended(
+    holding: Holding, shifts: Sequence[Sequence[int]], *, only_new: bool = False
+) -> Holding:
+    """Return a holding with other occurrences: all of `shifts`, or only those it lacks."""
+    atoms = []
+    for atom, wanted in zip(holding.atoms, shifts, strict=True):
+        known = set(atom.shifts) if only_new else ()
+        kept = tuple(shift for shift in wanted if shift not in known)
+        atoms.append(replace(atom, shifts=kept))
+    return Holding(tuple(atoms), holding.begin, holding.finish, holding.endless)

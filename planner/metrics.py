@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, atoms_held
-from planner.prices import PriceList
 from planner.request import Request
-from planner.value import size_of, worth_of
+from planner.value import PriceList, size_of, worth_of
 from rdl.resources import Resources
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.

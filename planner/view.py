@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.placement import PlacementResult
-from planner.policy_view import AverageLimits
-from planner.prices import PriceList
 from planner.request import Request
+from planner.value import PriceList
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
+
+
+@dataclass(frozen=True, slots=True)
+class AverageLimits:
+    """Slack of every window-average limit.
+
+    For limit i with window W = `windows[i]`, `slack[i, tau - first + offset]` is A W - F(tau), F
+    being the use inside [tau, tau + W); every tau whose window touches the horizon is kept, so
+    `offset` is the largest window.
+
+    Attributes
+    ----------
+    windows
+        int64[n], in steps.
+    slack
+        int64[n, offset + steps], in amount-steps; read-only.
+    offset
+        Column of tau = first.
+    names
+        (policy, resource) of each limit, for refusals.
+    """
+
+    windows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    slack: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    offset: int = 0
+    names: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +81,7 @@ class Lent(NamedTuple):
     free, slack
         As in `PlanView.free` and `PlanView.averages`.
     low, slack_low
-        Least of each block of them, or no blocks (`planner.block_index`).
+        Least of each block of them, or no blocks (`planner.capacity.block_index`).
     """
 
     free: NDArray[np.int64]

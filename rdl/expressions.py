@@ -181,3 +181,22 @@ def children_of(expression: Expression) -> tuple[Expression, ...]:
             return (of,)
         case _:
             return ()
+
+
+def atom_at(expression: Expression, path: str) -> Atom | None:
+    """Return the atom at a source path with occurrences (``0@3.1``), or None."""
+    at = expression
+    for part in path.split(".") if path else []:
+        index, mark, occurrence = part.partition("@")
+        children = children_of(at)
+        recurs = isinstance(at, Every)
+        if recurs != bool(mark) or not _is_number(index) or (recurs and not _is_number(occurrence)):
+            return None
+        if int(index) >= len(children):
+            return None
+        at = children[int(index)]
+    return at if isinstance(at, Atom) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()

@@ -34,7 +34,7 @@ class RoundedWork:
     """What the grid makes of a lease and a work, in steps and bundle-steps.
 
     `work` is w' of the joint rounding; the least *reachable* work at or above it (w'') depends on
-    the atom's shape and is found by `rdl.shapes`.
+    the atom's shape and is found by `rdl.compile.shapes`.
     """
 
     lease: int

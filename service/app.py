@@ -11,8 +11,8 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from planner.placement import Code
 from service.api.call import Call, Reply, Route
 from service.api.routes import ROUTES
+from service.api.shortcut import FAULT, Answering, Front, body_of, read_call, reply_of
 from service.config import ServiceConfig
-from service.front import FAULT, Answering, Front, body_of, read_call, reply_of
 from service.problems import CODE_OF_STATUS, ApiProblemError, ProblemDocument
 from service.runtime import Runtime, open_runtime
 

@@ -187,3 +187,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(names)}"
+
+
+class FieldError(ValueError):
+    """A value that a field does not take; the message says what it takes."""
+
+
+def malformed(errors: Sequence[ApiError]) -> ApiProblemError:
+    """Return the problem that `errors` make together."""
+    return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), tuple(errors)))

@@ -2,9 +2,9 @@
 
 Reads take the Plan's lock for as long as they copy what they show. Changes wait in a queue; the
 planner thread takes all that wait, lets the agents place them on a snapshot without the lock, and
-commits them together (`service.committer`). The lock is held only while a commit is prepared or
-applied, so no read waits for planning. Solvers have a lane of their own (`service.solver_lane`), so
-no change waits for them.
+commits them together (`service.commits.group_commit`). The lock is held only while a commit is
+prepared or applied, so no read waits for planning. Solvers have a lane of their own
+(`service.commits.solver_lane`), so no change waits for them.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, TypeAlias
 
-from planner.plan import Plan
-from rdl.compiler import compile_expression
+from planner.plan.plan import Plan
+from rdl.compile.compiler import compile_expression
 from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
-from service.applications import close_reservation, release_rows
-from service.carrying_out import CarryingOut
 from service.clock import Clock, SystemClock, instant_of, unix_ms
-from service.commands import Answer, Command, Job, Key, Rendered
-from service.committer import Committer
+from service.commits.change_queue import WaitingRoom
+from service.commits.commands import Answer, Command, Job, Key, Rendered
+from service.commits.group_commit import Committer
+from service.commits.pending import context_of
+from service.commits.planner_thread import CarryingOut
+from service.commits.quick import is_quick
+from service.commits.remembered import recall
+from service.commits.replay import ReplayError
+from service.commits.replica import Replica, open_replica
+from service.commits.solver_lane import SolverLane
+from service.commits.start import adopt_offered_cluster
 from service.config import ServiceConfig
-from service.dispatch_terms import GivesBack, Pace
-from service.dispatching import Dispatching
-from service.drafts import context_of
+from service.dispatching.dispatcher_thread import Dispatching, GivesBack, Pace
+from service.dispatching.giving_back import close_reservation, release_rows
+from service.metrics import Telemetry
 from service.optimizing.runner import Runner
 from service.problems import ProblemDocument, problem
-from service.quick import is_quick
-from service.remembering import recall
-from service.replaying import ReplayError
-from service.replica import Replica, open_replica
-from service.solver_lane import SolverLane
-from service.starting import adopt_offered_cluster
 from service.store.driver import UNAVAILABLE
-from service.telemetry import Telemetry
-from service.waiting import WaitingRoom
-from service.warming import warm_up
+from service.warm_up import warm_up
 
 logger = logging.getLogger("agenda.service")
 
@@ -88,7 +87,7 @@ class Runtime:
             replica,
             clock,
             Pace(config.tick_s, config.takeover_s),
-            GivesBack(partial(close_reservation, self), partial(release_rows, self)),
+            GivesBack(partial(close_reservation, self.change), partial(release_rows, self.change)),
             self.telemetry,
         )
         self._waiting = WaitingRoom(config.group)

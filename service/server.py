@@ -48,8 +48,8 @@ def run(config: ServiceConfig) -> None:
     with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
         # Read when prometheus_client is imported, so it is set before anything imports it.
         os.environ[MULTIPROCESS_DIRECTORY] = directory
+        from service.commits.replica import open_replica
         from service.logs import begin_log
-        from service.replica import open_replica
 
         begin_log()
         open_replica(config, SystemClock()).store.close()
@@ -146,7 +146,7 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
         "bind": _address(config),
         "workers": config.workers,
         "threads": config.threads,
-        "worker_class": "service.worker.ProblemWorker",
+        "worker_class": "service.api.gunicorn_worker.ProblemWorker",
         "limit_request_line": 8190,
         "post_fork": _on_fork,
         "worker_exit": _on_worker_exit,

@@ -14,12 +14,12 @@ from typing import Any
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster
-from planner.commit import Admit, Change, Prepared, Refuse
 from planner.files.cluster_file import cluster_from_json
 from planner.files.workload_file import WorkloadLine
-from planner.plan import Plan
+from planner.plan.changes import Admit, Change, Prepared, Refuse
+from planner.plan.plan import Plan
 from planner.request import Request
-from planner.workload import CompiledWorkload, compile_line, compile_workload
+from planner.workload.compile import CompiledWorkload, compile_line, compile_workload
 from rdl.durations import read_duration
 from rdl.time_grid import TimeGrid
 

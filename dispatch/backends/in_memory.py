@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 
-from dispatch.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
-from dispatch.backends.interface import BackendEvent, EventKind, NotDone
+from dispatch.backends.interface import NotDone
+from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
+from dispatch.executions.events import BackendEvent, EventKind
 
 Delay = Callable[[Delta], int]
 RunTime = Callable[[Delta], int | None]

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dispatch.assignment import Delta, VirtualAssignment
-from dispatch.events import BackendEvent, EventKind
-
-__all__ = ["Backend", "BackendEvent", "EventKind", "NotDone"]
+from dispatch.executions.assignment import Delta, VirtualAssignment
+from dispatch.executions.events import BackendEvent
 
 
 @dataclass(frozen=True, slots=True)

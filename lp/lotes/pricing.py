@@ -171,7 +171,7 @@ class _Columns:
         self, duals: FloatArray, work: int
     ) -> tuple[float, list[tuple[int, NDArray[np.int32]]]]:
         """Best bin of each configuration at the prices, and the bound they prove per machine."""
-        from lp.lotes.kernels import best_bin
+        from lp.lotes.knapsack import best_bin
 
         price = np.zeros(self.served.size)
         price[self.served] = np.maximum(duals, 0.0)
@@ -205,7 +205,7 @@ class _Columns:
         self, j: int, jobs: NDArray[np.int32], order: NDArray[np.int64]
     ) -> NDArray[np.int32]:
         """Add jobs of usable classes in the given order until the bin is maximal."""
-        from lp.lotes.kernels import topped_up
+        from lp.lotes.knapsack import topped_up
 
         usable = order[self._usable[j][order]]
         return np.asarray(topped_up(jobs, self._scaled[j], usable, FIT_TOLERANCE))

@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from planner.adaptation.answer import Adaptation, Affected, Fate
-from planner.adaptation.clock import Clock
-from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
-from planner.adaptation.move import Move, move_of
-from planner.adaptation.promise import Promise, promise_of
+from planner.adaptation.deadline import Clock
 from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
 from planner.adaptation.repair import Repair
+from planner.adaptation.result import Adaptation, Affected, Fate
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.commit import Change, Degrade, Fail, Update
 from planner.explain import time_text
-from planner.offer_search import OfferSearch
+from planner.offers.search import OfferSearch
 from planner.placement import Code
-from planner.plan import Plan
-from planner.states import STATE_NUMBERS, State
+from planner.plan.changes import Change, Degrade, Fail, Update
+from planner.plan.plan import Plan
+from planner.replanning.commitment import Promise, promise_of
+from planner.replanning.draft_plan import Layout, shortage_of, unfit, work_moved
+from planner.replanning.move import Move, move_of
+from planner.reservation_state import STATE_NUMBERS, State
 from rdl.resources import format_amount
 
 #: Causes of updates, as histories tell them.

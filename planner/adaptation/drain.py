@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.adaptation.layout import anchor_of
-from planner.adaptation.promise import promise_of
 from planner.adaptation.repair import standing
+from planner.capacity.capacity_rows import RowBook
+from planner.capacity.overlay import pieces_of
+from planner.capacity.profile import Ledger
 from planner.cluster import Cluster, Outage
-from planner.ledger import Ledger
-from planner.plan import Plan
-from planner.recheck import pieces_of
-from planner.row_book import RowBook
+from planner.plan.plan import Plan
+from planner.replanning.commitment import promise_of
+from planner.replanning.draft_plan import anchor_of
 
 
 def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:

@@ -7,17 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.layout import Layout
-from planner.adaptation.move import Move, move_of, occurrence_of
-from planner.adaptation.promise import Promise
-from planner.begun import Begun
 from planner.explain import time_text
 from planner.holding import within
 from planner.placement import shifts_of
-from planner.plan import Plan
-from planner.record_parts import Holding
-from planner.remainder import Remainder
-from planner.reservation import AtomAllocation, Rows
+from planner.plan.plan import Plan
+from planner.renegotiation.fixed import Begun
+from planner.renegotiation.remainder import Remainder
+from planner.replanning.commitment import Promise
+from planner.replanning.draft_plan import Layout
+from planner.replanning.move import Move, move_of, occurrence_of
+from planner.reservation import AtomAllocation, Holding, Rows
 from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
 
 #: Most lost runs that are told by their times.

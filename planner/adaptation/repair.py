@@ -15,18 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.clock import Clock
-from planner.adaptation.layout import Layout, shortage_of, unfit, work_moved
-from planner.adaptation.move import Move
-from planner.adaptation.moves import Moves
-from planner.adaptation.promise import Promise, promise_of
+from planner.adaptation.deadline import Clock
 from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.plan import Plan
-from planner.recheck import pieces_of
-from planner.record_parts import Holding
-from planner.states import LIVE, STATE_NUMBERS, State
+from planner.capacity.overlay import pieces_of
+from planner.plan.plan import Plan
+from planner.replanning.commitment import Promise, promise_of
+from planner.replanning.draft_plan import Layout, shortage_of, unfit, work_moved
+from planner.replanning.move import Move
+from planner.replanning.moves import Moves
+from planner.reservation import Holding
+from planner.reservation_state import LIVE, STATE_NUMBERS, State
 
 #: Rounds in which room is sought for a promise that waits.
 _ROOM_ROUNDS = 12

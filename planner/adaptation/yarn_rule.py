@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.layout import Layout, Shortage, shortage_of
-from planner.adaptation.promise import Promise
+from planner.replanning.commitment import Promise
+from planner.replanning.draft_plan import Layout, Shortage, shortage_of
 
 
 def yarn_order(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:

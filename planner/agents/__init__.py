@@ -9,20 +9,20 @@ from typing import Final
 from planner.agent import Agent
 
 _HOMES: Final = {
-    "gree": "planner.agents.gree:GREE",
-    "gree-paper": "planner.agents.gree:GREE_PAPER",
-    "gree-l": "planner.agents.gree_l:GREE_L",
-    "aligned": "planner.agents.aligned:ALIGNED",
-    "aligned-early": "planner.agents.aligned:ALIGNED_EARLY",
-    "headroom": "planner.agents.aligned:HEADROOM_ALONE",
-    "level": "planner.agents.aligned:LEVELLED",
-    "earliest": "planner.agents.gree:EARLIEST",
+    "gree": "planner.agents.greedy.agent:GREE",
+    "gree-paper": "planner.agents.greedy.agent:GREE_PAPER",
+    "gree-l": "planner.agents.greedy.agent:GREE_L",
+    "aligned": "planner.agents.greedy.agent:ALIGNED",
+    "aligned-early": "planner.agents.greedy.agent:ALIGNED_EARLY",
+    "headroom": "planner.agents.greedy.agent:HEADROOM_ALONE",
+    "level": "planner.agents.greedy.agent:LEVELLED",
+    "earliest": "planner.agents.greedy.agent:EARLIEST",
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
     "portfolio-count": "planner.agents.portfolio:PORTFOLIO_COUNT",
     "portfolio-free": "planner.agents.portfolio:PORTFOLIO_FREE",
-    "milp": "planner.agents.milp:MILP",
-    "exact": "planner.agents.exact:EXACT",
-    "hybrid": "planner.agents.hybrid:HYBRID",
+    "milp": "planner.agents.milp.agent:MILP",
+    "exact": "planner.agents.exact.agent:EXACT",
+    "hybrid": "planner.agents.exact.hybrid:HYBRID",
 }
 
 #: All agents, the reference of comparisons first.

@@ -16,11 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Limits
-from planner.agents.aligned import ALIGNED, HEADROOM_ALONE, LEVELLED
-from planner.agents.atom_placer import GreedyAgent
-from planner.agents.gree import EARLIEST, GREE
-from planner.agents.gree_l import GREE_L
-from planner.kernels import (
+from planner.agents.greedy.agent import (
+    ALIGNED,
+    EARLIEST,
+    GREE,
+    GREE_L,
+    HEADROOM_ALONE,
+    LEVELLED,
+    GreedyAgent,
+)
+from planner.agents.greedy.batch import Batch, taking_order
+from planner.agents.greedy.kernels import (
     BLOCKS,
     COMPACT,
     HEADROOM_ONLY,
@@ -33,8 +39,8 @@ from planner.kernels import (
     VERTEX_COUNT,
     VERTEX_FIRST,
 )
+from planner.agents.greedy.results import Answers
 from planner.placement import PlacementResult
-from planner.profile import Batch, taking_order
 from planner.request import Request
 from planner.value import size_of, worth_of
 from planner.view import PlanView
@@ -114,7 +120,7 @@ class Portfolio:
                 best, kept = score, batch
             if limits.progress is not None:
                 limits.progress(done + 1, len(runs))
-        return kept.results(requests)
+        return Answers(kept, requests)
 
 
 def _over(limits: Limits, until: float | None, clock: Callable[[], float]) -> bool:

@@ -14,7 +14,7 @@ from planner.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
-from rdl.strict_json import JsonTextError, read_json
+from rdl.codecs.strict_json import JsonTextError, read_json
 
 
 @dataclass(frozen=True, slots=True)

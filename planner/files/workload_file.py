@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +12,11 @@ from typing import Any
 from planner.cluster import DEFAULT_QUEUE
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
+from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_instant
+from rdl.errors import RdlError
 from rdl.expressions import Absolute, Offset
-from rdl.strict_json import JsonTextError, read_json
+from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.time_grid import seconds_of
 
 DEFAULT_TENANT = "default"
@@ -174,3 +177,20 @@ def _submitted_ms(raw: object, origin: datetime | None) -> int:
             message = "a submission cannot count from itself"
     fix = "write seconds from the origin"
     raise LineError((FileProblem(message, "/submitted", fix=fix),))
+
+
+#: Characters of a source that could not be read which a refusal keeps.
+_KEPT_SOURCE = 2000
+
+
+def readable(line: WorkloadLine, limits: SourceLimits = DEFAULT_LIMITS) -> str:
+    """Return the text a refusal shows of a line: canonical where it can be read."""
+    from rdl.compile.source import read_source
+    from rdl.text.formatter import format_expression
+
+    try:
+        text, most = format_expression(read_source(line.source, limits)), limits.max_source
+    except RdlError:
+        text = line.source if isinstance(line.source, str) else json.dumps(line.source)
+        most = _KEPT_SOURCE
+    return text if len(text) <= most else f"{text[:_KEPT_SOURCE]}..."

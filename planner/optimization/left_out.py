@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from planner.adaptation.layout import Layout
-from planner.adaptation.promise import Promise
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.optimization.answer import LeftOut
-from planner.optimization.waiting import cannot_wait
+from planner.optimization.candidates import cannot_wait
+from planner.optimization.result import LeftOut
 from planner.placement import Code, PlacementResult
-from planner.states import State
+from planner.replanning.commitment import Promise
+from planner.replanning.draft_plan import Layout
+from planner.reservation_state import State
 
 _NOT_RESTORED: Final = "no place for all that was promised was found"
 _NOT_TRIED: Final = "there may be a place: the search ended before it was found"

@@ -17,29 +17,29 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.layout import Layout, shortage_of
-from planner.adaptation.moves import Moves
-from planner.adaptation.promise import promise_of
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
-from planner.admission import limit_refusal
-from planner.commit import Admit, Change, Degrade, Update
-from planner.exact.incumbent import BoundError
-from planner.ledger import Ledger
-from planner.optimization.answer import Effort, Optimized, Progress, Scope
-from planner.optimization.frozen import frozen
-from planner.optimization.goal import Account, Goal, Parts
+from planner.agents.exact.incumbent import BoundError
+from planner.capacity.capacity_rows import RowBook
+from planner.capacity.profile import Ledger
+from planner.optimization.candidates import waiting_promises
 from planner.optimization.left_out import left_out
+from planner.optimization.neighbourhood import Best, Search
+from planner.optimization.objective import Account, Goal, Parts
 from planner.optimization.pins import PinConflict, conflicting_pins
-from planner.optimization.search import Best, Search
-from planner.optimization.solving import Solving
-from planner.optimization.waiting import waiting_promises
+from planner.optimization.plan_copy import frozen
+from planner.optimization.result import Effort, Optimized, Progress, Scope
+from planner.optimization.solver_step import Solving
 from planner.placement import PlacementResult
-from planner.plan import Plan
-from planner.prices import PriceList
-from planner.record_parts import Holding
-from planner.row_book import RowBook
-from planner.states import State
+from planner.plan.admission import limit_refusal
+from planner.plan.changes import Admit, Change, Degrade, Update
+from planner.plan.plan import Plan
+from planner.replanning.commitment import promise_of
+from planner.replanning.draft_plan import Layout, shortage_of
+from planner.replanning.moves import Moves
+from planner.reservation import Holding
+from planner.reservation_state import State
+from planner.value import PriceList
 
 #: Cause of updates, as histories tell it, and the agent's name on them.
 OPTIMIZED: Final = "optimized"

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.layout import unfit
-from planner.adaptation.promise import Promise
+from planner.capacity.overlay import Piece, pieces_of
+from planner.capacity.profile import Ledger, window_use
 from planner.explain import area_text, time_text
-from planner.ledger import Ledger, window_use
-from planner.plan import Plan
-from planner.recheck import Piece, pieces_of
-from planner.record_parts import Holding
+from planner.plan.plan import Plan
+from planner.replanning.commitment import Promise
+from planner.replanning.draft_plan import unfit
+from planner.reservation import Holding
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.api import (
+from service.api.call import Route
+from service.api.openapi import description
+from service.api.views import (
     applications,
     assignments,
     cluster,
     offers,
-    operations,
     optimizations,
     outages,
     plan,
     rdl,
     reservations,
 )
-from service.api.call import Route
+from service.api.views import health as operations
 
-ROUTES: Final[tuple[Route, ...]] = (
+_CALLS: Final[tuple[Route, ...]] = (
     *rdl.ROUTES,
     *reservations.ROUTES,
     *offers.ROUTES,
@@ -30,3 +31,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *assignments.ROUTES,
     *operations.ROUTES,
 )
+
+ROUTES: Final = (*_CALLS, *description(_CALLS))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.codes import DONE, ERROR
-from service.cli.lotes_answer import Asked, print_answer
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE, ERROR
+from service.cli.lotes_output import Asked, print_answer
 from service.cli.options import READABLE, WRITABLE
 from service.cli.output import format_option
-from service.cli.running import running
-from service.cli.trouble import Trouble, tells_trouble
+from service.cli.progress import running
 
 if TYPE_CHECKING:
     from lp.lotes.pipeline import LotesResult
@@ -101,7 +101,7 @@ def _read(cluster_path: Path, path: Path, seed: int) -> Asked:
     """Read the cluster and the classes, or the work they are made of."""
     import numpy as np
 
-    from dispatch.job_classes import (
+    from dispatch.tables.job_classes import (
         instance_of_classes,
         instance_of_work,
         work_of_plan,
@@ -118,7 +118,7 @@ def _read(cluster_path: Path, path: Path, seed: int) -> Asked:
         cluster, document = read_cluster(cluster_path), read_plan(path)
         work = work_of_plan(cluster, document.reservations, document.step_s)
     else:
-        from service.cli.plan import read_day
+        from service.cli.plans.plan import read_day
 
         cluster, compiled = read_day(cluster_path, path)
         for left in compiled.refusals:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import click
+
+from service.cli.errors import Trouble
 
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -153,3 +156,18 @@ def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
         If one is unknown, empty or given twice.
     """
     return tuple(agent_name(name) for name in names(value))
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file, without a byte order mark; ``-`` is standard input.
+
+    Raises
+    ------
+    Trouble
+        If it is not UTF-8.
+    """
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Trouble(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error

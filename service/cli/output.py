@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import click
 
-from service.pictures.cells import cell_text
+from rdl.durations import rfc3339_text
+from service.pictures.style import cell_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,3 +103,9 @@ def _printable(text: str) -> str:
 def _is_numeric(values: Sequence[object]) -> bool:
     present = [value for value in values if value is not None]
     return bool(present) and all(isinstance(value, int | float) for value in present)
+
+
+def moved_text(instant: str, seconds: float) -> str:
+    """Return an instant so many seconds later, both RFC 3339."""
+    later = timedelta(milliseconds=round(1000 * seconds))
+    return rfc3339_text(datetime.fromisoformat(instant) + later)

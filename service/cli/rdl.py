@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.codes import DONE, ERROR
-from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset
+from service.cli.errors import tells_trouble
+from service.cli.exit_codes import DONE, ERROR
+from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
 from service.cli.output import JSON, TABLE, format_option, print_json
-from service.cli.sources import read_text
-from service.cli.trouble import tells_trouble
 
 if TYPE_CHECKING:
-    from rdl.compile_context import CompileContext
+    from rdl.compile.context import CompileContext
     from rdl.errors import RdlError
     from rdl.expressions import Expression
     from rdl.work_graph import WorkGraph
@@ -38,7 +37,7 @@ class _Where:
     exact_work: bool
 
     def context(self) -> CompileContext:
-        from rdl.compile_context import CompileContext
+        from rdl.compile.context import CompileContext
         from rdl.durations import parse_rfc3339
         from rdl.time_grid import TimeGrid
 
@@ -96,8 +95,8 @@ def check(
 
 
 def _compile(text: str, context: CompileContext) -> tuple[Expression, WorkGraph]:
-    from rdl.compiler import compile_expression
-    from rdl.source import read_source
+    from rdl.compile.compiler import compile_expression
+    from rdl.compile.source import read_source
 
     expression = read_source(text, context.limits)
     # Spans point into RDL text only; problems of JSON carry pointers.
@@ -121,8 +120,8 @@ def _tell_problems(error: RdlError, file: str, form: str) -> None:
 
 
 def _tell_expression(expression: Expression, graph: WorkGraph, form: str) -> None:
-    from rdl.formatter import format_expression
-    from rdl.json_codec import to_json
+    from rdl.codecs.json_codec import to_json
+    from rdl.text.formatter import format_expression
 
     canonical = format_expression(expression)
     if form == JSON:

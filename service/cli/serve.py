@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from service.cli.errors import tells_trouble
 from service.cli.options import READABLE, FiniteRange, agent_name
-from service.cli.trouble import tells_trouble
 
 
 @click.command()

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rdl.strict_json import JsonTextError, read_json
+from rdl.codecs.strict_json import JsonTextError, read_json
 from service.importers.lines import Imported, Skipped, TraceError
 from service.importers.stages import (
     MachineKind,

@@ -2,7 +2,7 @@
 
 YARN's calls carry absolute times and no instant of submission: every request counts as submitted
 at the origin, in the order of the file. Numbers of containers, durations and recurrences become RDL
-by `rdl.yarn_codec`; nothing is modelled.
+by `rdl.codecs.yarn`; nothing is modelled.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rdl.codecs.json_codec import to_json
+from rdl.codecs.strict_json import JsonTextError, read_json
+from rdl.codecs.yarn import YarnReservation, from_yarn
 from rdl.durations import epoch_ms, instant_of_epoch_ms
 from rdl.errors import RdlError
-from rdl.json_codec import to_json
-from rdl.strict_json import JsonTextError, read_json
-from rdl.yarn_codec import YarnReservation, from_yarn
 from service.importers.lines import Imported, Skipped, TraceError
 
 _TENANT = "yarn"

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from sqlalchemy.exc import OperationalError
 
-from planner.optimizer import Progress
+from planner.optimization.result import Progress
 from service.clock import SystemClock
 from service.store import OptimizationRow, Store
 

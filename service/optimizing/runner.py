@@ -14,7 +14,7 @@ import msgspec
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
-from service.optimizing.asked import Asked
+from service.optimizing.job import Asked
 from service.store import OptimizationRow, Store
 from service.store.optimizations import LOST
 

@@ -15,18 +15,19 @@ from typing import Any, Final
 
 import msgspec
 
-from planner.commit import CommitRecord
-from planner.optimization.written import change_to_json
-from planner.optimizer import Optimized, optimize
-from planner.plan import Plan
-from planner.plan_diff import PlanDiff, difference_of
-from planner.readiness import load_kernels
+from planner.optimization.codec import change_to_json
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import Optimized
+from planner.plan.plan import Plan
+from planner.plan.records import CommitRecord
+from planner.workload.diff import PlanDiff, difference_of
+from planner.workload.warm_up import load_kernels
 from rdl.durations import rfc3339_text
 from service.clock import SystemClock
+from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
-from service.optimizing.asked import Asked
+from service.optimizing.job import Asked
 from service.optimizing.reporter import Reporter
-from service.replica import Replica, open_replica
 
 logger = logging.getLogger("agenda.optimizing")
 

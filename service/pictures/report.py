@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from service.pictures.cells import cell_text
 from service.pictures.skyline import skyline_svg
 from service.pictures.skyline_data import tenant_order
+from service.pictures.style import cell_text
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;

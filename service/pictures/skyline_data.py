@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.calendar import calendar_of
 from planner.cluster import Cluster
 from planner.files import cluster_from_json
 from rdl.resources import CPU, Resources
@@ -244,6 +245,7 @@ def _panels(
 
 
 def _capacity_steps(cluster: Cluster, resource: str, horizon: int) -> NDArray[np.int64]:
-    breaks, values = cluster.capacity(resource, None)
+    calendar = calendar_of(cluster, 0, cluster.horizon_ms // cluster.step_ms)
+    breaks, values = calendar.breaks, calendar.capacity(resource)
     inside = np.clip(breaks, 0, horizon)
     return np.repeat(values, np.diff(inside)).astype(np.int64)

@@ -70,3 +70,19 @@ def rendered(figure: Figure, kind: str) -> bytes:
         warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         figure.savefig(buffer, format=kind, dpi=110, facecolor="white", metadata=metadata)
     return buffer.getvalue()
+
+
+_LARGE = 1000
+
+
+def cell_text(value: object) -> str:
+    """Return one value as a table shows it; None is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < _LARGE else f"{value:,.1f}"
+    return str(value)

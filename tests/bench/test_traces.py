@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from bench import greedy_quality, http_days, real_days
-from bench.http_days import bodies_of
-from bench.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
+from bench.cases import greedy_quality, http_days, real_days
+from bench.cases.http_days import bodies_of
+from bench.workloads.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
 from planner.agents import agent_named
-from planner.plan_file import plan_from_nothing
-from planner.workload import compile_workload
+from planner.workload.compile import compile_workload
+from planner.workload.plan import plan_from_nothing
 from service.importers.lines import Imported, Pool, task_atom, windowed
 
 POOL = Pool(2, 32, 128)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.yarn_requests import JavaRandom, stage_request
-from bench.yarn_stress import container_hours, stress_cluster, stress_workload
+from bench.cases.yarn_stress import container_hours, stress_cluster, stress_workload
+from bench.workloads.yarn_requests import JavaRandom, stage_request
 
 
 def test_the_generator_is_the_documented_one() -> None:

@@ -13,16 +13,16 @@ import pytest
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster import Cluster
-from planner.commit import Admit, Refuse
 from planner.placement import PlacementResult
-from planner.plan import Plan
+from planner.plan.changes import Admit, Refuse
+from planner.plan.plan import Plan
 from planner.request import Request
-from planner.validator import validate
-from rdl.compile_context import CompileContext
-from rdl.compiler import compile_expression
+from planner.validation.validate import validate
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
-from rdl.parser import parse
-from rdl.satisfaction import check
+from rdl.oracle.satisfaction import check
+from rdl.text.parser import parse
 from tests.contract.scenarios import INCOMPLETE, SCENARIOS
 from tests.contract.scenarios.language import Ask, Rows, Scenario
 

@@ -8,13 +8,14 @@ from typing import Any
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
-from planner.commit import Admit, Advance, Cancel, Change, Close
 from planner.files import WorkloadLine
 from planner.metrics import measure
-from planner.plan import Plan
-from planner.plan_file import document_of
-from planner.validator import PlanViolation, validate
-from planner.workload import compile_workload
+from planner.plan.changes import Admit, Advance, Cancel, Change, Close
+from planner.plan.plan import Plan
+from planner.validation.document import PlanViolation
+from planner.validation.validate import validate
+from planner.workload.compile import compile_workload
+from planner.workload.plan import document_of
 from rdl.resources import Resources
 
 CLUSTER = Cluster(1000, 100_000, (MachineGroup("m", 10, Resources.of({"cpu": 1000})),))

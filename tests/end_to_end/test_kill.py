@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from planner.files import cluster_from_json
-from planner.validator import PlanViolation, validate
+from planner.validation.document import PlanViolation
+from planner.validation.validate import validate
 from tests.databases import KINDS, empty_database
 from tests.end_to_end.server_process import Client, ServerProcess, serving
 from tests.patience import eventually

@@ -33,7 +33,7 @@ SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 #: up to the snapshot, where what is late is lost if anywhere.
 PREPARED = (
     "import service.app, service.store.log as log; "
-    "from planner.readiness import load_kernels; load_kernels(); log.KEPT_BEHIND = 0; "
+    "from planner.workload.warm_up import load_kernels; load_kernels(); log.KEPT_BEHIND = 0; "
 )
 
 

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, shifts_of
-from planner.policy_view import AverageLimits
 from planner.request import Request
-from planner.view import Demand
+from planner.view import AverageLimits, Demand
+from rdl.compile.shapes import shortest_length
 from rdl.expressions import Atom
 from rdl.resources import Resources
-from rdl.shapes import shortest_length
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
     ALL,

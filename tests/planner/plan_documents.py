@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.cluster import Cluster, MachineGroup, Outage
-from planner.validator import validate
+from planner.validation.validate import validate
 from rdl.resources import Resources
 
 CORE = Resources.of({"cpu": 1000})

@@ -16,7 +16,8 @@ ONE = Resources.of({"cpu": 1000})
 
 
 def _steps(cluster: Cluster, resource: str, label: str | None = None) -> list[int]:
-    breaks, values = cluster.capacity(resource, label)
+    calendar = calendar_of(cluster, 0, cluster.horizon_ms // cluster.step_ms)
+    breaks, values = calendar.breaks, calendar.capacity(resource, label)
     return np.repeat(values, np.diff(breaks)).tolist()
 
 

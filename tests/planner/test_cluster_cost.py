@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from planner.admission import screen
 from planner.cluster_cost import MOST_BYTES, cells_fit, cost_of, excesses
 from planner.files import FileError, read_cluster
 from planner.placement import Code
+from planner.plan.admission import screen
 from tests.builders import ClusterBuilder, a_cluster, a_plan, a_request
 
 #: Plans on a cluster file in a process of its own; prints MiB that this took.
 _MEASURE = """
 import resource, sys
-from planner.commit import Advance
+from planner.plan.changes import Advance
 from planner.files import read_cluster
-from planner.plan import Plan
+from planner.plan.plan import Plan
 from tests.builders import a_request, ask, commit
 cluster = read_cluster(sys.argv[1])
 small = Plan(cluster, cluster.grid().with_horizon(1000))

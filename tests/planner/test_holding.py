@@ -9,7 +9,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
 from planner.holding import _atoms_of, holding_of
-from planner.plan import Plan
+from planner.plan.plan import Plan
 from rdl.resources import Resources
 from tests.builders import a_request
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from planner.metrics import Metrics, Outcome, Rows, measure, preemption, uniformity
 from planner.value import size_of, worth_of
-from rdl.compile_context import CompileContext, MachineShape
-from rdl.compiler import compile_expression
-from rdl.parser import parse
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext, MachineShape
 from rdl.resources import Resources
+from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import WorkGraph
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.admission import screen
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.commit import Admit, Advance, Conflict, Outcome, Reconfigure, Update
-from planner.ledger import window_use
+from planner.capacity.profile import window_use
 from planner.placement import Code
-from planner.plan import Plan
+from planner.plan.admission import screen
+from planner.plan.changes import Admit, Advance, Conflict, Outcome, Reconfigure, Update
+from planner.plan.plan import Plan
 from planner.policy import Quota, Scope
 from tests.builders import ClusterBuilder, RequestBuilder, a_cluster, a_plan, a_request, ask, commit
 

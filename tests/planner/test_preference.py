@@ -6,9 +6,9 @@ import pytest
 
 from planner.agents import AGENT_NAMES, agent_named
 from planner.files import WorkloadLine
-from planner.plan_file import plan_workload
-from planner.validator import validate
-from planner.workload import compile_workload
+from planner.validation.validate import validate
+from planner.workload.compile import compile_workload
+from planner.workload.plan import plan_workload
 from tests.builders import a_cluster
 
 #: Agents that do not weigh: they take the first option that fits.

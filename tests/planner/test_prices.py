@@ -10,19 +10,18 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.agents.milp import MILP
+from planner.agents.milp.agent import MILP
+from planner.agents.milp.columns import lay_out
+from planner.agents.milp.objectives import least_falls
 from planner.cluster import Cluster, Price
-from planner.commit import Admit
 from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
-from planner.formulations.columns import lay_out
-from planner.formulations.rayon_stages import least_falls
 from planner.metrics import Outcome, measure, outcome_of
 from planner.placement import PlacementResult
-from planner.plan import Plan
-from planner.prices import PriceList, prices_of
+from planner.plan.changes import Admit
+from planner.plan.plan import Plan
 from planner.request import Request
-from planner.value import score_of
+from planner.value import PriceList, prices_of, score_of
 from rdl.resources import Resources
 from tests.builders import a_cluster, a_request
 from tests.rdl.brute_force import satisfying

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
 from planner.cluster import Cluster, MachineGroup, Outage
-from planner.commit import Admit
 from planner.files import WorkloadLine
-from planner.plan import Plan
-from planner.plan_file import plan_from_nothing
+from planner.plan.changes import Admit
+from planner.plan.plan import Plan
 from planner.policy import CapacityOverTime, Policy, Quota, Scope
-from planner.validator import validate
-from planner.workload import compile_workload
+from planner.validation.validate import validate
+from planner.workload.compile import compile_workload
+from planner.workload.plan import plan_from_nothing
 from rdl.expressions import (
     AllOf,
     AnyOf,
@@ -35,8 +35,8 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.formatter import format_expression
 from rdl.resources import Resources
+from rdl.text.formatter import format_expression
 from tests.contract.scenarios import SOLVERS
 
 #: Work and not time, so that runs repeat.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import assume, given, settings
 
-from rdl.compiler import CompileContext, compile_expression
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.expressions import AnyOf, Expression, children_of
-from rdl.parser import parse
+from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
     ANY,

@@ -13,8 +13,8 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.files import read_cluster, read_workload
-from planner.plan import Plan
-from planner.workload import compile_workload
+from planner.plan.plan import Plan
+from planner.workload.compile import compile_workload
 from service.example_day import SEED, example_day, write_example_day
 from service.example_day.facts import INPUT_BYTES, draw_quantile, hourly_rate
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.claims import Claim, Part
+from dispatch.pool.claims import Claim, Part
 from dispatch.simulation.cluster.workload import Submission
 
 BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE = "B-E", "B-R", "Int"

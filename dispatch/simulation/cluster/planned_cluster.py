@@ -14,29 +14,31 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 
-from dispatch.application import Application, Component
+from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.directive import Directive
-from dispatch.dispatcher import Cycle, Dispatcher, DispatchOptions
-from dispatch.execution_table import ExecutionTable, Part
-from dispatch.executions import FINAL_EXECUTION_STATES
-from dispatch.follower import PlanFollower
-from dispatch.line import LineOptions
+from dispatch.cycle.cycle import Cycle
+from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.uncovered import LineOptions
+from dispatch.entitlements.directive import Directive
+from dispatch.entitlements.follower import PlanFollower
+from dispatch.executions.execution import Part
+from dispatch.executions.states import FINAL_EXECUTION_STATES
+from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
-from dispatch.machines import MachinePool
-from dispatch.ordering import ordering_named
+from dispatch.machines.machine_pool import MachinePool
+from dispatch.pool.ordering import ordering_named
 from dispatch.simulation.cluster.job_progress import JobOutcome, JobProgress, RayonRun, Tally
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
-from planner.commit import Admit, Advance, Change, Close
-from planner.plan import Plan
+from planner.plan.changes import Admit, Advance, Change, Close
+from planner.plan.plan import Plan
 from planner.policy import CapacityOverTime, Scope
 from planner.request import Request
-from planner.states import LIVE
-from rdl.compile_context import CompileContext
-from rdl.compiler import compile_expression
+from planner.reservation_state import LIVE
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.expressions import Atom, Expression, Offset, Order, Window
 from rdl.resources import Resources

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dispatch.claims import Grant, Scheduler
+from dispatch.pool.claims import Grant, Scheduler
 from dispatch.simulation.cluster.work import Quantity, WorkModel
 from dispatch.simulation.cluster.workload import Submission
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.interface import MachinePlacement, PlacedJob, Policy
-from dispatch.placement.state import Machines
+from dispatch.machines.placement.interface import MachinePlacement, PlacedJob, Policy
+from dispatch.machines.placement.state import Machines
 
 Amounts = NDArray[np.int64]
 

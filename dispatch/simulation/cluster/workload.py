@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dispatch.claims import Claim
+from dispatch.pool.claims import Claim
 from dispatch.simulation.cluster.work import Quantity
 
 

@@ -20,14 +20,14 @@ import numpy as np
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
+from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster, MachineGroup
-from planner.commit import Admit, Change, Conflict
 from planner.placement import PlacementResult
-from planner.plan import Plan
+from planner.plan.changes import Admit, Change, Conflict
+from planner.plan.plan import Plan
 from planner.request import Request
-from planner.snapshot import PlanSnapshot
-from rdl.compile_context import CompileContext
-from rdl.compiler import compile_expression
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Offset, Window
 from rdl.resources import Resources
 from rdl.work_graph import LABEL

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.interface import Policy
-from dispatch.placement.state import HISTOGRAM_LOW_H, HISTOGRAM_PER_DECADE
+from dispatch.machines.placement.interface import Policy
+from dispatch.machines.placement.state import HISTOGRAM_LOW_H, HISTOGRAM_PER_DECADE
 
 if TYPE_CHECKING:
     from dispatch.simulation.machine_level.kernels.state import Counters

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.interface import POLICIES, Policy
-from dispatch.placement.state import (
+from dispatch.machines.placement.interface import POLICIES, Policy
+from dispatch.machines.placement.state import (
     Machines,
     build_fleet,
     build_machine_queues,
@@ -37,7 +37,7 @@ from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.instance import JobClasses
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels.scores import Targets
+    from dispatch.machines.placement.kernels.scores import Targets
 
 
 class MachineSimulator:
@@ -90,7 +90,7 @@ class MachineSimulator:
         self, machines: Machines, table: DispatchTable | None, speed: NDArray[np.float64]
     ) -> Targets:
         """Targets of a table for the fleet as it is now."""
-        from dispatch.placement.kernels.scores import index_scores
+        from dispatch.machines.placement.kernels.scores import index_scores
 
         targets = build_targets(self._fleet, machines, table, speed, self.options.sample)
         if self.options.work_conserving:
@@ -147,7 +147,7 @@ class MachineSimulator:
         ValueError
             If the policy is not LoTES or the table covers other machines.
         """
-        from dispatch.placement.kernels.queues import CLASS, MACHINE, NUMBER
+        from dispatch.machines.placement.kernels.queues import CLASS, MACHINE, NUMBER
 
         if self.policy != "lotes" or table.machines != self._fleet.whole.shape[0]:
             raise ValueError("retarget needs policy 'lotes' and a table of the same machines")
@@ -175,7 +175,7 @@ class MachineSimulator:
 
     def _requeue(self, held: NDArray[np.int32], classes: int) -> None:
         """Waiting jobs, in order of arrival, join the queues of the classes that they have now."""
-        from dispatch.placement.kernels.queues import CLASS, append_job, queue_of
+        from dispatch.machines.placement.kernels.queues import CLASS, append_job, queue_of
 
         slots, resources = self._slots, self._fleet.capacity.shape[1]
         size = int(self._queues.forest.level_size[0, 0])

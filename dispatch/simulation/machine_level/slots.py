@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.placement.state import aligned_rows, grown
+from dispatch.machines.placement.state import aligned_rows, grown
 
 if TYPE_CHECKING:
-    from dispatch.placement.kernels.queues import Slots
+    from dispatch.machines.placement.kernels.queues import Slots
     from dispatch.simulation.machine_level.kernels.state import Counters
 
 _FIRST_SIZE = 1024
@@ -19,8 +19,8 @@ _LINE = 8
 
 def build_slots(resources: int, counters: Counters) -> Slots:
     """A thousand free slots; the counters are told."""
-    from dispatch.placement.kernels.arrays import NONE
-    from dispatch.placement.kernels.queues import REQUEST
+    from dispatch.machines.placement.kernels.arrays import NONE
+    from dispatch.machines.placement.kernels.queues import REQUEST
     from dispatch.simulation.machine_level.kernels.state import AHEAD, FREE, TURN_SIZE
 
     width = -(-(REQUEST + resources) // _LINE) * _LINE
@@ -59,7 +59,7 @@ def ends_of(slots: Slots, counters: Counters) -> NDArray[np.int32]:
 
 def requests_of(slots: Slots, which: NDArray[np.int32], resources: int) -> NDArray[np.float64]:
     """Requests of some slots, shape (n, L)."""
-    from dispatch.placement.kernels.queues import REQUEST
+    from dispatch.machines.placement.kernels.queues import REQUEST
 
     return slots.real[which, REQUEST : REQUEST + resources]
 
@@ -70,8 +70,8 @@ def _slots(
     heap: tuple[NDArray[np.float64], NDArray[np.int32]],
     turn: NDArray[np.int64],
 ) -> Slots:
-    from dispatch.placement.kernels.arrays import NONE
-    from dispatch.placement.kernels.queues import Slots
+    from dispatch.machines.placement.kernels.arrays import NONE
+    from dispatch.machines.placement.kernels.queues import Slots
 
     return Slots(
         long=rows,

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatch.assignment import AssignmentRow, Delta, Op, VirtualAssignment
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.backends.interface import Backend, EventKind
+from dispatch.backends.interface import Backend
+from dispatch.executions.assignment import AssignmentRow, Delta, Op, VirtualAssignment
+from dispatch.executions.events import EventKind
 
 MACHINES = ("m-0", "m-1")
 BACKENDS: dict[str, Callable[[], Backend]] = {"in_memory": lambda: InMemoryBackend(MACHINES)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lp.lotes.bins import TooManyBinsError, enumerate_bins, how_many, scaled_requests
 from lp.lotes.instance import FIT_TOLERANCE
-from lp.lotes.kernels import best_bin, surrogate_bound, surrogate_weights
+from lp.lotes.knapsack import best_bin, surrogate_bound, surrogate_weights
 
 
 def test_figure_five() -> None:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from planner.adaptation.adapter import adapt
-from planner.adaptation.answer import Adaptation
+from planner.adaptation.result import Adaptation
 from planner.agent import Limits
 from planner.cluster import Cluster, Outage
-from planner.commit import Advance, Reconfigure
 from planner.holding import split
 from planner.metrics import measure
-from planner.plan import Plan
-from planner.plan_file import document_of
-from planner.validator import validate
+from planner.plan.changes import Advance, Reconfigure
+from planner.plan.plan import Plan
+from planner.validation.validate import validate
+from planner.workload.plan import document_of
 from tests.builders import a_cluster, a_request, ask, commit
 
 HORIZON = 24

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from planner.adaptation.adapter import adapt, needs_adaptation
-from planner.adaptation.answer import Fate
-from planner.adaptation.layout import Layout
+from planner.adaptation.result import Fate
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Outage
-from planner.commit import Advance, Reconfigure, Update
-from planner.plan import Plan
-from planner.renegotiation import renegotiation_of
-from planner.states import State
+from planner.plan.changes import Advance, Reconfigure, Update
+from planner.plan.plan import Plan
+from planner.renegotiation.renegotiation import renegotiation_of
+from planner.replanning.draft_plan import Layout
+from planner.reservation_state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import (
     HORIZON,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from planner.adaptation.adapter import adapt
-from planner.adaptation.answer import Fate
-from planner.adaptation.layout import Layout, shortage_of
 from planner.adaptation.repair import Repair
+from planner.adaptation.result import Fate
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
-from planner.commit import Reconfigure
-from planner.plan import Plan
-from planner.states import State
+from planner.plan.changes import Reconfigure
+from planner.plan.plan import Plan
+from planner.replanning.draft_plan import Layout, shortage_of
+from planner.reservation_state import State
 from tests.builders import commit
 from tests.planner.adaptation.events import (
     EVENTS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.cluster import Cluster
-from planner.plan import Plan
+from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request, ask
 
 

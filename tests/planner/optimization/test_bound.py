@@ -7,27 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.adaptation.layout import Layout, shortage_of
-from planner.adaptation.moves import Moves
-from planner.adaptation.promise import promise_of
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.commit import Admit, Refuse
-from planner.exact.incumbent import BoundError
-from planner.optimization import solving
-from planner.optimization.goal import Account, Parts
-from planner.optimization.search import Search
-from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, optimize
+from planner.agents.exact.incumbent import BoundError
+from planner.optimization import solver_step as solving
+from planner.optimization.neighbourhood import Search
+from planner.optimization.objective import Account, Goal, Parts
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import Effort, Optimized, Progress, Scope
 from planner.placement import Code
-from planner.plan import Plan
-from planner.prices import PriceList
-from planner.renegotiation import result_of
+from planner.plan.changes import Admit, Refuse
+from planner.plan.plan import Plan
+from planner.renegotiation.renegotiation import result_of
+from planner.replanning.commitment import promise_of
+from planner.replanning.draft_plan import Layout, shortage_of
+from planner.replanning.moves import Moves
 from planner.request import Request
-from planner.value import value_of
+from planner.value import PriceList, value_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
+from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.optimization.small_plans import two_in_the_way
-from tests.planner.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
 
 _ROUNDING = 1e-6
 _ORDER = Goal(lexicographic=True)

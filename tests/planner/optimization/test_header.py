@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.agent import Limits
-from planner.commit import CommitRecord, Refuse, Refused
-from planner.optimizer import Effort, Goal, Scope, Weights, optimize
+from planner.optimization.objective import Goal, Weights
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import Effort, Scope
 from planner.placement import Code
-from planner.plan import Plan
-from planner.plan_file import document_of
-from planner.plan_reading import metrics_of, plan_of_document
-from planner.plan_state import capture, restore
+from planner.plan.changes import Refuse
+from planner.plan.checkpoint import capture, restore
+from planner.plan.plan import Plan
+from planner.plan.records import CommitRecord
+from planner.plan.reservation_records import Refused
 from planner.request import header_of
+from planner.workload.plan import document_of
+from planner.workload.reload import metrics_of, plan_of_document
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 
 

@@ -10,17 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
-from planner.commit import Admit, Asked, Cancel, Reconfigure, Refuse, Update
 from planner.holding import split
-from planner.optimizer import Effort, Goal, Optimized, Progress, Scope, Weights, optimize
+from planner.optimization.objective import Goal, Weights
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import Effort, Optimized, Progress, Scope
 from planner.placement import Code
-from planner.plan import Plan
-from planner.plan_file import document_of
-from planner.plan_reading import metrics_of, plan_of_document
+from planner.plan.changes import Admit, Asked, Cancel, Reconfigure, Refuse, Update
+from planner.plan.plan import Plan
 from planner.policy import RequestLimits
 from planner.policy import Scope as PolicyScope
-from planner.states import State
-from planner.validator import validate
+from planner.reservation_state import State
+from planner.validation.validate import validate
+from planner.workload.plan import document_of
+from planner.workload.reload import metrics_of, plan_of_document
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import lose, plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way

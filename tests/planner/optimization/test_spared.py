@@ -9,16 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.adaptation.layout import unfit
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.commit import Change, Degrade, Reconfigure, Update
-from planner.optimization.worth import is_idle
-from planner.optimizer import Effort, Scope, optimize, refitted, still_fitting
-from planner.plan import Plan
-from planner.plan_state import capture, restore
-from planner.recheck import pieces_of
-from planner.states import State
+from planner.capacity.overlay import pieces_of
+from planner.optimization.change_value import is_idle
+from planner.optimization.feasible_part import still_fitting
+from planner.optimization.optimizer import optimize
+from planner.optimization.rebase import refitted
+from planner.optimization.result import Effort, Scope
+from planner.plan.changes import Change, Degrade, Reconfigure, Update
+from planner.plan.checkpoint import capture, restore
+from planner.plan.plan import Plan
+from planner.replanning.draft_plan import unfit
+from planner.reservation_state import State
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
 

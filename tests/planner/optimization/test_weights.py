@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from planner.agent import Limits
-from planner.optimizer import Effort, Goal, Optimized, Scope, Weights, optimize
-from planner.plan import Plan
+from planner.optimization.objective import Goal, Weights
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import Effort, Optimized, Scope
+from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request, ask
 
 _NONE = Weights(reject=0, churn=0, preemption=0, cost=0)

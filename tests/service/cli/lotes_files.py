@@ -9,7 +9,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from service.cli.codes import DONE
+from service.cli.exit_codes import DONE
 from service.cli.main import main
 
 Write = Callable[[str, str, str], tuple[Path, Path]]

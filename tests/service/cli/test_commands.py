@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from service.cli.codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
 from service.cli.main import main
-from service.cli.running import running
+from service.cli.progress import running
 
 CLUSTER = """
 step = "1s"

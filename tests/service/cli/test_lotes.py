@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.codes import DONE, ERROR, USAGE
+from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.lotes import kind_of_file
 from tests.service.cli.lotes_files import Write, agenda, group, job, planned, writer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.codes import DONE, ERROR
+from service.cli.exit_codes import DONE, ERROR
 from tests.service.cli.lotes_files import Write, agenda, group, job, planned, writer
 
 

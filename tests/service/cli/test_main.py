@@ -12,12 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from service.cli.codes import INTERRUPTED, STOPPED, USAGE
-from service.cli.lazy import AgendaGroup, Part
+from service.cli.command_group import AgendaGroup, Part
+from service.cli.errors import Trouble, trouble
+from service.cli.exit_codes import INTERRUPTED, STOPPED, USAGE
 from service.cli.main import PARTS, main
 from service.cli.options import duration, names, span
 from service.cli.output import table_text
-from service.cli.trouble import Trouble, trouble
 from service.importers.lines import TraceError
 
 HEAVY = ("numpy", "numba", "matplotlib", "scipy", "sqlalchemy", "flask", "ortools", "highspy")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from service.cli.codes import DONE
+from service.cli.exit_codes import DONE
 from service.cli.main import main
 from tests.service.cli.lotes_files import group, job, writer
 from tests.service.cli.terminal import on_terminal

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dispatch.placement.kernels import compiled
-from planner.compiled import Family
+from dispatch.machines.placement.kernels import compiled
+from planner.kernel_cache import Family
 
 _FAMILY = Family(Path(__file__).parent, Path(compiled.__file__).parent, _nrt=False)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.placement.kernels.arrays import GREEDY, LOTES, NONE
-from dispatch.placement.kernels.choices import choose
-from dispatch.placement.kernels.machines import Rules, release
-from dispatch.placement.kernels.queues import (
+from dispatch.machines.placement.kernels.arrays import GREEDY, LOTES, NONE
+from dispatch.machines.placement.kernels.choices import choose
+from dispatch.machines.placement.kernels.machines import Rules, release
+from dispatch.machines.placement.kernels.queues import (
     ARRIVAL,
     CLASS,
     MACHINE,
@@ -24,7 +24,7 @@ from dispatch.placement.kernels.queues import (
     queue_push,
     shortest_queue,
 )
-from dispatch.placement.kernels.scores import count_job
+from dispatch.machines.placement.kernels.scores import count_job
 from dispatch.simulation.machine_level.kernels.compiled import entry, inline
 from dispatch.simulation.machine_level.kernels.ends import heap_pop, look_ahead, next_bucket
 from dispatch.simulation.machine_level.kernels.starts import (

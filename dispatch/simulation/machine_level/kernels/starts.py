@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.placement.kernels.arrays import LOTES, NONE, TETRIS, TOLERANCE
-from dispatch.placement.kernels.forest import forest_set
-from dispatch.placement.kernels.machines import (
+from dispatch.machines.placement.kernels.arrays import LOTES, NONE, TETRIS, TOLERANCE
+from dispatch.machines.placement.kernels.forest import forest_set
+from dispatch.machines.placement.kernels.machines import (
     CLOSED,
     CONFIGURATION,
     LEFT,
@@ -18,7 +18,7 @@ from dispatch.placement.kernels.machines import (
     occupy,
     offer,
 )
-from dispatch.placement.kernels.queues import (
+from dispatch.machines.placement.kernels.queues import (
     ARRIVAL,
     CLASS,
     MACHINE,
@@ -33,7 +33,7 @@ from dispatch.placement.kernels.queues import (
     next_tetris,
     queue_take,
 )
-from dispatch.placement.kernels.scores import count_job
+from dispatch.machines.placement.kernels.scores import count_job
 from dispatch.simulation.machine_level.kernels.compiled import inline
 from dispatch.simulation.machine_level.kernels.ends import push_end
 from dispatch.simulation.machine_level.kernels.state import (

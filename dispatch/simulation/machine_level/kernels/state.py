@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dispatch.placement.kernels.arrays import Floats, Ints, Longs
-from dispatch.placement.kernels.machines import Fleet, Rules
-from dispatch.placement.kernels.queues import MachineQueues, Queues, Slots
-from dispatch.placement.kernels.scores import Targets
+from dispatch.machines.placement.kernels.arrays import Floats, Ints, Longs
+from dispatch.machines.placement.kernels.machines import Fleet, Rules
+from dispatch.machines.placement.kernels.queues import MachineQueues, Queues, Slots
+from dispatch.machines.placement.kernels.scores import Targets
 
 # Slots of `Counters.whole`.
 FREE, SEQUENCE, HEAP, WAITING, CURSOR, EVENTS, STARTED, ENDED, LONG = range(9)

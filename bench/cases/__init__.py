@@ -1,0 +1,1 @@
+"""The bench cases, one self-registering file each."""

@@ -1,0 +1,1 @@
+"""Benches that draw curves and the comparison figures."""

@@ -1,0 +1,1 @@
+"""The fuzzer of everything that reads requests."""

@@ -1,0 +1,1 @@
+"""Workloads that benches plan: generated, recorded and published."""

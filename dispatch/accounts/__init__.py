@@ -1,0 +1,1 @@
+"""Accounts of what was kept: time below entitlements, and work ahead of them."""

@@ -1,0 +1,207 @@
+"""Work run above an entitlement, and the future rows that it makes unnecessary (creditable).
+
+A component that runs without cover does work that rows still to come were meant for. What an
+execution has run, less what its atom held up to now and less what was given back already, is what
+it is ahead by; whole leases of that are given back, the latest first
+(dispatch.accounts.credit_leases). What an execution missed below its entitlement counts against it,
+so that never more is given back than was run above. Only atoms that exactly one execution draws on
+are credited, and only while its cores are covered: until then a stop could still undo the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from dispatch.accounts.credit_leases import AtomRule, creditable_rows
+from dispatch.cycle.cover import names_atom
+from dispatch.executions.execution import Execution
+from dispatch.executions.states import ExecutionState
+from planner.plan.changes import Release
+from planner.plan.plan import Plan
+from planner.reservation import AtomAllocation, Rows
+from planner.reservation_state import LIVE, Event, may
+from rdl.expressions import Expression, atom_at
+from rdl.resources import Resources
+from rdl.text.parser import parse
+
+#: Most time between two looks that is taken for work.
+_LONGEST_GAP_MS: Final = 60_000
+
+#: What the history of a reservation says.
+_WHY = "its work was run above the entitlement"
+
+
+@dataclass(slots=True)
+class _Account:
+    """One atom of a creditable reservation, and the execution that draws on it.
+
+    Attributes
+    ----------
+    run
+        What has been run since its cores have machines, in thousandths of a bundle x ms.
+    rate
+        Thousandths of a bundle that ran when last looked at.
+    ahead
+        Whether anything ran without cover, or the allocation changed, since it was last judged.
+    revision
+        Of the reservation when it was last judged: what moved is planned whole again.
+    """
+
+    path: str
+    bundle: Resources
+    execution: Execution
+    shared: bool = False
+    started_ms: int | None = None
+    run: int = 0
+    rate: int = 0
+    ahead: bool = False
+    revision: int = 0
+
+
+@dataclass(slots=True)
+class CreditBook:
+    """Adds up, tick by tick, what executions of creditable reservations have run."""
+
+    _accounts: dict[str, list[_Account]] = field(default_factory=dict)
+    _at_ms: int | None = None
+    _judged_step: int = -1
+
+    def watch(self, execution: Execution, plan: Plan) -> None:
+        """Take in an execution; of reservations that are not creditable nothing is kept.
+
+        An execution that names no atom is credited where the reservation has only one.
+        """
+        name = execution.application.reservation
+        number = None if name is None else plan.table.number_of(name)
+        if name is None or number is None or not plan.table.details.get(number).creditable:
+            return
+        accounts = self._accounts.setdefault(name, [])
+        atoms = plan.table.holding(number).atoms
+        atom = execution.application.atom
+        for one in atoms:
+            if atom is not None and not names_atom(one.path, atom):
+                continue
+            known = [account for account in accounts if account.path == one.path]
+            for account in known:
+                account.shared = True
+            if not known:
+                alone = atom is not None or len(atoms) == 1
+                accounts.append(_Account(one.path, one.bundle, execution, shared=not alone))
+
+    def observe(self, now_ms: int) -> None:
+        """Count what ran since the last call: the lesser of what ran then and what runs now.
+
+        No instant is counted twice where a clock was set back, and of a pause between two calls no
+        more than a minute: nobody knows whether anything ran.
+        """
+        last_ms = now_ms if self._at_ms is None else self._at_ms
+        passed_ms = min(max(now_ms - last_ms, 0), _LONGEST_GAP_MS)
+        self._at_ms = max(now_ms, last_ms)
+        for account in [one for many in self._accounts.values() for one in many if not one.shared]:
+            execution = account.execution
+            rate = _rate(execution, account.bundle)
+            if execution.started_ms != account.started_ms or execution.started_ms is None:
+                # It begins anew: what ran before is lost.
+                account.started_ms, account.run, account.ahead = execution.started_ms, 0, False
+            else:
+                account.run += min(rate, account.rate) * passed_ms
+                account.ahead |= _is_ahead(execution)
+            account.rate = rate
+
+    def due(self, plan: Plan, now_ms: int) -> list[Release]:
+        """Return what is to be given back, once a step of the Plan."""
+        step = now_ms // plan.grid.step_ms
+        if step == self._judged_step:
+            return []
+        self._judged_step = step
+        found: list[Release] = []
+        for name, accounts in list(self._accounts.items()):
+            number = plan.table.number_of(name)
+            state = None if number is None else plan.table.state(number)
+            if number is None or state is None or state not in LIVE:
+                del self._accounts[name]
+                continue
+            if not may(state, Event.RELEASE):
+                continue
+            revision = int(plan.table.meta[number]["revision"])
+            for account in accounts:
+                account.ahead |= account.revision != revision
+                account.revision = revision
+            ready = [one for one in accounts if _is_ready(one)]
+            if not ready:
+                continue
+            rows = _rows_of(plan, number, ready, step)
+            if rows:
+                found.append(Release(name, revision, rows, _WHY))
+        return found
+
+
+def _is_ready(account: _Account) -> bool:
+    execution = account.execution
+    return (
+        account.ahead
+        and not account.shared
+        and execution.state is ExecutionState.RUNNING
+        and all(
+            part.covered >= part.component.count for part in execution.parts if part.component.core
+        )
+    )
+
+
+def _rows_of(
+    plan: Plan, number: int, accounts: list[_Account], step: int
+) -> tuple[tuple[str, Rows], ...]:
+    """Return what each atom gives back; one that gives nothing is not ahead any more."""
+    details = plan.table.details.get(number)
+    expression = parse(details.text) if details.expression is None else details.expression
+    atoms = {atom.path: atom for atom in plan.table.holding(number).atoms}
+    found: list[tuple[str, Rows]] = []
+    for account in accounts:
+        atom = atoms.get(account.path)
+        rows = None if atom is None else _unneeded(plan, expression, atom, account.run, step)
+        if rows is None or not len(rows):
+            account.ahead = False
+        else:
+            found.append((account.path, rows))
+    return tuple(found)
+
+
+def _unneeded(
+    plan: Plan, expression: Expression, atom: AtomAllocation, run: int, step: int
+) -> Rows | None:
+    """Return the rows of an atom that work already run makes unnecessary; None if it recurs."""
+    asked = atom_at(expression, atom.path)
+    if asked is None or "@" in atom.path:
+        return None
+    grid = plan.grid
+    rule = AtomRule(asked.minimum, asked.multiple, max(1, grid.ceil(asked.lease_ms)))
+    from_step = max(step + 1, plan.now)
+    past = atom.rows.copy()
+    past[:, 1] = np.minimum(past[:, 1], from_step)
+    before = past[past[:, 0] < from_step]
+    credit = run // (1000 * grid.step_ms) - _work(before)
+    if atom.released is not None:
+        credit -= _work(atom.released)
+    return creditable_rows(atom.rows, rule, credit, from_step)
+
+
+def _work(rows: Rows) -> int:
+    return int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
+
+
+def _rate(execution: Execution, bundle: Resources) -> int:
+    """Return thousandths of a bundle that run: of its scarcest resource."""
+    used: dict[str, int] = dict.fromkeys(bundle, 0)
+    for part in execution.parts:
+        running = sum(piece.up for piece in part.held)
+        for name, amount in part.component.resources.items():
+            if name in used:
+                used[name] += running * amount
+    return min((1000 * used[name] // amount for name, amount in bundle.items()), default=0)
+
+
+def _is_ahead(execution: Execution) -> bool:
+    return any(sum(piece.up for piece in part.held) > part.covered for part in execution.parts)

@@ -1,0 +1,91 @@
+"""Whether promises are kept: how long each reservation is below its entitlement (figure 17).
+
+A reservation is below while it has demand that fits in its entitlement and does not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dispatch.cycle.cover import covered_counts
+from dispatch.entitlements.directive import Directive
+from dispatch.executions.table import ExecutionTable
+
+
+def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
+    """Return the reservations of which demand fits in what the Plan has and does not run.
+
+    Components that are starting do not run yet.
+    """
+    found: set[str] = set()
+    for entitlement in directive.planned:
+        fellows = table.of_reservation(entitlement.reservation)
+        for execution, counts in covered_counts(entitlement, fellows, table.pool).items():
+            pairs = zip(execution.parts, counts, strict=True)
+            if any(sum(piece.up for piece in part.held) < count for part, count in pairs):
+                found.add(entitlement.reservation)
+    return frozenset(found)
+
+
+@dataclass(slots=True)
+class _Time:
+    since_ms: int | None = None
+    total_ms: int = 0
+    longest_ms: int = 0
+
+
+class PromiseBook:
+    """Adds up, tick by tick, how long reservations were below their entitlements."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, _Time] = {}
+
+    def observe(self, directive: Directive, below: Iterable[str]) -> None:
+        """Note who is below from the directive's instant on, until the next call says otherwise."""
+        now_ms = directive.at_ms
+        for entitlement in directive.entitlements:
+            self._times.setdefault(entitlement.reservation, _Time())
+        falling = set(below)
+        for reservation, time in self._times.items():
+            if time.since_ms is not None and reservation not in falling:
+                self._close(time, now_ms)
+            elif time.since_ms is None and reservation in falling:
+                time.since_ms = now_ms
+
+    def end(self, now_ms: int) -> None:
+        """Count what is still below up to the end of the observation."""
+        for time in self._times.values():
+            if time.since_ms is not None:
+                self._close(time, now_ms)
+
+    @staticmethod
+    def _close(time: _Time, now_ms: int) -> None:
+        assert time.since_ms is not None
+        length = max(now_ms - time.since_ms, 0)
+        time.total_ms += length
+        time.longest_ms = max(time.longest_ms, length)
+        time.since_ms = None
+
+    def take_ended(self, directive: Directive) -> list[int]:
+        """Forget whose entitlement has ended; return how long each of them was below in all, ms."""
+        here = {entitlement.reservation for entitlement in directive.entitlements}
+        ended = [
+            name for name, time in self._times.items() if name not in here and time.since_ms is None
+        ]
+        return [self._times.pop(name).total_ms for name in ended]
+
+    def longest_below_ms(self, reservation: str) -> int:
+        """Return the longest time a reservation was below without a break."""
+        time = self._times.get(reservation)
+        return 0 if time is None else time.longest_ms
+
+    def broken(self, tick_ms: int) -> frozenset[str]:
+        """Return whose promise was broken: below for longer than a tick without a break."""
+        return frozenset(n for n, one in self._times.items() if one.longest_ms > tick_ms)
+
+    def share_below(self, over_ms: int) -> float:
+        """Return the share of reservations that were below for more than `over_ms` in all."""
+        if not self._times:
+            return 0.0
+        return sum(one.total_ms > over_ms for one in self._times.values()) / len(self._times)

@@ -1,0 +1,1 @@
+"""What a user runs: applications, and the file forms they are read from."""

@@ -1,0 +1,180 @@
+"""Read and write Agenda's own form of an application, JSON or TOML, with every problem at once."""
+
+from __future__ import annotations
+
+import tomllib
+
+from dispatch.applications.application import Application, Component, Kind, implausible
+from dispatch.applications.document_reader import Fields
+from planner.files.errors import FileError, FileProblem
+from rdl.codecs.strict_json import JsonTextError, read_json
+from rdl.durations import TimeTextError, read_duration, seconds_text
+
+_KEYS = (
+    "name",
+    "kind",
+    "priority",
+    "size",
+    "reservation",
+    "atom",
+    "class",
+    "restart",
+    "components",
+)
+_COMPONENT_KEYS = (
+    "name",
+    "count",
+    "core",
+    "resources",
+    "command",
+    "image",
+    "labels",
+    "environment",
+    "start_order",
+)
+_NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
+_MOST_COMPONENTS = 1_000_000
+_MOST_PRIORITY = 1_000_000
+
+
+def parse_document(raw: bytes, path: str) -> object:
+    """Return what a JSON or (by the end of `path`) TOML document holds.
+
+    Raises
+    ------
+    FileError
+        If it is not one, or JSON with a key given twice; the problem names the line where it can.
+    """
+    try:
+        if not path.endswith(".toml"):
+            return read_json(raw)
+        return tomllib.loads(raw.decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(path, (FileProblem(f"this is not TOML: {error}"),)) from error
+    except JsonTextError as error:
+        line = None if error.at is None else error.at[1]
+        raise FileError(path, (FileProblem(error.message, line=line, fix=error.fix),)) from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise FileError(path, (FileProblem(f"this cannot be read as text: {error}"),)) from error
+
+
+def application_from_json(value: object, path: str = "application") -> Application:
+    """Return the application a parsed document describes.
+
+    Raises
+    ------
+    FileError
+        With every problem and its JSON pointer.
+    """
+    problems: list[FileProblem] = []
+    fields = Fields(value, "", problems, _KEYS)
+    fields.require("name", "components")
+    application = Application(
+        name=fields.text("name", _NAME, least=1, most=128),
+        components=_read_components(fields),
+        kind=Kind(fields.choice("kind", [kind.value for kind in Kind], Kind.BATCH.value)),
+        priority=fields.whole("priority", -_MOST_PRIORITY, _MOST_PRIORITY),
+        size_ms=_read_size(fields),
+        reservation=fields.optional_text("reservation"),
+        atom=fields.optional_text("atom"),
+        job_class=fields.optional_text("class"),
+        restart=fields.flag("restart"),
+    )
+    if application.atom is not None and application.reservation is None:
+        fields.note("an atom is named but no reservation", "atom", "name its reservation too")
+    if problems:
+        raise FileError(path, tuple(problems))
+    return application
+
+
+def _read_components(fields: Fields) -> tuple[Component, ...]:
+    entries = fields.items("components", least=1)
+    components = tuple(_read_component(entry, at, fields.problems) for at, entry in entries)
+    seen: set[str] = set()
+    for (at, _), component in zip(entries, components, strict=True):
+        if component.name and component.name in seen:
+            message = f"a second component is called {component.name!r}"
+            fields.problems.append(FileProblem(message, f"{at}/name"))
+        seen.add(component.name)
+    if components and not any(component.core for component in components):
+        fields.note("no component is core", "components", "mark those it cannot do without as core")
+    too_much = implausible(components)
+    if too_much is not None:
+        fields.note(too_much, "components")
+    return components
+
+
+def _read_component(value: object, at: str, problems: list[FileProblem]) -> Component:
+    fields = Fields(value, at, problems, _COMPONENT_KEYS)
+    fields.require("name", "core", "resources")
+    before = len(problems)
+    resources = fields.resources("resources")
+    if not resources and "resources" in fields.entries and len(problems) == before:
+        fix = 'write amounts above 0, such as {"cpu": 1, "memory": "2 GiB"}'
+        fields.note("a component asks for at least one resource", "resources", fix)
+    return Component(
+        name=fields.text("name", _NAME, least=1, most=128),
+        count=fields.whole("count", 1, _MOST_COMPONENTS, default=1),
+        core=fields.flag("core", default=True),
+        resources=resources,
+        command=fields.optional_text("command"),
+        image=fields.optional_text("image"),
+        labels=frozenset(fields.texts("labels")),
+        environment=_read_environment(fields),
+        start_order=fields.whole("start_order", -_MOST_PRIORITY, _MOST_PRIORITY),
+    )
+
+
+def _read_environment(fields: Fields) -> tuple[tuple[str, str], ...]:
+    """Read an object of texts; its order is kept."""
+    if not fields.has("environment"):
+        return ()
+    inner = Fields(fields.entries["environment"], f"{fields.at}/environment", fields.problems)
+    return tuple((name, inner.text(name)) for name in inner.entries)
+
+
+def _read_size(fields: Fields) -> int | None:
+    if not fields.has("size"):
+        return None
+    value = fields.entries["size"]
+    try:
+        size = read_duration(value)
+    except TimeTextError as error:
+        fields.note(str(error), "size")
+        return None
+    if size <= 0:
+        fields.note("a size is more than zero", "size")
+    return size
+
+
+def application_to_json(application: Application) -> dict[str, object]:
+    """Return the form that :func:`application_from_json` reads; defaults are left out."""
+    document: dict[str, object] = {"name": application.name, "kind": application.kind.value}
+    optional: dict[str, object] = {
+        "priority": application.priority or None,
+        "size": None if application.size_ms is None else f"{seconds_text(application.size_ms)}s",
+        "reservation": application.reservation,
+        "atom": application.atom,
+        "class": application.job_class,
+        "restart": application.restart or None,
+    }
+    document.update({key: value for key, value in optional.items() if value is not None})
+    document["components"] = [_component_to_json(one) for one in application.components]
+    return document
+
+
+def _component_to_json(component: Component) -> dict[str, object]:
+    optional: dict[str, object] = {
+        "command": component.command,
+        "image": component.image,
+        "labels": sorted(component.labels) or None,
+        "environment": dict(component.environment) or None,
+        "start_order": component.start_order or None,
+    }
+    return {
+        "name": component.name,
+        "count": component.count,
+        "core": component.core,
+        "resources": component.resources.to_json(),
+        **{key: value for key, value in optional.items() if value is not None},
+    }

@@ -1,0 +1,69 @@
+"""Machines that are described anew: what can never run on them, and what has lost its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dispatch.cycle.placer import Placer
+from dispatch.cycle.victims import Victim, clearing_of, victims_first
+from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool
+
+
+def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
+    """Go on with other machines.
+
+    What stood on machines that are gone is off, and who lost a core with them goes back into the
+    line. Who can never run any more is rejected, as it would be if it came now.
+    """
+    table.pool = pool
+    for execution in [one for one in table if one.holds or not one.is_over]:
+        execution.refit(pool)
+        for part in execution.parts:
+            for piece in list(part.held):
+                if pool.number_of(piece.machine) is None:
+                    table.lost(execution, part, piece)
+                    if part.component.core:
+                        table.requeue(execution, at_ms, f"{piece.machine} is gone")
+        why = pool.why_never_all(execution.application)
+        if why is not None:
+            table.requeue(execution, at_ms, why)
+            table.reject(execution, at_ms, why)
+
+
+def misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
+    """Yield what stands on machines that no longer carry its labels."""
+    for execution in table:
+        for part in execution.parts:
+            allowed = pool.allowed(part.component.labels)
+            for piece in list(part.held) if allowed is not None else ():
+                number = pool.number_of(piece.machine)
+                if allowed is not None and number is not None and not allowed[number]:
+                    yield execution, part, piece
+
+
+def overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[Victim]:
+    """Yield the least that has to leave machines that have become smaller.
+
+    Best effort goes first, then the newest: who is covered is not known before the next update.
+    """
+    for machine, missing in placer.overfull():
+        elastic: list[Victim] = []
+        cores: dict[Execution, list[tuple[Part, Piece]]] = {}
+        for execution, part, piece in table.on_machine(machine):
+            if part.component.core:
+                cores.setdefault(execution, []).append((part, piece))
+            else:
+                elastic.append((execution, part, piece))
+        elastic.sort(key=lambda victim: (_is_reserved(victim[0]), -victim[2].since_ms))
+        ordered = victims_first(cores, now_ms, _is_reserved)
+        leaving = clearing_of(machine, missing, elastic, ordered)
+        if leaving is not None:
+            yield from leaving.elastic
+            for execution in leaving.cores:
+                yield from ((execution, part, piece) for part, piece in cores[execution])
+
+
+def _is_reserved(execution: Execution) -> bool:
+    return execution.application.reservation is not None

@@ -1,0 +1,284 @@
+"""Mover: from how many components may run to which runs where, and the deltas of one cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dispatch.cycle.placer import Placer
+from dispatch.cycle.victims import Clearing, Victim, clearing_of, victims_first
+from dispatch.executions.assignment import Delta, Key, Op
+from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import Vector
+
+_Shape = tuple[Vector, frozenset[str]]
+
+
+@dataclass(slots=True)
+class Moves:
+    """What one cycle has moved so far.
+
+    Attributes
+    ----------
+    removed, added
+        What left a machine and what came to one, by key, in order; a component that returns to
+        where it was is in neither.
+    reasons
+        Why, by key.
+    present
+        Whether an execution held anything before the cycle touched it.
+    """
+
+    removed: dict[Key, Victim] = field(default_factory=dict)
+    added: dict[Key, Victim] = field(default_factory=dict)
+    reasons: dict[Key, str] = field(default_factory=dict)
+    present: dict[Execution, bool] = field(default_factory=dict)
+
+    def deltas(self) -> tuple[Delta, ...]:
+        """Return the deltas: first what frees room, then what takes it."""
+        found: list[Delta] = []
+        for key, (execution, _, piece) in self.removed.items():
+            op = Op.SHRINK if execution.holds else Op.STOP
+            found.append(Delta(op, *key, piece.machine, self.reasons.get(key, "")))
+        for key, (execution, _, piece) in self.added.items():
+            op = Op.GROW if self.present[execution] else Op.START
+            found.append(Delta(op, *key, piece.machine, self.reasons.get(key, "")))
+        order = {Op.STOP: 0, Op.SHRINK: 1, Op.START: 2, Op.GROW: 3}
+        return tuple(sorted(found, key=lambda delta: order[delta.op]))
+
+
+class Mover:
+    """Moves components for one cycle.
+
+    Parameters
+    ----------
+    table, placer
+        Whose components, and who finds machines.
+    now_ms
+        The instant of the cycle.
+    stop
+        Stops an execution that holds cores without cover and sends it back into the line.
+    """
+
+    def __init__(
+        self, table: ExecutionTable, placer: Placer, now_ms: int, stop: Callable[[Execution], None]
+    ) -> None:
+        self.moves = Moves()
+        self.again: set[Execution] = set()
+        self._table = table
+        self._placer = placer
+        self._now_ms = now_ms
+        self._stop = stop
+        self._full: set[_Shape] = set()
+        self._too_large: list[Vector] = []
+        self._plainest: set[_Shape] = set()
+        self._whole: set[Execution] = set()
+
+    def shrink(self, execution: Execution, reason: str) -> None:
+        """Stop the components of an execution that may no longer run."""
+        for part in execution.parts:
+            over = len(part.held) - part.covered - part.granted
+            if over > 0:
+                # Without cover the last to start has least to lose; under a reservation the
+                # first to start has outlived its lease.
+                leaving = part.held[:over] if part.covered else part.held[-over:]
+                for piece in reversed(leaving):
+                    self.remove(execution, part, piece, reason)
+
+    def remove_all(self, execution: Execution, reason: str) -> None:
+        """Stop everything of an execution; what it starts again, it starts anew."""
+        self._whole.add(execution)
+        for part in execution.parts:
+            for piece in list(part.held):
+                self.remove(execution, part, piece, reason)
+
+    def remove(self, execution: Execution, part: Part, piece: Piece, reason: str) -> None:
+        """Take a component off its machine."""
+        self.moves.present.setdefault(execution, True)
+        self._table.take_off(execution, part, piece)
+        self._placer.release(execution, part, piece)
+        self._full.clear()
+        self._too_large.clear()
+        self._plainest.clear()
+        key = (execution.id, part.component.name, piece.index)
+        if key in self.moves.added:
+            del self.moves.added[key]
+        else:
+            self.moves.removed[key] = (execution, part, piece)
+            self.moves.reasons[key] = reason
+
+    def grow(self, execution: Execution) -> bool:
+        """Place what an execution may run and does not; return whether all of it has a place.
+
+        Cores without cover find machines together or not at all.
+        """
+        complete = True
+        cores = [part for part in execution.parts if part.component.core]
+        for part in sorted(cores, key=lambda one: one.component.start_order):
+            complete = self._fill(execution, part) and complete
+        if not complete:
+            if not any(part.covered for part in cores):
+                self._take_back(execution)
+            return False
+        rest = [part for part in execution.parts if not part.component.core]
+        for part in sorted(rest, key=lambda one: one.component.start_order):
+            complete = self._fill(execution, part) and complete
+        return complete
+
+    def _fill(self, execution: Execution, part: Part) -> bool:
+        while len(part.held) < part.covered + part.granted:
+            if part.paused_until_ms > self._now_ms:
+                return False
+            part.paused_until_ms = 0
+            machine = self._find(execution, part)
+            if machine is None:
+                return False
+            self._put(execution, part, machine)
+        return True
+
+    def _take_back(self, execution: Execution) -> None:
+        """Undo the cores of an execution that did not all find a machine."""
+        for part in execution.parts:
+            for piece in list(part.held):
+                self.remove(execution, part, piece, "not all of its cores find machines")
+
+    def _put(self, execution: Execution, part: Part, machine: str) -> None:
+        self.moves.present.setdefault(execution, execution.holds)
+        piece = Piece(part.free_index(), machine, self._now_ms)
+        key = (execution.id, part.component.name, piece.index)
+        before = self.moves.removed.get(key)
+        stays = before is not None and before[2].machine == machine
+        if before is not None and stays and execution not in self._whole:
+            del self.moves.removed[key]
+            piece = before[2]
+        else:
+            self.moves.added[key] = (execution, part, piece)
+        self._table.put_on(execution, part, piece)
+        self._placer.hold(execution, part, piece)
+
+    def _find(self, execution: Execution, part: Part) -> str | None:
+        """Return a machine with room, making some where the component has the right to it."""
+        covered = len(part.held) < part.covered
+        shape = (part.amounts, part.component.labels)
+        if shape not in self._full and not self._exceeds(part.amounts):
+            machine = self._placer.choose(execution, part)
+            if machine is not None:
+                plainer = self._plainer(execution, part, machine) if covered else None
+                return machine if plainer is None else self._clear(execution, plainer)
+            self._full.add(shape)
+            if not part.component.labels:
+                self._too_large.append(part.amounts)
+        if not (covered or part.component.core):
+            return None
+        clearing = self._clearing(execution, part, cores=covered)
+        return None if clearing is None else self._clear(execution, clearing)
+
+    def _plainer(self, execution: Execution, part: Part, machine: str) -> Clearing | None:
+        """Return a machine with fewer labels that those without cover can leave, or None.
+
+        What is covered stays where it is, and who is entitled to those labels may come later; those
+        without cover may go there meanwhile.
+        """
+        labels = self._placer.labels_of(machine)
+        shape = (part.amounts, part.component.labels)
+        if labels <= len(part.component.labels) or shape in self._plainest:
+            return None
+        found = self._clearing(execution, part, below=labels, cores=True)
+        if found is None:
+            self._plainest.add(shape)
+        return found
+
+    def _clear(self, execution: Execution, clearing: Clearing) -> str:
+        """Make room on a machine for an execution."""
+        reason = f"{execution.id} needs room on {clearing.machine}"
+        for victim in clearing.elastic:
+            self.remove(*victim, reason)
+            self.again.add(victim[0])
+        for stopped in clearing.cores:
+            self.remove_all(stopped, reason)
+            self._stop(stopped)
+        return clearing.machine
+
+    def _exceeds(self, amounts: Vector) -> bool:
+        """Return whether something no larger has found no machine since room came free last."""
+        return any(
+            all(least <= amount for least, amount in zip(failed, amounts, strict=True))
+            for failed in self._too_large
+        )
+
+    def _clearing(
+        self,
+        execution: Execution,
+        part: Part,
+        below: int | None = None,
+        *,
+        cores: bool = False,
+    ) -> Clearing | None:
+        """Return the machine on which least has to leave, if that is equal with fewest labels.
+
+        Parameters
+        ----------
+        below
+            Look only at machines with fewer labels than these.
+        cores
+            Whether cores without cover may leave: only for what is covered.
+        """
+        best: Clearing | None = None
+        least: tuple[int, ...] = ()
+        for machine in self._placer.candidates(part):
+            labels = self._placer.labels_of(machine)
+            if below is not None and labels >= below:
+                break
+            elastic, stoppable = self._revocable(machine, execution)
+            if not elastic and not (cores and stoppable):
+                continue
+            left = self._placer.left(machine).tolist()
+            missing = [need - have for need, have in zip(part.amounts, left, strict=True)]
+            ordered = victims_first(stoppable, self._now_ms, lambda _: False) if cores else []
+            found = clearing_of(machine, missing, elastic, ordered)
+            if found is None:
+                continue
+            cost = (found.cost[0], labels, *found.cost[1:])
+            if best is None or cost < least:
+                best, least = found, cost
+                if not found.cores:
+                    break
+        return best
+
+    def _revocable(
+        self, machine: str, beneficiary: Execution
+    ) -> tuple[list[Victim], list[Execution]]:
+        """Return what runs without cover on a machine: elastic newest first, and cores."""
+        elastic: list[Victim] = []
+        cores: list[Execution] = []
+        for execution, part, piece in self._table.on_machine(machine):
+            if part.component.core:
+                apart = execution is beneficiary or execution in cores
+                if not part.covered and not apart:
+                    cores.append(execution)
+            elif part.held.index(piece) < len(part.held) - part.covered:
+                elastic.append((execution, part, piece))
+        elastic.sort(key=lambda victim: -victim[2].since_ms)
+        return elastic, cores
+
+
+def place_order(execution: Execution, number: int | None) -> tuple[int, int, tuple[int, int]]:
+    """Return who finds a machine first: those covered in order of acceptance, then the others."""
+    return (1, 0, execution.order) if number is None else (0, number, execution.order)
+
+
+def missing_parts(execution: Execution) -> list[Part]:
+    """Return the parts of which some may run and have no machine."""
+    return [one for one in execution.parts if len(one.held) < one.covered + one.granted]
+
+
+def why_unplaced(execution: Execution) -> str:
+    """Return what an execution that may run still waits for."""
+    part = missing_parts(execution)[0]
+    component = part.component
+    if part.paused_until_ms:
+        return execution.reason or f"{component.name!r} could not be started; it is tried again"
+    labels = ", ".join(sorted(component.labels))
+    machines = f"machine labelled {labels}" if labels else "machine"
+    return f"no {machines} has room for {component.name!r}: {component.resources}"

@@ -1,0 +1,222 @@
+"""Placer: finds machines for components and keeps what is left of each machine, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool, Vector
+from dispatch.machines.placement.interface import MachinePlacement, PlacedJob, Policy
+from lp.lotes.dispatch_table import DispatchTable
+from rdl.resources import MEMORY
+
+#: A component and what is asked of its machine.
+_Shape = tuple[Vector, frozenset[str], str | None, int | None]
+
+
+class Placer:
+    """Places components of one pool by one strategy.
+
+    Parameters
+    ----------
+    pool
+        The machines.
+    policy
+        Name of the strategy; ``lotes`` needs a table and is best fit while there is none.
+    table
+        Targets of LoTES, in the order of the pool's groups, or None.
+    rng
+        For the roulette wheels of LoTES.
+    """
+
+    def __init__(
+        self,
+        pool: MachinePool,
+        policy: Policy,
+        table: DispatchTable | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.pool = pool
+        self._left = pool.capacity.copy()
+        self._fewest = int(pool.label_counts.min()) if len(pool.names) else 0
+        self._largest = np.maximum(pool.capacity.max(axis=0, initial=1), 1)
+        self._open = np.ones(len(pool.names), dtype=np.bool_)
+        self._closed: frozenset[str] = frozenset()
+        self._freed: set[int] = set()
+        self._rng = np.random.default_rng(0) if rng is None else rng
+        self._unit: NDArray[np.float64] | None = None
+        self._class_of: Callable[[NDArray[np.float64], str | None], int] = lambda _r, _n: 0
+        self._jobs: dict[_Shape, PlacedJob] = {}
+        if policy == "lotes" and table is not None:
+            self._strategy: MachinePlacement = MachinePlacement.of_table(table)
+            self._unit = _units_of(pool, table)
+            self._class_of = _class_finder(table)
+        else:
+            plain: Policy = "best_fit" if policy == "lotes" else policy
+            memory = pool.resources.index(MEMORY) if MEMORY in pool.resources else 0
+            self._strategy = MachinePlacement(plain, pool.configurations, memory=memory)
+
+    def hold_all(self, table: ExecutionTable) -> None:
+        """Count what is on machines already, as after a restart or with a new table."""
+        for execution in table:
+            for part in execution.parts:
+                for piece in part.held:
+                    self.hold(execution, part, piece)
+
+    def set_open(self, closed: frozenset[str]) -> None:
+        """Offer all machines to new components but those of `closed`."""
+        if closed == self._closed:
+            return
+        self._closed = closed
+        wanted = np.ones(len(self.pool.names), dtype=np.bool_)
+        numbers = [n for name in closed if (n := self.pool.number_of(name)) is not None]
+        wanted[numbers] = False
+        for number in np.flatnonzero(wanted != self._open).tolist():
+            self._strategy.set_open(number, bool(wanted[number]))
+        self._open = wanted
+
+    def choose(self, execution: Execution, part: Part) -> str | None:
+        """Return a machine with room for one component, or None.
+
+        Work under a reservation stays off machines that carry more labels than others with room:
+        once it is covered nothing moves it, and what is entitled to those labels would wait.
+        """
+        job = self._job(execution, part)
+        if self._unit is not None:
+            job = replace(job, draw=float(self._rng.random()))
+        found = self._strategy.choose(job)
+        if found is not None and execution.application.reservation is not None:
+            found = self._plainer(found, part)
+        return None if found is None else self.pool.names[found]
+
+    def _plainer(self, found: int, part: Part) -> int:
+        """Return the machine with the fewest labels that has room, least of it left over."""
+        counts = self.pool.label_counts
+        if counts[found] <= max(self._fewest, len(part.component.labels)):
+            return found
+        fits = self._open & (counts < counts[found]) & (self._left >= part.amounts).all(axis=1)
+        allowed = self.pool.allowed(part.component.labels)
+        if allowed is not None:
+            fits &= allowed
+        numbers = np.flatnonzero(fits)
+        if not numbers.size:
+            return found
+        over = ((self._left[numbers] - part.amounts) / self._largest).sum(axis=1)
+        return int(numbers[np.lexsort((over, counts[numbers]))[0]])
+
+    def hold(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Take what a component needs from its machine."""
+        number = self.pool.number_of(piece.machine)
+        if number is not None:
+            self._left[number] -= part.amounts
+            self._strategy.started(number, self._job(execution, part))
+
+    def release(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Give back what a component took."""
+        number = self.pool.number_of(piece.machine)
+        if number is not None:
+            self._freed.add(number)
+            self._left[number] += part.amounts
+            self._strategy.ended(number, self._job(execution, part))
+
+    @property
+    def has_freed(self) -> bool:
+        """Whether room came free since `take_fitting` was called."""
+        return bool(self._freed)
+
+    def take_fitting(self, asked: Sequence[Vector]) -> list[bool]:
+        """Return which amounts fit on a machine where room came free since the last call."""
+        freed, self._freed = sorted(self._freed), set()
+        if not freed or not asked:
+            return [False] * len(asked)
+        room = self._left[freed][None, :, :]
+        holds = np.all(room >= np.array(asked, dtype=np.int64)[:, None, :], axis=2)
+        return [bool(one) for one in np.any(holds, axis=1)]
+
+    def left(self, machine: str) -> NDArray[np.int64]:
+        """Return what is left of a machine, int64[resources]."""
+        number = self.pool.number_of(machine)
+        assert number is not None
+        found: NDArray[np.int64] = self._left[number]
+        return found
+
+    def overfull(self) -> list[tuple[str, list[int]]]:
+        """Return the machines that hold more than they have, each with what is too much."""
+        numbers = np.flatnonzero((self._left < 0).any(axis=1)).tolist()
+        return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
+
+    def labels_of(self, machine: str) -> int:
+        """Return how many labels a machine carries."""
+        number = self.pool.number_of(machine)
+        assert number is not None
+        return int(self.pool.label_counts[number])
+
+    def candidates(self, part: Part) -> list[str]:
+        """Return the open machines that could hold one component if they were empty.
+
+        Those with the fewest labels come first, among them those with most room.
+        """
+        fits = self._open & (self.pool.capacity >= part.amounts).all(axis=1)
+        allowed = self.pool.allowed(part.component.labels)
+        if allowed is not None:
+            fits &= allowed
+        numbers = np.flatnonzero(fits)
+        asked = np.maximum(part.amounts, 1)
+        room = (self._left[numbers] / asked).min(axis=1)
+        order = np.lexsort((-room, self.pool.label_counts[numbers]))
+        return [self.pool.names[number] for number in numbers[order].tolist()]
+
+    def _job(self, execution: Execution, part: Part) -> PlacedJob:
+        application, component = execution.application, part.component
+        shape = (part.amounts, component.labels, application.job_class, application.size_ms)
+        job = self._jobs.get(shape)
+        if job is None:
+            request = np.array(part.amounts, dtype=np.float64)
+            if self._unit is not None:
+                request = request / self._unit
+            hours = 0.0 if application.size_ms is None else application.size_ms / 3_600_000
+            job = PlacedJob(
+                request,
+                self._class_of(request, application.job_class),
+                hours,
+                allowed=self.pool.allowed(component.labels),
+            )
+            self._jobs[shape] = job
+        return job
+
+
+def _units_of(pool: MachinePool, table: DispatchTable) -> NDArray[np.float64]:
+    """Return what amounts of the pool are divided by to be in units of the table.
+
+    Raises
+    ------
+    ValueError
+        If the table is not of these machines.
+    """
+    groups = tuple(group.name for group in pool.cluster.machines)
+    if table.configurations != groups or table.machines != len(pool.names):
+        raise ValueError(f"a dispatch table of {table.machines} machines for {len(pool.names)}")
+    if table.resources != pool.resources:
+        raise ValueError(f"a dispatch table of {table.resources} for {pool.resources}")
+    largest = pool.configurations.capacity.max(axis=0)
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _class_finder(
+    table: DispatchTable,
+) -> Callable[[NDArray[np.float64], str | None], int]:
+    """Return what finds the class of a request: the one named, else the nearest."""
+    numbers = {name: number for number, name in enumerate(table.classes)}
+
+    def find(request: NDArray[np.float64], name: str | None) -> int:
+        if name in numbers:
+            return numbers[name]
+        distance = (((table.requests - request) / table.scale) ** 2).sum(axis=1)
+        return int(np.argmin(distance))
+
+    return find

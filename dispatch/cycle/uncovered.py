@@ -1,0 +1,369 @@
+"""The line of those that no entitlement covers, and what the room leaves them (step 3 of a cycle).
+
+One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
+and work of later reservations. Elastic components follow the same order: those of best effort are
+granted by the pool itself, those of the other two are extras, granted from what it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import inf
+
+import numpy as np
+
+from dispatch.applications.application import Application, Kind
+from dispatch.cycle.cover_book import CoverBook
+from dispatch.cycle.cycle import Work
+from dispatch.cycle.victims import choose_victims, victims_first
+from dispatch.entitlements.directive import Standing
+from dispatch.executions.execution import Execution, Part
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool, Vector
+from dispatch.pool.claims import Claim, Grant
+from dispatch.pool.claims import Part as ClaimPart
+from dispatch.pool.ordering import ORDERINGS, Ordering
+from dispatch.pool.scheduler import ElasticScheduler
+
+#: Ranks of applications (twice a priority, and one for interactive) stay inside this.
+_TIER = 8_000_000
+
+
+class Tier(IntEnum):
+    """Who is served first of those without cover."""
+
+    BEST_EFFORT = 0
+    ABOVE = 1  # of a reservation that is entitled to something now, but not to this
+    LATER = 2  # of a reservation whose time has not come
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """Who is served at all, and in which order.
+
+    Attributes
+    ----------
+    ordering
+        Of those in one tier.
+    best_effort, best_effort_elastic, above, later
+        Whether cores of best effort are served; its elastic components; production above its
+        entitlement; and work of later reservations.
+    interactive_first
+        Whether an interactive application goes before a batch one of equal priority.
+    """
+
+    ordering: Ordering = ORDERINGS["fifo"]
+    best_effort: bool = True
+    best_effort_elastic: bool = True
+    above: bool = True
+    later: bool = True
+    interactive_first: bool = False
+
+    def serves(self, tier: Tier) -> bool:
+        """Return whether a tier is served."""
+        return (self.best_effort, self.above, self.later)[tier]
+
+
+class Line:
+    """Owns the pool; says how many components of each part may run without cover."""
+
+    def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
+        ordering = replace(options.ordering, by_priority=True)
+        self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering)
+        self._options = options
+        self._by_name: dict[str, tuple[Execution, Tier]] = {}
+        self._asked: dict[str, list[int]] = {}
+        self._serving: dict[str, Execution] = {}
+        self._reserved: dict[str, tuple[Execution, Tier]] = {}
+        self._total: Vector = (0,) * len(kinds)
+
+    def tier_of(self, execution: Execution) -> Tier | None:
+        """Return in which tier an execution stands here, or None."""
+        found = self._by_name.get(execution.id)
+        return None if found is None else found[1]
+
+    @property
+    def total(self) -> Vector:
+        """What there is, as last said."""
+        return self._total
+
+    def members(self) -> Iterable[Execution]:
+        """Return all that stand here, served or not."""
+        return [execution for execution, _ in self._by_name.values()]
+
+    def serving(self) -> Iterable[Execution]:
+        """Return those whose cores may run."""
+        return self._serving.values()
+
+    def reserved(self) -> Iterable[tuple[Execution, Tier]]:
+        """Return those served that name a reservation which is not over."""
+        return self._reserved.values()
+
+    def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
+        """Take an execution in; return whose grants change. One that runs keeps its cores."""
+        self._by_name[execution.id] = (execution, tier)
+        self._asked[execution.id] = [part.wanted for part in _elastic(execution)]
+        claim = self._claim(execution, tier)
+        enter = self._pool.adopt if execution.started_ms is not None else self._pool.arrive
+        return self._take(enter(claim, now_ms / 1000))
+
+    def leave(self, execution: Execution, now_ms: int) -> list[Execution]:
+        """Take an execution out; return whose grants change."""
+        del self._by_name[execution.id]
+        self._serving.pop(execution.id, None)
+        self._reserved.pop(execution.id, None)
+        self._asked.pop(execution.id, None)
+        for part in execution.parts:
+            part.granted = 0
+        return self._take(self._pool.depart(execution.id, now_ms / 1000))
+
+    def requeue(self, execution: Execution, now_ms: int) -> list[Execution]:
+        """Send one that is served back into the line; return whose grants change."""
+        del self._serving[execution.id]
+        self._reserved.pop(execution.id, None)
+        for part in execution.parts:
+            part.granted = 0
+        return self._take(self._pool.requeue(execution.id, now_ms / 1000))
+
+    def resize(self, execution: Execution, now_ms: int) -> list[Execution]:
+        """Follow how many elastic components an execution still wants."""
+        if self._by_name[execution.id][1] is not Tier.BEST_EFFORT:
+            return []
+        if not self._options.best_effort_elastic:
+            return []
+        wanted = [part.wanted for part in _elastic(execution)]
+        if wanted == self._asked.get(execution.id):
+            return []
+        self._asked[execution.id] = wanted
+        for part in _elastic(execution):
+            part.granted = min(part.granted, part.wanted)
+        return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
+
+    def set_total(self, total: Vector, now_ms: int) -> list[Execution]:
+        """Say what there is; return whose grants change."""
+        if total == self._total:
+            return []
+        self._total = total
+        amounts = dict(zip(self._pool.resources, total, strict=True))
+        return self._take(self._pool.set_total(amounts, now_ms / 1000))
+
+    def free(self) -> list[int]:
+        """Return what nobody in service holds, extras apart; negative where cores exceed it."""
+        return list(self._pool.free().values())
+
+    def _claim(self, execution: Execution, tier: Tier) -> Claim:
+        application = execution.application
+        core = tuple(ClaimPart(p.component.count, p.amounts) for p in _core(execution))
+        elastic: tuple[ClaimPart, ...] = ()
+        if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
+            elastic = tuple(ClaimPart(p.wanted, p.amounts) for p in _elastic(execution))
+        return Claim(
+            execution.id,
+            core,
+            elastic,
+            execution.submitted_ms / 1000,
+            inf if application.size_ms is None else application.size_ms / 1000,
+            self._rank(application) - tier * _TIER,
+            execution.tenant,
+        )
+
+    def _rank(self, application: Application) -> int:
+        """Return where an application goes within its tier; higher goes first."""
+        options = self._options
+        priority = application.priority if options.ordering.by_priority else 0
+        interactive = options.interactive_first and application.kind is Kind.INTERACTIVE
+        return 2 * priority + interactive
+
+    def _take(self, grants: Iterable[Grant]) -> list[Execution]:
+        changed: list[Execution] = []
+        for grant in grants:
+            execution, tier = self._by_name[grant.name]
+            self._serving[grant.name] = execution
+            if tier is not Tier.BEST_EFFORT:
+                self._reserved[grant.name] = (execution, tier)
+            if grant.granted:
+                for part, count in zip(_elastic(execution), grant.granted, strict=True):
+                    part.granted = count
+            for part in _core(execution):
+                part.granted = part.component.count
+            changed.append(execution)
+        return changed
+
+
+def grant_extras(
+    executions: Iterable[tuple[Execution, bool]], free: list[int], changed: set[Execution]
+) -> None:
+    """Grant elastic components above cover from `free`, in order, skipping what does not fit.
+
+    Each execution comes with whether it is served at all. `free` is lowered by what is granted;
+    whose grants change is added to `changed`.
+    """
+    for execution, served in executions:
+        for part in execution.parts:
+            if part.component.core:
+                continue
+            more = part.wanted - part.covered if served else 0
+            for amount, there in zip(part.amounts, free, strict=True):
+                if amount:
+                    more = min(more, there // amount)
+            more = max(more, 0)
+            if more != part.granted:
+                part.granted = more
+                changed.add(execution)
+            for kind, amount in enumerate(part.amounts):
+                free[kind] -= more * amount
+
+
+def _core(execution: Execution) -> list[Part]:
+    return [part for part in execution.parts if part.component.core]
+
+
+def _elastic(execution: Execution) -> list[Part]:
+    return [part for part in execution.parts if not part.component.core]
+
+
+#: More arrivals than these in one cycle are taken in together.
+_MANY = 16
+
+_TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
+
+
+class Serving:
+    """Owns the line; every method takes the cycle's work, to which it adds.
+
+    Attributes
+    ----------
+    line
+        Those without cover.
+    open
+        Executions that may have to enter or leave the line.
+    """
+
+    def __init__(
+        self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: LineOptions
+    ) -> None:
+        self.line = Line(pool.resources, options)
+        self.open: set[Execution] = set()
+        self._table = table
+        self._pool = pool
+        self._book = book
+        self._options = options
+
+    def withdraw(self, work: Work, execution: Execution) -> None:
+        """Take an execution out of the line, if it stands there."""
+        if self.line.tier_of(execution) is not None:
+            work.changed.update(self.line.leave(execution, work.directive.at_ms))
+
+    def serve(self, work: Work, total: Vector) -> None:
+        """Let the line have `total`: who runs without cover, and with how much."""
+        now_ms, line, changed = work.directive.at_ms, self.line, work.changed
+        # Nobody is admitted into room that somebody else is about to leave or to take.
+        lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
+        changed.update(line.set_total(lower, now_ms))
+        entering: list[tuple[Execution, Tier]] = []
+        for execution in sorted(self.open, key=lambda one: one.order):
+            tier = self._tier_of(work, execution)
+            self._table.note(execution)
+            if tier != line.tier_of(execution):
+                self.withdraw(work, execution)
+                if tier is not None and execution.started_ms is not None:
+                    changed.update(line.enter(execution, tier, now_ms))
+                elif tier is not None:
+                    entering.append((execution, tier))
+                changed.add(execution)
+        self.open.clear()
+        if len(entering) > _MANY:
+            # They come into an empty pool, so that who is served is decided once, not each time.
+            changed.update(line.set_total((0,) * len(total), now_ms))
+            for execution, tier in entering:
+                changed.update(line.enter(execution, tier, now_ms))
+            entering = []
+        changed.update(line.set_total(total, now_ms))
+        for execution, tier in entering:
+            changed.update(line.enter(execution, tier, now_ms))
+        self._grant_extras(work)
+
+    def _tier_of(self, work: Work, execution: Execution) -> Tier | None:
+        """Return where an execution stands in the line, or None: covered, or not to be served."""
+        if any(part.covered for part in execution.parts):
+            return None
+        reservation = execution.application.reservation
+        standing = Standing.UNKNOWN
+        if reservation is not None:
+            standing = work.directive.standings.of(reservation)
+        tier = _TIERS.get(standing, Tier.BEST_EFFORT)
+        if execution.started_ms is not None:
+            return tier
+        if tier is Tier.LATER and not self._table.have_ended(execution):
+            execution.reason = "it waits for the work of the atoms before its own"
+            return None
+        if not self._options.serves(tier):
+            execution.reason = "it waits for its reservation: nothing else is served here"
+            return None
+        execution.reason = execution.reason or "it waits in the line for room"
+        return tier
+
+    def give_back(self, work: Work) -> None:
+        """Stop cores, newest first, until those in service fit in what the line has."""
+        excess = [-amount for amount in self.line.free()]
+        if any(amount > 0 for amount in excess):
+            now_ms, soon = work.directive.at_ms, self._book.is_soon_covered
+            order = victims_first(self.line.serving(), now_ms, soon)
+            victims = choose_victims(order, excess, self._helps())
+            for execution in victims:
+                work.mover.remove_all(execution, "the Plan needs its room")
+            self.stop(work, victims)
+            self._grant_extras(work)
+
+    def _helps(self) -> Callable[[Execution], bool]:
+        """Return whether stopping one frees a machine that covered work in need could use."""
+        masks = [self._pool.allowed(labels) for labels in self._book.labels_in_need()]
+        if not masks or any(mask is None for mask in masks):
+            return lambda _: True
+        wanted = np.any([mask for mask in masks if mask is not None], axis=0)
+
+        def helps(execution: Execution) -> bool:
+            numbers = [
+                number
+                for part in execution.parts
+                for piece in part.held
+                if (number := self._pool.number_of(piece.machine)) is not None
+            ]
+            return not numbers or bool(wanted[numbers].any())
+
+        return helps
+
+    def stop(self, work: Work, victims: Sequence[Execution]) -> None:
+        """Send executions without cover back into the line; their components are off already."""
+        now_ms, changed = work.directive.at_ms, work.changed
+        for execution in victims:
+            if execution.started_ms is not None:
+                cores = sum(p.component.count for p in execution.parts if p.component.core)
+                work.lost_ms += cores * (now_ms - execution.started_ms)
+                work.requeued.append(execution.id)
+            self._table.requeue(execution, now_ms, "the Plan needs its room")
+            execution.must_leave = False  # its components are off
+            tier = self.line.tier_of(execution)
+            if tier is not None and self._options.serves(tier):
+                changed.update(self.line.requeue(execution, now_ms))
+            else:
+                changed.update(self.line.leave(execution, now_ms))
+        changed.update(victims)
+
+    def _grant_extras(self, work: Work) -> None:
+        """Grant elastic components of production and of later reservations from what is left."""
+        reserved: list[tuple[tuple[int, int, tuple[int, int]], Execution]] = []
+        numbers = {e.reservation: e.number for e in work.directive.entitlements}
+        for reservation, counts in self._book.counts.items():
+            reserved += [((1, numbers[reservation], one.order), one) for one in counts]
+        for execution, tier in self.line.reserved():
+            number = numbers.get(str(execution.application.reservation), 0)
+            reserved.append(((int(tier), number, execution.order), execution))
+        if reserved:
+            ordered = [
+                (execution, self._options.serves(Tier(tier)))
+                for (tier, _, _), execution in sorted(reserved, key=lambda entry: entry[0])
+            ]
+            grant_extras(ordered, self.line.free(), work.changed)

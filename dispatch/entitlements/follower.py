@@ -1,0 +1,227 @@
+"""PlanFollower: the Plan at an instant, as the dispatcher reads it (Rayon, section 5.2).
+
+What it says is a function of the Plan, the instant and the dispatch table alone; what it keeps
+between calls only saves work, so that a tick that was missed or a restart does no harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.entitlements.directive import AtomShare, Directive, Entitlement, Standings
+from dispatch.entitlements.early_start import capacity_of, early_bundles, take, with_early
+from dispatch.entitlements.start_delay import NO_DELAY, StartDelayTable
+from lp.lotes.dispatch_table import DispatchTable
+from planner.plan.plan import Plan
+from planner.reservation import Holding
+from rdl.resources import Resources
+
+#: How long before an entitlement grows stops begin (dispatch.md, step 5).
+STOP_GRACE_MS = 5_000
+
+
+class TableSource(Protocol):
+    """Where the dispatch table comes from."""
+
+    def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
+        """Return the table for an instant and its version, 0 where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """The rows of one reservation, one entry a row, and how to know that they are still its own."""
+
+    key: tuple[int, int, int]
+    rows: NDArray[np.int64]
+    atom: NDArray[np.int64]
+    atoms: tuple[tuple[str, Resources, str | None], ...]
+
+
+class PlanFollower:
+    """Says at every tick, and at once after a commit, who is entitled to what.
+
+    Parameters
+    ----------
+    plan
+        The Plan that is followed; it is only read.
+    tables
+        Where the dispatch table comes from; none without.
+    stop_grace_ms
+        How far ahead `Directive.soon` looks.
+    delays
+        How late components start, by size; an entitlement begins that much earlier where the
+        others leave room (Rayon 5.2). May be replaced between two calls.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        tables: TableSource | None = None,
+        stop_grace_ms: int = STOP_GRACE_MS,
+        delays: StartDelayTable = NO_DELAY,
+    ) -> None:
+        self.plan = plan
+        self.delays = delays
+        self._tables = tables
+        self._grace_ms = stop_grace_ms
+        self._followed: dict[int, _Followed] = {}
+        self._present: dict[int, tuple[int, int, Entitlement | None]] = {}
+        self._version = -1
+        self._at_step: dict[int, tuple[Entitlement, ...]] = {}
+        self._finish = np.zeros(0, dtype=np.int32)
+
+    def follow(self, now_ms: int) -> Directive:
+        """Return what the Plan says about `now_ms`, in ms from the origin."""
+        plan, step_ms = self.plan, self.plan.grid.step_ms
+        if plan.version != self._version:
+            self._version, self._at_step = plan.version, {}
+            self._finish = plan.table.meta["finish"].copy()
+            self._finish.flags.writeable = False
+        step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
+        planned = self._entitled(step)
+        later = planned if soon_step == step else self._entitled(soon_step)
+        self._at_step = {step: planned, soon_step: later}
+        away = self._away(now_ms)
+        here, soon = planned, later
+        if self.delays.delays_ms:
+            here = self._anticipated(planned, step, away)
+            soon = here if soon_step == step else self._anticipated(later, soon_step, away)
+        active = frozenset(one.reservation for one in here)
+        table, table_version = (None, 0)
+        if self._tables is not None:
+            table, table_version = self._tables.table_at(plan, now_ms)
+        return Directive(
+            plan_version=plan.version,
+            at_ms=now_ms,
+            entitlements=here,
+            planned=planned,
+            soon=soon,
+            standings=Standings(plan.table.number_of, self._finish, step, active),
+            away=away,
+            away_soon=self._away(now_ms + self._grace_ms),
+            dispatch_table=table,
+            table_version=table_version,
+        )
+
+    def _anticipated(
+        self, planned: tuple[Entitlement, ...], step: int, away: frozenset[str]
+    ) -> tuple[Entitlement, ...]:
+        """Return entitlements with what begins within a start delay, as far as there is room.
+
+        Room is what the machines that are up offer beyond all planned entitlements, so that
+        nobody's promise is anticipated at the cost of another's.
+        """
+        room = capacity_of(self.plan.cluster, away)
+        for entitlement in planned:
+            take(room, entitlement.total())
+        longest = -(-max(self.delays.delays_ms.values()) // self.plan.grid.step_ms)
+        meta = self.plan.table.meta
+        near = np.flatnonzero((meta["begin"] <= step + longest) & (step < meta["finish"]))
+        found = {one.number: one for one in planned}
+        for number in near.tolist():
+            followed = self._follow_rows(number)
+            early = early_bundles(followed.rows, followed.atom, step, self._leads(followed.atoms))
+            shares = with_early(found.get(number), early, followed.atoms, room)
+            if shares:
+                table = self.plan.table
+                tenant = table.scope(number)[0]
+                found[number] = Entitlement(table.id_of(number), tenant, number, shares)
+        return tuple(found[number] for number in sorted(found))
+
+    def _leads(self, atoms: tuple[tuple[str, Resources, str | None], ...]) -> list[int]:
+        """Return how many steps early each atom is to begin."""
+        step_ms = self.plan.grid.step_ms
+        return [-(-self.delays.delay_ms(bundle) // step_ms) for _, bundle, _ in atoms]
+
+    def _away(self, at_ms: int) -> frozenset[str]:
+        return frozenset(
+            f"{outage.machines}-{index}"
+            for outage in self.plan.cluster.outages
+            if outage.start_ms <= at_ms < outage.end_ms
+            for index in outage.indices
+        )
+
+    def _entitled(self, step: int) -> tuple[Entitlement, ...]:
+        """Return who is entitled at a step, in order of acceptance."""
+        known = self._at_step.get(step)
+        if known is not None:
+            return known
+        meta = self.plan.table.meta
+        held = np.flatnonzero((meta["begin"] <= step) & (step < meta["finish"]))
+        found = tuple(
+            one for number in held.tolist() if (one := self._entitlement(number, step)) is not None
+        )
+        if len(self._followed) > 2 * len(held) + 64:
+            present = set(held.tolist())
+            self._followed = {n: one for n, one in self._followed.items() if n in present}
+            self._present = {n: one for n, one in self._present.items() if n in present}
+        return found
+
+    def _entitlement(self, number: int, step: int) -> Entitlement | None:
+        """Return the same object as before while nothing changes for this reservation."""
+        followed = self._follow_rows(number)
+        first, until, entitlement = self._present.get(number, (0, 0, None))
+        if first <= step < until:
+            return entitlement
+        begun, over = followed.rows[:, 0] <= step, followed.rows[:, 1] <= step
+        marks = followed.rows[:, :2].reshape(-1)
+        later = marks[marks > step]
+        earlier = marks[marks <= step]
+        entitlement = self._shares(number, followed, begun & ~over)
+        self._present[number] = (
+            int(earlier.max()) if earlier.size else step,
+            int(later.min()) if later.size else step + 1,
+            entitlement,
+        )
+        return entitlement
+
+    def _shares(
+        self, number: int, followed: _Followed, here: NDArray[np.bool_]
+    ) -> Entitlement | None:
+        bundles: dict[int, int] = {}
+        for row in np.flatnonzero(here).tolist():
+            atom = int(followed.atom[row])
+            bundles[atom] = bundles.get(atom, 0) + int(followed.rows[row, 2])
+        shares = tuple(
+            AtomShare(path, count, bundle, label)
+            for atom, count in bundles.items()
+            if count
+            for path, bundle, label in (followed.atoms[atom],)
+        )
+        if not shares:
+            return None
+        table = self.plan.table
+        return Entitlement(table.id_of(number), table.scope(number)[0], number, shares)
+
+    def _follow_rows(self, number: int) -> _Followed:
+        """Return the rows of a reservation, read again only where they have changed."""
+        table = self.plan.table
+        meta = table.meta[number]
+        key = (int(meta["revision"]), int(meta["atom"]), int(meta["finish"]))
+        known = self._followed.get(number)
+        if known is not None and known.key == key:
+            return known
+        followed = _rows_of(key, table.holding(number))
+        self._followed[number] = followed
+        self._present.pop(number, None)
+        return followed
+
+
+def _rows_of(key: tuple[int, int, int], holding: Holding) -> _Followed:
+    atoms: list[tuple[str, Resources, str | None]] = []
+    rows: list[NDArray[np.int64]] = []
+    owner: list[NDArray[np.int64]] = []
+    for atom in holding.atoms:
+        for path, held in atom.occurrences():
+            if len(held):
+                rows.append(held)
+                owner.append(np.full(len(held), len(atoms), dtype=np.int64))
+                atoms.append((path, atom.bundle, atom.label))
+    whole = np.concatenate(rows) if rows else np.zeros((0, 3), dtype=np.int64)
+    which = np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64)
+    return _Followed(key, whole, which, tuple(atoms))

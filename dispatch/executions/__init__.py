@@ -1,0 +1,1 @@
+"""Runs of applications: their states, their components, and what backends tell of them."""

@@ -1,0 +1,78 @@
+"""Which atoms of a request go before another, so that its work is not anticipated too early."""
+
+from __future__ import annotations
+
+from dispatch.applications.application import Application
+from rdl.expressions import Expression, Graph, Order, children_of
+
+
+def predecessors_of(expression: Expression, atom: str) -> tuple[str, ...]:
+    """Return the paths below which every atom must have ended before `atom` may begin.
+
+    Parameters
+    ----------
+    expression
+        The request as submitted.
+    atom
+        A path in it, with or without numbers of occurrences; paths returned carry those that it
+        names.
+
+    Raises
+    ------
+    ValueError
+        If the path leads nowhere.
+    """
+    found: list[str] = []
+    here, walked = expression, ""
+    for piece in atom.split(".") if atom else ():
+        number = piece.partition("@")[0]
+        children = children_of(here)
+        if not number.isdecimal() or int(number) >= len(children):
+            raise ValueError(f"there is no atom {atom!r} in the request")
+        place = int(number)
+        found += [f"{walked}{other}" for other in _before(here, place)]
+        here, walked = children[place], f"{walked}{piece}."
+    return tuple(found)
+
+
+def is_below(path: str, prefix: str) -> bool:
+    """Return whether `path` is `prefix` or stands under it."""
+    return path == prefix or path.startswith((f"{prefix}.", f"{prefix}@"))
+
+
+def _before(group: Expression, place: int) -> list[int]:
+    """Return the children of a group that go before one of them."""
+    if isinstance(group, Order):
+        return list(range(place))
+    if not isinstance(group, Graph):
+        return []
+    reached: set[int] = set()
+    frontier = [place]
+    while frontier:
+        after = frontier.pop()
+        fresh = {edge.before for edge in group.edges if edge.after == after} - reached
+        reached |= fresh
+        frontier += fresh
+    return sorted(reached)
+
+
+class AliveAtoms:
+    """How many executions name each atom of each reservation and are not over."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def count(self, application: Application, sign: int) -> None:
+        """Count one execution in or out."""
+        if application.reservation is not None and application.atom is not None:
+            alive = self._counts.setdefault(application.reservation, {})
+            alive[application.atom] = alive.get(application.atom, 0) + sign
+
+    def have_ended(self, reservation: str, prefixes: tuple[str, ...]) -> bool:
+        """Return whether below every prefix something was submitted and all of it is over."""
+        alive = self._counts.get(reservation, {})
+        for prefix in prefixes:
+            counts = [count for atom, count in alive.items() if is_below(atom, prefix)]
+            if not counts or any(counts):
+                return False
+        return True

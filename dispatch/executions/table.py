@@ -1,0 +1,307 @@
+"""ExecutionTable: every execution, where its components are, and what has become of it.
+
+The one mutable owner of executions. The dispatcher puts components on machines and takes them
+off; a backend's events and the users' commands change the rest. Whoever is affected is listed
+until the next cycle has looked at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dispatch.applications.application import Application
+from dispatch.executions.assignment import AssignmentRow, Key, VirtualAssignment
+from dispatch.executions.events import BackendEvent, EventKind
+from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.predecessors import AliveAtoms
+from dispatch.executions.states import (
+    FINAL_EXECUTION_STATES,
+    ExecutionEvent,
+    ExecutionState,
+    after_component_failure,
+    next_execution_state,
+)
+from dispatch.machines.machine_pool import MachinePool
+from rdl.resources import Resources
+
+#: First pause before a component that could not be started, or failed, is started again, and
+#: the longest; it doubles in between.
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Executions that changed, and components that left or came without the dispatcher's doing."""
+
+    executions: list[Execution]
+    left: list[tuple[Execution, Part, Piece]]
+    came: list[tuple[Execution, Part, Piece]]
+
+
+class ExecutionTable:
+    """Owns executions; `pool` says in which order amounts are listed."""
+
+    def __init__(self, pool: MachinePool) -> None:
+        self.pool = pool
+        self._executions: dict[str, Execution] = {}
+        self._of_reservation: dict[str, list[Execution]] = {}
+        self._on: dict[str, dict[Key, tuple[Execution, Part, Piece]]] = {}
+        self._changed: dict[str, Execution] = {}
+        self._left: list[tuple[Execution, Part, Piece]] = []
+        self._came: list[tuple[Execution, Part, Piece]] = []
+        self._alive = AliveAtoms()
+        self._started: list[tuple[Resources, int]] = []
+        self._news: dict[str, Execution] = {}
+        self._met = 0
+
+    def submit(
+        self,
+        id_: str,
+        application: Application,
+        submitted_ms: int,
+        *,
+        tenant: str = "",
+        after: tuple[str, ...] = (),
+    ) -> Execution:
+        """Take a new execution in; one that can never run here is rejected, with its reason.
+
+        Raises
+        ------
+        ValueError
+            If the id is taken.
+        """
+        if id_ in self._executions:
+            raise ValueError(f"there is an execution {id_!r} already")
+        parts = tuple(Part(one) for one in application.components)
+        execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts)
+        execution.refit(self.pool)
+        self._met += 1
+        self._executions[id_] = execution
+        execution.reason = self.pool.why_never_all(application) or ""
+        if execution.reason:
+            execution.state = ExecutionState.REJECTED
+            execution.ended_ms = submitted_ms
+            self.note(execution)
+            return execution
+        if application.reservation is not None:
+            fellows = self._of_reservation.setdefault(application.reservation, [])
+            fellows.append(execution)
+            fellows.sort(key=lambda one: one.order)
+            self._alive.count(application, 1)
+        self._changed[id_] = execution
+        self.note(execution)
+        return execution
+
+    def get(self, id_: str) -> Execution | None:
+        """Return an execution, or None."""
+        return self._executions.get(id_)
+
+    def __iter__(self) -> Iterator[Execution]:
+        return iter(self._executions.values())
+
+    def __len__(self) -> int:
+        return len(self._executions)
+
+    def of_reservation(self, reservation: str) -> list[Execution]:
+        """Return the executions that name a reservation and are not over, by submission."""
+        return self._of_reservation.get(reservation, [])
+
+    def have_ended(self, execution: Execution) -> bool:
+        """Return whether the work of all atoms before its own was submitted and has ended."""
+        return self._alive.have_ended(execution.application.reservation or "", execution.after)
+
+    def finish(self, id_: str, at_ms: int, reason: str = "") -> None:
+        """End an execution whose work is done.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this id.
+        TransitionError
+            If it does not run.
+        """
+        self._move(self._executions[id_], ExecutionEvent.FINISH, at_ms, reason)
+
+    def kill(self, id_: str, at_ms: int, reason: str = "killed") -> None:
+        """End an execution because its owner says so.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this id.
+        TransitionError
+            If it is over.
+        """
+        execution = self._executions[id_]
+        self._move(execution, ExecutionEvent.KILL, at_ms, reason)
+        self.stopped(execution, at_ms)
+
+    def forget(self, id_: str) -> None:
+        """Drop an execution that is over.
+
+        Raises
+        ------
+        ValueError
+            If it is not over, or still holds machines.
+        """
+        execution = self._executions[id_]
+        if execution.state not in FINAL_EXECUTION_STATES or execution.holds:
+            raise ValueError(f"{id_!r} is {execution.state}; only what is over can be forgotten")
+        del self._executions[id_]
+        self._changed.pop(id_, None)
+        self._news.pop(id_, None)
+
+    def take(self, event: BackendEvent) -> None:
+        """Take in what a backend tells; what is about nothing here is left alone."""
+        if event.kind is EventKind.MACHINE_LOST:
+            self.pool.lose(event.machine)
+        elif event.kind is EventKind.MACHINE_BACK:
+            self.pool.bring_back(event.machine)
+        elif event.kind is not EventKind.STOPPED:
+            found = self._on.get(event.machine, {}).get(
+                (event.execution, event.component, event.index)
+            )
+            if found is not None:
+                self._take_component(event, *found)
+
+    def _take_component(
+        self, event: BackendEvent, execution: Execution, part: Part, piece: Piece
+    ) -> None:
+        if event.kind is EventKind.STARTED:
+            piece.up = True
+            self.note(execution)
+            part.failures = 0
+            delay_ms = max(event.at_ms - piece.since_ms, 0)
+            self._started.append((part.component.resources, delay_ms))
+            cores = [p for one in execution.parts if one.component.core for p in one.held]
+            if execution.state is ExecutionState.STARTING and all(p.up for p in cores):
+                self._move(execution, ExecutionEvent.CORES_UP, event.at_ms, "")
+            return
+        self.lost(execution, part, piece)
+        if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            self.pause(part, event.at_ms)
+            return
+        core = part.component.core
+        if event.kind is EventKind.EXITED:
+            if core:
+                self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
+            else:
+                part.ended()
+            return
+        if not self.pool.is_up(piece.machine):
+            if core:  # nobody's fault: it waits with its first submission, whatever `restart` says
+                self.requeue(execution, event.at_ms, f"{piece.machine} was lost")
+            return
+        self.pause(part, event.at_ms)
+        happens = after_component_failure(core=core, restart=execution.application.restart)
+        if happens is not None:
+            reason = event.detail or f"core component {part.component.name!r} failed"
+            self._move(execution, happens, event.at_ms, reason)
+
+    def take_starts(self) -> list[tuple[Resources, int]]:
+        """Return what started since the last call, and how long after it had its machine, in ms."""
+        started, self._started = self._started, []
+        return started
+
+    def pause(self, part: Part, at_ms: int) -> None:
+        """Leave a component alone for a while after it could not run."""
+        pause_ms = min(FIRST_PAUSE_MS << min(part.failures, 16), LONGEST_PAUSE_MS)
+        part.failures += 1
+        part.paused_until_ms = at_ms + pause_ms
+
+    def requeue(self, execution: Execution, at_ms: int, reason: str) -> None:
+        """Send an execution that held its cores back into the line."""
+        if execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            self._move(execution, ExecutionEvent.REQUEUE, at_ms, reason)
+
+    def reject(self, execution: Execution, at_ms: int, reason: str) -> None:
+        """End an execution that waits and can never run any more."""
+        if execution.state is ExecutionState.QUEUED:
+            self._move(execution, ExecutionEvent.REJECT, at_ms, reason)
+
+    def admitted(self, execution: Execution, at_ms: int) -> None:
+        """Note that all its cores have machines."""
+        execution.started_ms = at_ms
+        self._move(execution, ExecutionEvent.ADMIT, at_ms, "")
+
+    def stopped(self, execution: Execution, at_ms: int) -> None:
+        """Note that nothing of an execution that was killed runs any more."""
+        if execution.state is ExecutionState.ENDING and not execution.holds:
+            self._move(execution, ExecutionEvent.STOPPED, at_ms, execution.reason)
+
+    def _move(self, execution: Execution, event: ExecutionEvent, at_ms: int, reason: str) -> None:
+        execution.state = next_execution_state(execution.state, event)
+        execution.reason = reason
+        if execution.state is ExecutionState.QUEUED:
+            execution.started_ms = None
+            execution.must_leave = True
+        if execution.is_over and execution.ended_ms is None:
+            execution.must_leave = True
+            execution.ended_ms = at_ms
+            self._alive.count(execution.application, -1)
+            fellows = self._of_reservation.get(execution.application.reservation or "", [])
+            if execution in fellows:
+                fellows.remove(execution)
+        self._changed[execution.id] = execution
+        self.note(execution)
+
+    def note(self, execution: Execution) -> None:
+        """List an execution among the news: something that is shown of it may have changed."""
+        self._news[execution.id] = execution
+
+    def take_news(self) -> list[Execution]:
+        """Return the executions of which something shown may have changed since the last call."""
+        news, self._news = list(self._news.values()), {}
+        return news
+
+    def put_on(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Put a component on a machine."""
+        part.take_on(piece)
+        key = (execution.id, part.component.name, piece.index)
+        self._on.setdefault(piece.machine, {})[key] = (execution, part, piece)
+
+    def take_off(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Take a component off its machine."""
+        part.give_up(piece)
+        del self._on[piece.machine][execution.id, part.component.name, piece.index]
+
+    def lost(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Take a component off its machine that has left it without the dispatcher's doing."""
+        self.take_off(execution, part, piece)
+        self._left.append((execution, part, piece))
+        self._changed[execution.id] = execution
+
+    def found(self, execution: Execution, part: Part, piece: Piece) -> None:
+        """Put a component on its machine that a backend has there without the table's knowing."""
+        self.put_on(execution, part, piece)
+        if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            execution.must_leave = True
+        self._came.append((execution, part, piece))
+        self._changed[execution.id] = execution
+
+    def on_machine(self, machine: str) -> Iterable[tuple[Execution, Part, Piece]]:
+        """Return what is on a machine."""
+        return self._on.get(machine, {}).values()
+
+    def take_changes(self) -> Changes:
+        """Return what changed without the dispatcher's doing since the last call."""
+        changes = Changes(list(self._changed.values()), self._left, self._came)
+        self._changed, self._left, self._came = {}, [], []
+        return changes
+
+    def assignment(self) -> VirtualAssignment:
+        """Return what is where now, frozen; the first to have started lose cover first."""
+        return VirtualAssignment.of(
+            AssignmentRow(
+                execution.id,
+                part.component.name,
+                piece.index,
+                piece.machine,
+                piece.since_ms,
+                covered=place >= len(part.held) - part.covered,
+            )
+            for execution in self._executions.values()
+            for part in execution.parts
+            for place, piece in enumerate(part.held)
+        )

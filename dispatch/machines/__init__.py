@@ -1,0 +1,1 @@
+"""The machines there are, and the choice of one for a component."""

@@ -1,0 +1,229 @@
+"""The rows that the compiled allocation works on: one a claim, grown by doubling, used again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dispatch.pool.claims import Claim, Grant, Part
+from dispatch.pool.ordering import Ordering, Rule, Size
+from rdl.resources import CPU, MEMORY
+
+if TYPE_CHECKING:  # compiled code is loaded where it runs, not where this is imported
+    from dispatch.pool import kernels
+
+#: Amounts in these units make the areas of 3-D sizes cores x GiB.
+_AREA_UNITS = {CPU: 1000.0, MEMORY: 1024.0}
+
+
+class ClaimRows:
+    """Owns the arrays behind the kernels and knows whose row is which.
+
+    Parameters
+    ----------
+    resources
+        Names of the resources, in the order of the claims' amounts.
+    ordering
+        Says what the key of a row is.
+    """
+
+    def __init__(self, resources: Sequence[str], ordering: Ordering) -> None:
+        from dispatch.pool import kernels as compiled
+
+        self._kernels = compiled
+        self._ordering = ordering
+        self._resources = tuple(resources)
+        self._units = [_AREA_UNITS.get(kind, 1.0) for kind in resources]
+        self._names: list[str | None] = []
+        self._parts: list[int] = []
+        self._told: list[bool] = []
+        self._free: list[int] = []
+        self._row_by_name: dict[str, int] = {}
+        self._tenants: dict[str, int] = {}
+        self._arrived = 0
+        self.rows = self._new_rows(64, 1)
+        self.pool = self._new_pool(64, 16)
+
+    def add(self, claim: Claim, now_s: float) -> int:
+        """Return the row of a new claim.
+
+        Raises
+        ------
+        ValueError
+            If its name is taken, it has no core component, or its amounts have another shape.
+        """
+        self._check(claim)
+        row = self._free.pop() if self._free else len(self._names)
+        if row == len(self._names):
+            self._names.append(None)
+            self._parts.append(0)
+            self._told.append(False)
+        tenant = self._tenants.setdefault(claim.tenant, len(self._tenants))
+        self._make_room(row, len(claim.elastic), tenant)
+        self._names[row], self._parts[row], self._told[row] = claim.name, len(claim.elastic), False
+        self._row_by_name[claim.name] = row
+        self._fill_amounts(row, claim)
+        self._fill_order(row, claim, tenant, now_s)
+        return row
+
+    def remove(self, name: str) -> None:
+        """Give the row of a claim back."""
+        row = self._row_by_name.pop(name)
+        self._names[row] = None
+        self._free.append(row)
+
+    def resize(self, name: str, wanted: Sequence[int]) -> None:
+        """Change the counts of a claim's elastic parts; grants beyond them go at the next pass."""
+        row, rows, pool = self._row_by_name[name], self.rows, self.pool
+        for index, count in enumerate(wanted):
+            more = count - rows.part_count[row, index]
+            rows.part_count[row, index] = count
+            rows.want[row] += more * rows.part[row, index]
+            rows.all_count[row] += more
+            rows.all_area[row] += more * rows.part_area[row, index]
+            if rows.started[row]:
+                pool.wanted[:] += more * rows.part[row, index]
+            over = max(rows.granted[row, index] - count, 0)
+            if over:
+                rows.granted[row, index] -= over
+                pool.given[:] -= over * rows.part[row, index]
+
+    def note_waiting(self, row: int) -> None:
+        """Let the next grant of a row say again that it starts."""
+        self._told[row] = False
+
+    def row_of(self, name: str) -> int:
+        """Row of a claim; KeyError where there is none."""
+        return self._row_by_name[name]
+
+    def granted(self, name: str) -> tuple[int, ...]:
+        """What a claim holds of each of its elastic parts."""
+        row = self._row_by_name[name]
+        return tuple(self.rows.granted[row, : self._parts[row]].tolist())
+
+    def line(self, line: int) -> tuple[str, ...]:
+        """Names in one of the kernels' lines."""
+        rows = self.pool.lines[line, : self.pool.length[line]].tolist()
+        return tuple(name for row in rows if (name := self._names[row]) is not None)
+
+    def grants(self, changed: int) -> tuple[Grant, ...]:
+        """Return the first `changed` rows the kernels listed as grants."""
+        found: list[Grant] = []
+        for row in self.pool.changed[:changed].tolist():
+            name = self._names[row]
+            assert name is not None
+            granted = tuple(self.rows.granted[row, : self._parts[row]].tolist())
+            found.append(Grant(name, not self._told[row], granted))
+            self._told[row] = True
+        return tuple(found)
+
+    def _check(self, claim: Claim) -> None:
+        if claim.name in self._row_by_name:
+            raise ValueError(f"{claim.name!r} is in the pool already")
+        if not any(part.count > 0 for part in claim.core):
+            raise ValueError(f"{claim.name!r} has no core component")
+        if not any(amount for part in claim.core for amount in part.amounts):
+            raise ValueError(f"{claim.name!r} has a core that asks for nothing")
+        if not claim.run_s > 0:
+            raise ValueError(f"{claim.name!r} runs {claim.run_s} s; it must be more than zero")
+        for part in (*claim.core, *claim.elastic):
+            if len(part.amounts) != len(self._resources) or min(part.amounts) < 0:
+                kinds = ", ".join(self._resources)
+                raise ValueError(f"{claim.name!r} has amounts {part.amounts}; give {kinds}")
+            if part.count < 0:
+                raise ValueError(f"{claim.name!r} has a part of {part.count} components")
+
+    def _fill_amounts(self, row: int, claim: Claim) -> None:
+        rows, kinds = self.rows, range(len(self._resources))
+        core = [sum(part.count * part.amounts[kind] for part in claim.core) for kind in kinds]
+        more = [sum(part.count * part.amounts[kind] for part in claim.elastic) for kind in kinds]
+        rows.core[row] = core
+        rows.want[row] = [one + other for one, other in zip(core, more, strict=True)]
+        rows.part_count[row] = rows.granted[row] = rows.before[row] = 0
+        for index, part in enumerate(claim.elastic):
+            rows.part[row, index] = part.amounts
+            rows.part_count[row, index] = part.count
+            rows.part_area[row, index] = self._area(part)
+        parts = (*claim.core, *claim.elastic)
+        rows.core_count[row] = sum(part.count for part in claim.core)
+        rows.all_count[row] = sum(part.count for part in parts)
+        rows.all_area[row] = sum(part.count * self._area(part) for part in parts)
+
+    def _fill_order(self, row: int, claim: Claim, tenant: int, now_s: float) -> None:
+        rows, ordering = self.rows, self._ordering
+        rows.rank[row] = -claim.priority if ordering.by_priority else 0.0
+        rows.number[row] = self._arrived
+        self._arrived += 1
+        rows.submitted[row], rows.run[row] = claim.submitted_s, claim.run_s
+        rows.left[row], rows.since[row], rows.speed[row] = claim.run_s, now_s, 0.0
+        rows.tenant[row], rows.started[row] = tenant, False
+        factors = {Size.COMPONENTS: rows.all_count[row], Size.AREA: rows.all_area[row]}
+        rows.factor[row] = factors.get(ordering.size, 1.0)
+        if ordering.rule is Rule.STATIC:
+            size = claim.run_s * rows.factor[row]
+            rows.key[row] = size if ordering.by_size else claim.submitted_s
+
+    def _area(self, part: Part) -> float:
+        """Product of what one component asks for; what it does not ask for is left out."""
+        pairs = zip(part.amounts, self._units, strict=True)
+        return prod(amount / unit for amount, unit in pairs if amount)
+
+    def _make_room(self, row: int, parts: int, tenant: int) -> None:
+        size, width = self.rows.part_count.shape
+        if row >= size or parts > width:
+            larger = self._new_rows(size * 2 if row >= size else size, max(parts, width))
+            for new, old in zip(larger, self.rows, strict=True):
+                new[tuple(slice(0, extent) for extent in old.shape)] = old
+            self.rows = larger
+        slots, tenants = self.pool.changed.size, self.pool.held.shape[0]
+        if row >= slots or tenant >= tenants:
+            wider = self._new_pool(
+                slots * 2 if row >= slots else slots, tenants * 2 if tenant >= tenants else tenants
+            )
+            for new, old in zip(wider, self.pool, strict=True):
+                new[tuple(slice(0, extent) for extent in old.shape)] = old
+            self.pool = wider
+
+    def _new_rows(self, size: int, parts: int) -> kernels.Rows:
+        kinds = len(self._resources)
+        longs, floats = np.int64, np.float64
+        return self._kernels.Rows(
+            core=np.zeros((size, kinds), longs),
+            want=np.zeros((size, kinds), longs),
+            part=np.zeros((size, parts, kinds), longs),
+            part_count=np.zeros((size, parts), longs),
+            granted=np.zeros((size, parts), longs),
+            before=np.zeros((size, parts), longs),
+            rank=np.zeros(size, floats),
+            key=np.zeros(size, floats),
+            number=np.zeros(size, longs),
+            submitted=np.zeros(size, floats),
+            run=np.ones(size, floats),
+            left=np.zeros(size, floats),
+            since=np.zeros(size, floats),
+            speed=np.zeros(size, floats),
+            tenant=np.zeros(size, longs),
+            core_count=np.zeros(size, floats),
+            all_count=np.zeros(size, floats),
+            all_area=np.zeros(size, floats),
+            factor=np.ones(size, floats),
+            part_area=np.zeros((size, parts), floats),
+            started=np.zeros(size, np.bool_),
+        )
+
+    def _new_pool(self, size: int, tenants: int) -> kernels.Pool:
+        kinds = len(self._resources)
+        return self._kernels.Pool(
+            total=np.zeros(kinds, np.int64),
+            cores=np.zeros(kinds, np.int64),
+            wanted=np.zeros(kinds, np.int64),
+            given=np.zeros(kinds, np.int64),
+            held=np.zeros((tenants, kinds), np.int64),
+            share=np.zeros(tenants, np.float64),
+            lines=np.zeros((3, size), np.int64),
+            length=np.zeros(3, np.int64),
+            changed=np.zeros(size, np.int64),
+        )

@@ -1,0 +1,25 @@
+"""Compiled core/elastic allocation: who is in service and what each is granted.
+
+Identical components are counted, never listed; one pass over those in service costs a few
+microseconds for a thousand of them.
+
+What the dispatcher needs stands here; files import only from files before them: `compiled`,
+`arrays`; the `order` of rows and their `lines`, and beside them `grants`; `admission`; `entries`.
+"""
+
+from dispatch.pool.kernels.arrays import SERVING, URGENT, WAITING, Pool, Rows, Rules
+from dispatch.pool.kernels.entries import adopt, arrive, depart, requeue, settle
+
+__all__ = [
+    "SERVING",
+    "URGENT",
+    "WAITING",
+    "Pool",
+    "Rows",
+    "Rules",
+    "adopt",
+    "arrive",
+    "depart",
+    "requeue",
+    "settle",
+]

@@ -1,0 +1,153 @@
+"""The core/elastic algorithm: who is in service, and what each is granted.
+
+Zoe's Algorithms 1 and 2 over vectors of resources, corrected: a request that exactly fills what
+there is starts; a preemptive arrival is measured against elastic components that are *granted*,
+not asked for; while a preemptive request waits, nothing else is admitted. Cores in service are
+never taken back here. Every event returns what it changed, and only that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dispatch.pool.claim_rows import ClaimRows
+from dispatch.pool.claims import Allocation, Claim, Grant
+from dispatch.pool.ordering import ORDERINGS, Ordering
+from rdl.resources import Resources
+
+
+class ElasticScheduler:
+    """Owns the lines and the grants of one pool of resources.
+
+    Parameters
+    ----------
+    total
+        What there is: canonical amounts by resource. Claims name amounts in its (sorted) order.
+    ordering
+        Who goes first.
+    allocation
+        How elastic components are granted.
+    """
+
+    def __init__(
+        self,
+        total: Resources | Mapping[str, int],
+        ordering: Ordering = ORDERINGS["fifo"],
+        allocation: Allocation = Allocation.FLEXIBLE,
+    ) -> None:
+        from dispatch.pool import kernels
+
+        self.resources: tuple[str, ...] = tuple(sorted(total))
+        self.ordering = ordering
+        self.allocation = allocation
+        self._kernels = kernels
+        self._claims = ClaimRows(self.resources, ordering)
+        self._claims.pool.total[:] = [total[kind] for kind in self.resources]
+        self._rules = kernels.Rules(
+            allocation.value,
+            int(ordering.rule),
+            int(ordering.size),
+            ordering.backfill,
+            ordering.preemptive,
+        )
+
+    def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
+        """Take a new execution in.
+
+        Raises
+        ------
+        ValueError
+            If its name is taken, it has no core component, or its amounts have another shape.
+        """
+        row = self._claims.add(claim, now_s)
+        claims = self._claims
+        changed = self._kernels.arrive(claims.pool, claims.rows, self._rules, row, float(now_s))
+        return claims.grants(changed)
+
+    def adopt(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
+        """Take in an execution that runs already: its cores are in service, fit or not.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`arrive`.
+        """
+        row = self._claims.add(claim, now_s)
+        claims = self._claims
+        changed = self._kernels.adopt(claims.pool, claims.rows, self._rules, row, float(now_s))
+        return claims.grants(changed)
+
+    def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
+        """Take an execution out, in service or waiting.
+
+        Raises
+        ------
+        KeyError
+            If it is not there.
+        """
+        claims = self._claims
+        row = claims.row_of(name)
+        changed = self._kernels.depart(claims.pool, claims.rows, self._rules, row, float(now_s))
+        claims.remove(name)
+        return claims.grants(changed)
+
+    def requeue(self, name: str, now_s: float) -> tuple[Grant, ...]:
+        """Send an execution in service back into the line, at the place its submission gives it.
+
+        Raises
+        ------
+        ValueError
+            If it is not in service.
+        """
+        if name not in self.serving():
+            raise ValueError(f"{name!r} is not in service")
+        claims = self._claims
+        row = claims.row_of(name)
+        claims.note_waiting(row)
+        changed = self._kernels.requeue(claims.pool, claims.rows, self._rules, row, float(now_s))
+        return claims.grants(changed)
+
+    def resize(self, name: str, wanted: Sequence[int], now_s: float) -> tuple[Grant, ...]:
+        """Change how many of each of its elastic parts an execution asks for.
+
+        Raises
+        ------
+        KeyError
+            If it is not there.
+        """
+        claims = self._claims
+        claims.resize(name, wanted)
+        changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
+        return claims.grants(changed)
+
+    def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
+        """Change what there is; elastic components shrink to fit it, cores stay."""
+        claims = self._claims
+        claims.pool.total[:] = [total.get(kind, 0) for kind in self.resources]
+        changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
+        return claims.grants(changed)
+
+    def waiting(self) -> tuple[str, ...]:
+        """Who waits: first those that may preempt, then the line as it was last ordered."""
+        kernels = self._kernels
+        return self._claims.line(kernels.URGENT) + self._claims.line(kernels.WAITING)
+
+    def serving(self) -> tuple[str, ...]:
+        """Who is in service, in the order in which elastic components are granted."""
+        return self._claims.line(self._kernels.SERVING)
+
+    def granted(self, name: str) -> tuple[int, ...]:
+        """How many of each of its elastic parts an execution holds."""
+        return self._claims.granted(name)
+
+    def free(self) -> dict[str, int]:
+        """What nobody in service holds; negative where cores exceed a total that shrank."""
+        pool = self._claims.pool
+        left = pool.total - pool.cores - pool.given
+        return dict(zip(self.resources, left.tolist(), strict=True))
+
+    def can_ever_fit(self, claim: Claim) -> bool:
+        """Whether the cores fit when nothing else is in service."""
+        totals = self._claims.pool.total.tolist()
+        asked = [sum(one.count * one.amounts[k] for one in claim.core) for k in range(len(totals))]
+        return all(need <= total for need, total in zip(asked, totals, strict=True))

@@ -1,0 +1,102 @@
+"""The flexible scheduler and what it is measured against, by name, behind one interface.
+
+- ``flexible``: cores first, elastic components as room allows, taken back when a core needs it.
+- ``flexible-grow``: the same without taking back, as the published simulator ran it.
+- ``malleable``: each takes all the elastic components it can when it starts and keeps them; those
+  running grow before another starts.
+- ``rigid``: all components or nothing; elastic ones are treated as core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dispatch.pool.claims import Allocation, Claim, Grant, Scheduler
+from dispatch.pool.ordering import ORDERINGS, Ordering
+from dispatch.pool.scheduler import ElasticScheduler
+from rdl.resources import Resources
+
+SCHEDULERS = ("flexible", "flexible-grow", "malleable", "rigid")
+
+_ALLOCATIONS = {
+    "flexible": Allocation.FLEXIBLE,
+    "flexible-grow": Allocation.GROW_ONLY,
+    "malleable": Allocation.MALLEABLE,
+}
+
+
+class RigidScheduler:
+    """All or nothing: what an application could use at most is what it needs to start.
+
+    Parameters
+    ----------
+    total
+        What there is.
+    ordering
+        Who goes first; one with `backfill` lets those that fit pass a head that does not.
+    """
+
+    def __init__(
+        self, total: Resources | Mapping[str, int], ordering: Ordering = ORDERINGS["fifo"]
+    ) -> None:
+        self._inner = ElasticScheduler(total, ordering)
+        self._elastic: dict[str, tuple[int, ...]] = {}
+
+    def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
+        """See `Scheduler.arrive`."""
+        whole = replace(claim, core=(*claim.core, *claim.elastic), elastic=())
+        changed = self._inner.arrive(whole, now_s)
+        self._elastic[claim.name] = tuple(part.count for part in claim.elastic)
+        return tuple(self._whole(grant) for grant in changed)
+
+    def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
+        """See `Scheduler.depart`."""
+        changed = self._inner.depart(name, now_s)
+        del self._elastic[name]
+        return tuple(self._whole(grant) for grant in changed)
+
+    def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
+        """See `Scheduler.set_total`."""
+        return tuple(self._whole(grant) for grant in self._inner.set_total(total, now_s))
+
+    def waiting(self) -> tuple[str, ...]:
+        """See `Scheduler.waiting`."""
+        return self._inner.waiting()
+
+    def serving(self) -> tuple[str, ...]:
+        """See `Scheduler.serving`."""
+        return self._inner.serving()
+
+    def free(self) -> dict[str, int]:
+        """See `Scheduler.free`."""
+        return self._inner.free()
+
+    def granted(self, name: str) -> tuple[int, ...]:
+        """See `Scheduler.granted`."""
+        return self._elastic[name] if name in self._inner.serving() else ()
+
+    def can_ever_fit(self, claim: Claim) -> bool:
+        """See `Scheduler.can_ever_fit`."""
+        whole = replace(claim, core=(*claim.core, *claim.elastic), elastic=())
+        return self._inner.can_ever_fit(whole)
+
+    def _whole(self, grant: Grant) -> Grant:
+        return replace(grant, granted=self._elastic[grant.name])
+
+
+def scheduler_named(
+    name: str, total: Resources | Mapping[str, int], ordering: Ordering = ORDERINGS["fifo"]
+) -> Scheduler:
+    """Return a new scheduler of one of the `SCHEDULERS`.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if name == "rigid":
+        return RigidScheduler(total, ordering)
+    if name not in _ALLOCATIONS:
+        raise ValueError(f"no scheduler {name!r}; there are {', '.join(SCHEDULERS)}")
+    return ElasticScheduler(total, ordering, _ALLOCATIONS[name])

@@ -1,0 +1,1 @@
+"""How long reservations are below what they were promised (Rayon, figure 17)."""

@@ -1,0 +1,1 @@
+"""The experiments of the Rayon paper on a simulated cluster."""

@@ -1,0 +1,216 @@
+"""Live dispatch tables: classes of the work that is planned and of what came of late (LoTES 4).
+
+The sample is the bundles of accepted allocations in the next day, one job a start, and the
+best-effort components that arrived in the last day, both counted by the day. It is fitted and
+solved anew every ten minutes, and at once after a commit that matters.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.applications.application import Application
+from dispatch.tables.job_classes import instance_of_work, work_of_jobs
+from dispatch.tables.jobs import Job, jobs_of_rows
+from lp.lotes.dispatch_table import DispatchTable
+from lp.lotes.pipeline import LotesOptions, plan_lotes
+from planner.cluster import Cluster, MachineGroup
+from planner.plan.plan import Plan
+from rdl.resources import Resources
+
+_HOUR_MS: Final = 3_600_000
+
+#: How far ahead and how far back the sample reaches.
+SPAN_MS: Final = 24 * _HOUR_MS
+
+#: A table is solved anew when it is this old.
+REFRESH_MS: Final = 600_000
+
+#: And at once when as large a share of the live reservations has come or gone.
+_MATTERS: Final = 0.1
+
+#: Run time of a component whose application says none.
+_UNKNOWN_MS: Final = _HOUR_MS
+
+
+_Held = tuple[Resources, str | None, NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    at_ms: int
+    bundle: Resources
+    label: str | None
+    time_ms: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """What a table is to be made of: all that was read of the Plan, so that solving needs none.
+
+    Attributes
+    ----------
+    at_ms, plan_version
+        Of when.
+    cluster
+        The machines.
+    held
+        What is held in the next day: bundle, label and rows of each atom, not yet matched into
+        jobs, because whoever reads the Plan keeps others from it.
+    recent
+        Jobs of the best-effort components of the last day.
+    """
+
+    at_ms: int
+    plan_version: int
+    cluster: Cluster
+    held: tuple[_Held, ...]
+    recent: tuple[Job, ...]
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield a day's jobs: one a start of a lease, and those of late."""
+        step_ms = self.cluster.step_ms
+        first, last = self.at_ms // step_ms, (self.at_ms + SPAN_MS) // step_ms
+        for bundle, label, rows in self.held:
+            starts, ends = np.maximum(rows[:, 0], first), np.minimum(rows[:, 1], last)
+            here = np.stack([starts, ends, rows[:, 2]], axis=1)[starts < ends]
+            if len(here):
+                timed = [[s * step_ms / 1000, e * step_ms / 1000, b] for s, e, b in here.tolist()]
+                yield from jobs_of_rows(bundle, label, timed, step_ms / 1000)
+        yield from self.recent
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A table (None: there was no work), and the machines and load that it was made for."""
+
+    table: DispatchTable | None
+    version: int
+    machines: tuple[MachineGroup, ...]
+    load: float | None
+    problem: str
+
+
+class LiveTables:
+    """Keeps the dispatch table of a Plan that changes; a `TableSource` of the follower.
+
+    `solve` may run in another thread than the rest: it reads its job alone, and what it makes is
+    taken over whole.
+
+    Parameters
+    ----------
+    seed
+        Of the clustering.
+    options
+        Of the LPs.
+
+    """
+
+    def __init__(self, seed: int = 0, options: LotesOptions | None = None) -> None:
+        self._seed = seed
+        self._options = options or LotesOptions()
+        self._arrivals: deque[_Arrival] = deque()
+        self._made = _Made(None, 0, (), None, "")
+        self._solved: tuple[int, tuple[MachineGroup, ...], int] | None = None
+        self._seen_version = -1
+
+    @property
+    def load(self) -> float | None:
+        """Arrivals of the sample over those the table sustains; above 1 queues grow."""
+        return self._made.load
+
+    @property
+    def problem(self) -> str:
+        """Why the last solve gave no table, or empty."""
+        return self._made.problem
+
+    def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
+        """Return the table and its version, 0 where there is none; see `due` for its age.
+
+        A table of other machines than the Plan's is none.
+        """
+        made = self._made
+        return (made.table, made.version) if made.machines == plan.cluster.machines else (None, 0)
+
+    def arrived(self, application: Application, at_ms: int) -> None:
+        """Count the components of a best-effort application into the sample."""
+        if application.reservation is not None:
+            return
+        time_ms = application.size_ms or _UNKNOWN_MS
+        for component in application.components:
+            label = min(component.labels, default=None)
+            self._arrivals.append(
+                _Arrival(at_ms, component.resources, label, time_ms, component.count)
+            )
+
+    def due(self, plan: Plan, now_ms: int) -> TableJob | None:
+        """Return what to solve now, or None while the table is good."""
+        live = plan.live_count(None, None)
+        if self._solved is not None:
+            solved_ms, machines, had = self._solved
+            fresh = 0 <= now_ms - solved_ms < REFRESH_MS
+            same = plan.version == self._seen_version or (
+                machines == plan.cluster.machines and abs(live - had) <= _MATTERS * max(had, 1)
+            )
+            self._seen_version = plan.version
+            if fresh and same:
+                return None
+        while self._arrivals and self._arrivals[0].at_ms < now_ms - SPAN_MS:
+            self._arrivals.popleft()
+        self._solved = (now_ms, plan.cluster.machines, live)
+        self._seen_version = plan.version
+        held, recent = tuple(_held(plan, now_ms)), tuple(self._recent(plan.cluster))
+        return TableJob(now_ms, plan.version, plan.cluster, held, recent)
+
+    def solve(self, job: TableJob) -> None:
+        """Fit classes, solve both LPs and keep the table; without work there is none.
+
+        Where the LPs refuse the classes or the solver fails there is none either, and `problem`
+        says why: a strategy without a table goes on as best fit.
+        """
+        day_h = SPAN_MS / _HOUR_MS
+        rng = np.random.default_rng(self._seed)
+        table, load, problem = None, None, ""
+        try:
+            work = work_of_jobs(job.cluster, tuple(job.jobs()), 0.0, day_h)
+            result = plan_lotes(instance_of_work(job.cluster, work, rng), self._options)
+            table, load = result.table, result.load(work.rate_per_h)
+        except (ValueError, RuntimeError) as error:
+            problem = str(error)
+        machines = job.cluster.machines
+        self._made = _Made(table, self._made.version + 1, machines, load, problem)
+
+    def refresh(self, plan: Plan, now_ms: int) -> None:
+        """Solve where a table is due, while the caller waits: for simulations and tests."""
+        job = self.due(plan, now_ms)
+        if job is not None:
+            self.solve(job)
+
+    def _recent(self, cluster: Cluster) -> Iterator[Job]:
+        """Yield the jobs of the best-effort components of the last day that machines could run."""
+        for one in self._arrivals:
+            if any(_holds(group, one) for group in cluster.machines):
+                time_h = one.time_ms / _HOUR_MS
+                yield Job(one.at_ms / _HOUR_MS, one.bundle, one.label, time_h, float(one.count))
+
+
+def _held(plan: Plan, now_ms: int) -> Iterator[_Held]:
+    """Yield what the atoms hold of reservations that hold something in the next day."""
+    step_ms = plan.grid.step_ms
+    first, last = now_ms // step_ms, (now_ms + SPAN_MS) // step_ms
+    meta = plan.table.meta
+    for number in np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first)).tolist():
+        for atom in plan.table.holding(number).atoms:
+            yield atom.bundle, atom.label, atom.all_rows().copy()
+
+
+def _holds(group: MachineGroup, one: _Arrival) -> bool:
+    fits = all(amount <= group.resources.get(kind, 0) for kind, amount in one.bundle.items())
+    return fits and group.count > 0 and (one.label is None or one.label in group.labels)

@@ -1,0 +1,110 @@
+"""What an adaptation answers: changes to commit, and who is affected how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from planner.adaptation.repair import Cost
+from planner.plan.changes import Change
+
+
+class Fate(StrEnum):
+    """What becomes of a reservation when capacity changes."""
+
+    MOVED = "moved"
+    DEGRADED = "degraded"
+    RESTORED = "restored"
+    REGAINED = "regained"
+    """Still degraded, and more of it is held again."""
+
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """One reservation that a change of capacity does something to.
+
+    Attributes
+    ----------
+    value
+        What keeping it is worth (weight x size x preferences).
+    moved
+        Work that now stands elsewhere, in steps of the whole cluster.
+    reason
+        One sentence for its owner, empty where it is only moved.
+    """
+
+    id: str
+    tenant: str
+    fate: Fate
+    value: float
+    moved: float = 0.0
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {"id": self.id, "tenant": self.tenant, "fate": self.fate.value}
+        numbers = {"value": round(self.value, 6), "moved": round(self.moved, 6)}
+        return entry | numbers | {"reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """What is to be done.
+
+    Attributes
+    ----------
+    changes
+        For one joint commit on `based_on`; empty when nothing need be done.
+    affected
+        Those it touches, dropped ones first, in order of value.
+    cost
+        Value dropped and work moved.
+    short
+        What machines are still short of, where even the leases in force of nobody could be moved;
+        empty otherwise.
+    """
+
+    changes: tuple[Change, ...] = ()
+    affected: tuple[Affected, ...] = ()
+    cost: Cost = field(default_factory=lambda: Cost(0.0, 0.0))
+    based_on: int = 0
+    short: str = ""
+
+    def of(self, fate: Fate) -> tuple[Affected, ...]:
+        """Return those who meet a fate."""
+        return tuple(one for one in self.affected if one.fate is fate)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is told of it, as plain JSON."""
+        return {
+            "affected": [one.to_json() for one in self.affected],
+            "dropped": self.cost.dropped,
+            "moved": self.cost.moved,
+            "short": self.short,
+        }
+
+
+def joined(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what several adaptations, one after the other, come to; of each id the last fate.
+
+    Parameters
+    ----------
+    told
+        What `Adaptation.to_json` wrote of each, oldest first.
+    """
+    affected: dict[str, Any] = {}
+    whole = Adaptation().to_json()
+    for one in told:
+        for entry in one["affected"]:
+            before = affected.pop(entry["id"], None)
+            if before is not None and before["fate"] == Fate.DEGRADED:
+                whole["dropped"] -= before["value"]
+            affected[entry["id"]] = entry
+        whole["dropped"] += one["dropped"]
+        whole["moved"] += one["moved"]
+        whole["short"] = one["short"]
+    return whole | {"affected": list(affected.values())}

@@ -1,0 +1,281 @@
+"""`exact`: the most value that two cores can prove in a minute (docs/exact.md).
+
+A greedy portfolio first; then a search for plans beside a Lagrangian bound, until they are within
+the gap asked for. On rigid requests with few starts CP-SAT and a sweep over time work beside them,
+on few requests of any kind a MILP of all: they prove what prices cannot. The answer is never worth
+less than the start's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from planner.agent import Ending, Limits, News, SolverOutcome, SolverReport, all_asked, is_proven
+from planner.agents import agent_named
+from planner.agents.exact.budget import Effort, Field
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.incumbent import BoundError, Race
+from planner.agents.exact.lagrangian import evaluation_s
+from planner.agents.exact.memory import predicted_bytes
+from planner.agents.exact.must_keep import Keep, started
+from planner.agents.exact.parallel import pursue
+from planner.agents.exact.router import route, suits_cp_sat
+from planner.agents.exact.warm_up import load_loops
+from planner.agents.fill import filled
+from planner.agents.polish import flattened
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+
+_LOG = logging.getLogger(__name__)
+
+#: Bytes that prices and plans may take; above it the greedy plan stands.
+MOST_MEMORY = 4 << 30
+
+#: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
+#: need half a minute for all of its runs, most small sets some milliseconds.
+_STARTING = 0.25
+_STARTING_S = 1.0
+
+#: Seconds above which loops were compiled, not loaded: a minute that no limit should pay for.
+_LOADING_S = 2.0
+
+#: Filling and the report cost so many looks at a whole plan, about, and a check so many; the search
+#: leaves time for its last one.
+_LOOKS = 5
+_CHECK = 4
+
+_INSTEAD = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
+
+#: Part of the time that the bound at one set of prices may take, which nothing can cut short; where
+#: it takes more, only prices of buckets of steps are tried.
+_EVALUATION = 0.1
+
+#: Part of the time that is kept for lowering preemption once value is found, and most seconds.
+_FLATTENING = 0.05
+_FLATTENING_S = 1.0
+
+
+_EXHAUSTED = "nothing is left to try before the limit: the search finds no better plan, and"
+
+_OUTCOMES = {
+    Ending.PROVEN: SolverOutcome.OPTIMAL,
+    Ending.STOPPED: SolverOutcome.STOPPED,
+    Ending.BROKEN: SolverOutcome.FAILED,
+    Ending.TOO_LARGE: SolverOutcome.TOO_LARGE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Why the search ended, and a sentence on it."""
+
+    ending: Ending = Ending.LIMIT
+    detail: str = "the limit came before the proof"
+
+
+@dataclass(frozen=True, slots=True)
+class ExactAgent:
+    """The exact planner behind the agents' contract.
+
+    Attributes
+    ----------
+    gap
+        Ends when (bound - value) / bound is at most this.
+    start
+        The greedy agent it starts from.
+    default_time_s
+        Limit where a caller gives neither time nor work.
+    most_memory
+        Bytes; a set that is predicted to take more is left to the greedy plan.
+    fine
+        False bounds on buckets of steps only, which takes less of the second core.
+    clock
+        Monotonic seconds.
+    """
+
+    name: str = "exact"
+    gap: float = 0.01
+    start: str = "portfolio-free"
+    default_time_s: float = 60.0
+    most_memory: int = MOST_MEMORY
+    fine: bool = True
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False)
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> list[PlacementResult]:
+        """Return the best plan found within the limits, at least the greedy one."""
+        return self.solve(requests, view, limits)[0]
+
+    def solve(
+        self,
+        requests: Sequence[Request],
+        view: PlanView,
+        limits: Limits,
+        keep: Keep | None = None,
+    ) -> tuple[list[PlacementResult], SolverReport]:
+        """Return the plan and its report; every ending leaves the best plan so far.
+
+        Parameters
+        ----------
+        keep
+            Requests that no plan may lose, and what stands now, which the search starts from. The
+            bound is then the most that a plan with all of them can be worth; only such plans
+            count. Where none is found the status is ``no_answer``, with what greedy placing holds.
+
+        Raises
+        ------
+        ValueError
+            If `keep` names no request, or what stands breaks a limit of the view.
+        planner.agents.exact.incumbent.BoundError
+            If a bound lies below a plan that was checked: a fault, never to be hidden.
+        """
+        began = self.clock()
+        effort = self._effort(limits, began)
+        starter = self._of_the_start(limits)
+        greedy = started(agent_named(self.start), requests, view, starter, keep)
+        before = self.clock()
+        asked_value = all_asked(requests, view.nominal)
+        must = frozenset() if keep is None else keep.requests
+        race = Race(requests, view, greedy, asked_value, self.start, keep=must)
+        look_s = self.clock() - before
+        effort.check_s = _CHECK * look_s
+        effort.keep(_LOOKS * look_s)
+        if limits.news is not None:
+            race.changed = _teller(limits.news, self.clock, began)
+            race.changed(race)
+        asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
+        ended = _Ended()
+        if asked and not effort.over(race):
+            ended = self._ended(race, asked, effort, limits)
+        flat = race.results
+        if keep is None or race.source != self.start:  # what stands stays: churn comes first
+            flat = flattened(requests, flat, view, _late(effort, limits))
+        results = filled(requests, flat, view)
+        return results, self._report(race, results, ended, limits)
+
+    def _too_large(self, asked: list[Request], view: PlanView) -> str:
+        """Return why prices and plans of these requests would take too much, or nothing."""
+        needed, gib = predicted_bytes(asked, view), 2.0**30
+        if needed <= self.most_memory:
+            return ""
+        takes = f"{needed / gib:.1f} GiB, more than the {self.most_memory / gib:.1f} GiB"
+        return f"prices and plans would take about {takes} they may: {_INSTEAD}"
+
+    def _allowed_s(self, limits: Limits) -> float:
+        """Return the seconds of the whole solve; infinite where work is the limit."""
+        if limits.work is not None:
+            return math.inf
+        return self.default_time_s if limits.time_s is None else limits.time_s
+
+    def _of_the_start(self, limits: Limits) -> Limits:
+        """Return the limits of the greedy start; its first run always ends."""
+        if limits.work is not None:
+            return Limits(seed=limits.seed, stop=limits.stop)
+        longest = max(_STARTING_S, _STARTING * self._allowed_s(limits))
+        return Limits(longest, seed=limits.seed, stop=limits.stop)
+
+    def _effort(self, limits: Limits, began: float) -> Effort:
+        allowed = self.default_time_s if limits.time_s is None else limits.time_s
+        searching = allowed - min(_FLATTENING_S, _FLATTENING * allowed)
+        until = None if limits.work is not None else began + searching
+
+        def tell() -> None:
+            if limits.progress is not None and until is not None:
+                limits.progress(int(self.clock() - began), max(1, int(allowed)))
+
+        stop = limits.stop or (lambda: False)
+        gap = self.gap if limits.gap is None else limits.gap
+        return Effort(until, limits.work, gap, stop, self.clock, tell)
+
+    def _ended(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> _Ended:
+        """Search; a fault in it costs what it would have found, never the plan in hand."""
+        too_large = self._too_large([race.requests[i] for i in asked], race.view)
+        if too_large:
+            return _Ended(Ending.TOO_LARGE, too_large)
+        try:
+            exhausted = self._pursue(race, asked, effort, limits)
+        except BoundError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the best checked plan must outlive any fault
+            _LOG.error("the search of %s broke", self.name, exc_info=True)
+            why = f"{type(error).__name__}: {error}"
+            return _Ended(Ending.BROKEN, f"the search broke ({why}): the best so far stands")
+        if exhausted:
+            return _Ended(Ending.EXHAUSTED, f"{_EXHAUSTED} {exhausted}")
+        return _Ended()
+
+    def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> str:
+        """Return why nothing more was tried, where that ended it; else nothing."""
+        must = [place for place, i in enumerate(asked) if i in race.keep]
+        problem = problem_of([race.requests[i] for i in asked], race.view, must)
+        race.lower(problem.total, "preferences")
+        before = self.clock()
+        load_loops(problem_of([race.requests[asked[0]]], race.view))
+        spent = self.clock() - before
+        if effort.until is not None and spent > _LOADING_S:
+            effort.until += spent
+        if not effort.over(race):
+            route(race, problem, asked, effort, limits.seed)
+        if effort.over(race):
+            return ""
+        fine = self.fine and evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
+        prove = suits_cp_sat(problem)
+        return pursue(race, Field(problem, asked, limits.seed, prove, fine), effort)
+
+    def _report(
+        self, race: Race, results: list[PlacementResult], ended: _Ended, limits: Limits
+    ) -> SolverReport:
+        value = score_of(race.requests, results, race.view.nominal)[0]
+        if not race.whole:
+            value, outcome, detail = 0.0, SolverOutcome.NO_ANSWER, _NOT_WHOLE
+            if race.bound < 0:
+                detail = "proven: not all that must be kept can be"
+            proven = Ending.PROVEN if race.bound < 0 else ended.ending
+            bound = max(race.bound, value)
+            return SolverReport(outcome.value, value, bound, race.source, detail, proven)
+        if is_proven(value, race.bound, race.asked):
+            ended = _Ended(Ending.PROVEN, "")
+        elif ended.ending is not Ending.LIMIT:
+            pass
+        elif limits.stop is not None and limits.stop():
+            ended = _Ended(Ending.STOPPED, "the best so far stands")
+        elif race.gap <= (self.gap if limits.gap is None else limits.gap):
+            ended = _Ended(Ending.GAP, "the gap asked for is proven")
+        outcome = _OUTCOMES.get(ended.ending, SolverOutcome.FEASIBLE)
+        bound = max(race.bound, value)
+        return SolverReport(outcome.value, value, bound, race.source, ended.detail, ended.ending)
+
+
+def _late(effort: Effort, limits: Limits) -> Callable[[], bool]:
+    """Return what says, from now on, whether no time is left to flatten the plan.
+
+    A search that ended early leaves no more time than one that took all of it, or a second.
+    """
+    if effort.until is None:
+        return effort.stop
+    part = _FLATTENING_S if limits.time_s is None else _FLATTENING * limits.time_s
+    until = effort.until + min(_FLATTENING_S, part)
+    until = min(until, effort.clock() + max(_FLATTENING_S, part))
+    return lambda: effort.stop() or effort.clock() >= until
+
+
+def _teller(
+    news: Callable[[News], None], clock: Callable[[], float], began: float
+) -> Callable[[Race], None]:
+    def tell(race: Race) -> None:
+        news(News(clock() - began, race.value, race.bound, race.source, race.proof))
+
+    return tell
+
+
+_NOT_WHOLE = "no plan with all that must be kept was found; the bound is one of those plans"
+
+#: The agent that users name.
+EXACT = ExactAgent()

@@ -1,0 +1,118 @@
+"""What those who look for plans and for bounds share: what is asked, and when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planner.agents.exact.cp_sat import CpAnswer
+from planner.agents.exact.incumbent import Race
+from planner.agents.exact.problem import Problem
+from planner.placement import Code, PlacementResult
+
+#: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
+SLICE_S = 0.05
+
+#: A plan is checked when so many times the last check's time has passed.
+CHECKS = 12
+
+#: What plans and bounds of CP-SAT are called.
+CP_SAT = "cp-sat"
+
+
+@dataclass(slots=True)
+class Effort:
+    """When to stop.
+
+    Attributes
+    ----------
+    until
+        Instant of `clock`, or None.
+    moves
+        Moves of the search instead of time; None for no such limit.
+    gap
+        Close enough.
+    stop
+        Asked every `SLICE_S`.
+    clock
+        Monotonic seconds.
+    tell
+        Called every slice.
+    check_s
+        About the seconds of one check of a whole plan.
+    """
+
+    until: float | None
+    moves: int | None
+    gap: float
+    stop: Callable[[], bool]
+    clock: Callable[[], float]
+    tell: Callable[[], None]
+    check_s: float = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left; infinite without a limit of time."""
+        return float("inf") if self.until is None else self.until - self.clock()
+
+    def keep(self, seconds: float) -> None:
+        """End so much earlier, but leave the search half of what it has."""
+        if self.until is not None:
+            left = max(0.0, self.until - self.clock())
+            self.until -= min(seconds, left / 2)
+
+    def over(self, race: Race) -> bool:
+        """Return whether to end."""
+        if race.gap <= self.gap or self.stop():
+            return True
+        return self.until is not None and self.clock() >= self.until
+
+
+def hear(
+    race: Race,
+    positions: Sequence[int],
+    answer: CpAnswer,
+    source: str = CP_SAT,
+    *,
+    plan: bool = True,
+) -> None:
+    """Take the bound of an answer, and its plan where `plan`."""
+    race.lower(answer.bound, source)
+    if answer.results is None or not plan:
+        return
+    results = list(race.results)
+    for position, result in zip(positions, answer.results, strict=True):
+        results[position] = result or LEFT_OUT
+    race.offer(results, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is pursued.
+
+    Attributes
+    ----------
+    positions
+        Place in the race of each request of the problem.
+    seed
+        Of the search, and of CP-SAT.
+    prove
+        Whether CP-SAT works on the bound too.
+    fine
+        Whether the bound may be evaluated on all columns, or on buckets of them only.
+    """
+
+    problem: Problem
+    positions: Sequence[int]
+    seed: int
+    prove: bool = False
+    fine: bool = True
+
+
+def scaled(count: int, spent_s: float) -> int:
+    """Return how often to do what took `spent_s` for `count` times, to fill a slice."""
+    return max(1, min(100_000, int(count * min(4.0, SLICE_S / max(spent_s, 1e-4)))))
+
+
+#: What a plan says of a request that it leaves out, until greedy filling says more.
+LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")

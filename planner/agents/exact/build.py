@@ -1,0 +1,153 @@
+"""Requests and a view made into the arrays of a `planner.agents.exact.problem.Problem`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from planner.agents.exact.forest import Draft
+from planner.agents.exact.presolve import binding_rows, thinned
+from planner.agents.exact.problem import (
+    I64,
+    V_BLOCKED,
+    V_DEMAND,
+    V_END,
+    V_KIND,
+    V_LEAST,
+    V_MOST,
+    V_MULTIPLE,
+    V_SHIFT,
+    V_SHIFTS,
+    V_SOUND,
+    V_START,
+    Problem,
+    Room,
+)
+from planner.request import Request
+from planner.view import Demand, PlanView
+from rdl.work_graph import ATOM, BUNDLE, END, LABEL, START
+
+
+def problem_of(requests: Sequence[Request], view: PlanView, keep: Collection[int] = ()) -> Problem:
+    """Lay out requests that are not void on what a view leaves free.
+
+    Parameters
+    ----------
+    requests
+        At least one, compiled on the view's grid.
+    keep
+        Indexes of requests that may not be lost. The bound is then over the plans that hold all
+        of them: it counts worth less cost of each even below 0; plans found hold them all.
+
+    Raises
+    ------
+    ValueError
+        If `keep` names a request that is not there.
+    """
+    wrong = [index for index in keep if not 0 <= index < len(requests)]
+    if wrong:
+        raise ValueError(f"to be kept: no request {wrong[0]}; there are {len(requests)}, from 0")
+    book = _Demands(view)
+    demands = [book.of(request) for request in requests]
+    base = min(int(request.graph.vertices[-1, START]) for request in requests)
+    base = max(base, view.first)
+    end = max(int(request.graph.vertices[-1, END]) for request in requests)
+    end = min(max(end, base + 1), view.first + view.free.shape[1])
+    room, place, rows = _room(book.found, view, base, end)
+    draft = Draft(base, end - base)
+    kept = frozenset(keep)
+    for index, (request, own) in enumerate(zip(requests, demands, strict=True)):
+        taken = {atom: place[number] for atom, number in own.items()}
+        draft.add(request, taken, view, keep=index in kept)
+    forest = draft.forest()
+    caps = _caps(forest.vertices, forest.shifts, room)
+    return Problem(tuple(requests), forest._replace(caps=caps), room, base, rows)
+
+
+class _Demands:
+    """Numbers the demands of all requests."""
+
+    def __init__(self, view: PlanView) -> None:
+        self._view = view
+        self._numbers: dict[int, int] = {}
+        self.found: list[Demand] = []
+
+    def of(self, request: Request) -> dict[int, int]:
+        """Return the number of the demand of each atom."""
+        graph = request.graph
+        numbers: dict[int, int] = {}
+        for atom in graph.atoms.tolist():
+            label = int(graph.vertices[atom, LABEL])
+            demand = self._view.demand(
+                graph.bundles[int(graph.vertices[atom, BUNDLE])],
+                graph.labels[label] if label >= 0 else None,
+                request.tenant,
+                request.queue,
+            )
+            if id(demand) not in self._numbers:
+                self._numbers[id(demand)] = len(self.found)
+                self.found.append(demand)
+            numbers[atom] = self._numbers[id(demand)]
+        return numbers
+
+
+def _room(
+    asked: Sequence[Demand], view: PlanView, base: int, end: int
+) -> tuple[Room, list[int], tuple[int, ...]]:
+    """Return rows that can bind and demands on them; which each of `asked` is; rows of the view."""
+    columns = slice(base - view.first, end - view.first)
+    every = sorted({row for demand in asked for row in demand.rows})
+    free = np.maximum(view.free[every, columns], 0).astype(np.int64)
+    used = binding_rows(asked, every, free)
+    free = free[np.searchsorted(every, used)]
+    demands, numbers = thinned(asked, used)
+    place = {row: index for index, row in enumerate(used)}
+    scale = np.maximum(free.max(axis=1, initial=1), 1).astype(np.float64)
+    first = np.cumsum([0, *(len(demand.rows) for demand in demands)]).astype(np.int64)
+    rows = np.array([place[row] for d in demands for row in d.rows], dtype=np.int64)
+    amounts = np.array([amount for d in demands for amount in d.amounts], dtype=np.int64)
+    segment = np.searchsorted(view.segments, np.arange(base, end), side="right") - 1
+    segment = np.clip(segment, 0, len(view.segments) - 2)
+    fit = np.array([demand.fit for demand in demands], dtype=np.int64)
+    # Picked columns stand in another order in memory: kernels would be compiled for it once more.
+    fit = np.ascontiguousarray(fit.reshape(len(demands), -1)[:, segment])
+    capacity = free / scale[:, None]
+    shares = amounts / scale[rows]
+    room = Room(free, first, rows, amounts, fit, scale, capacity, shares)
+    return room, numbers, tuple(used)
+
+
+def _caps(vertices: I64, shifts: I64, room: Room) -> I64:
+    """Return what each atom may hold alone, where that is ever below its maximum; set V_BLOCKED."""
+    kept: list[I64] = []
+    size = 0
+    alone = _alone(room)
+    columns = room.free.shape[1]
+    for row in vertices:
+        row[V_BLOCKED] = -1
+        if row[V_KIND] != ATOM or not row[V_SOUND]:
+            continue
+        cap = np.full(int(row[V_END] - row[V_START]), row[V_MOST], dtype=np.int64)
+        for shift in shifts[row[V_SHIFT] : row[V_SHIFT] + row[V_SHIFTS]].tolist():
+            begin, end = int(row[V_START]) + shift, int(row[V_END]) + shift
+            inside = alone[row[V_DEMAND], begin : min(end, columns)] // row[V_MULTIPLE]
+            part = cap[: len(inside)]
+            np.minimum(part, inside, out=part)
+            cap[len(inside) :] = 0
+        cap[cap < row[V_LEAST]] = 0
+        if (cap < row[V_MOST]).any():
+            row[V_BLOCKED] = size
+            kept.append(cap)
+            size += len(cap)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *kept])
+
+
+def _alone(room: Room) -> I64:
+    """Return int64[demand, column]: most bundles that fit when nothing else is placed."""
+    alone = room.fit.copy()
+    for demand in range(len(alone)):
+        for j in range(room.demand_first[demand], room.demand_first[demand + 1]):
+            held = room.free[room.demand_rows[j]] // room.demand_amounts[j]
+            np.minimum(alone[demand], held, out=alone[demand])
+    return alone

@@ -1,0 +1,238 @@
+"""The constraint model of a rigid problem: one start an atom, one literal a vertex (CP-SAT)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from planner.agents.exact.problem import (
+    F64,
+    V_BLOCKED,
+    V_CHILD,
+    V_CHILDREN,
+    V_DEMAND,
+    V_END,
+    V_KIND,
+    V_LAST,
+    V_MOST,
+    V_MULTIPLE,
+    V_PARENT,
+    V_REQUEST,
+    V_RUN,
+    V_SHIFT,
+    V_SHIFTS,
+    V_SOUND,
+    V_START,
+    Problem,
+    fitting_starts,
+)
+from planner.placement import PlacementResult
+from rdl.work_graph import ANY, ATOM, EVERY
+
+#: Integer weight of everything together; each request's share is rounded up, so that the bound on
+#: the sum of weights is a bound on value.
+SCALE = 1_000_000_000
+
+
+def worths_of(problem: Problem) -> F64:
+    """Return the most that each request can be worth; `Problem.total` is their sum."""
+    forest = problem.forest
+    return forest.value * forest.worth[forest.first[1:] - 1]
+
+
+class RigidModel:
+    """The model of one problem.
+
+    Attributes
+    ----------
+    model
+        CP-SAT's.
+    alone
+        Whether there is one request only: then it must be there, and nothing is maximised.
+    aside
+        Requests that count as accepted and hold nothing: what is left can be worth no less.
+    """
+
+    def __init__(self, problem: Problem, cp_model: Any, aside: Collection[int] = ()) -> None:
+        self.problem, self._cp = problem, cp_model
+        self.aside = frozenset(aside)
+        self.model = cp_model.CpModel()
+        self.alone = len(problem.requests) == 1
+        count = len(problem.forest.vertices)
+        self._present: list[Any] = [None] * count
+        self._start: list[Any] = [None] * count
+        self._end: list[Any] = [None] * count
+        self._held: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
+        owners = problem.forest.vertices[:, V_REQUEST].tolist()
+        asked = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
+        for vertex in reversed(asked):
+            self._literal(vertex)
+        for vertex in asked:
+            self._span(vertex)
+        for before, least, largest, after in problem.forest.preds.tolist():
+            self._follow(before, least, largest, after)
+        for row, held in enumerate(self._held):
+            self._capacity(row, held)
+        self._value()
+
+    def _literal(self, vertex: int) -> None:
+        row = self.problem.forest.vertices[vertex]
+        parent = int(row[V_PARENT])
+        if parent >= 0 and self.problem.forest.vertices[parent, V_KIND] != ANY:
+            self._present[vertex] = self._present[parent]
+        else:
+            self._present[vertex] = self.model.new_bool_var(f"p{vertex}")
+            kept = self.problem.forest.keep[row[V_REQUEST]] > 0
+            if parent < 0 and (self.alone or kept):
+                self.model.add(self._present[vertex] == 1)
+        if not row[V_SOUND]:
+            self.model.add(self._present[vertex] == 0)
+
+    def _span(self, vertex: int) -> None:
+        """Give an atom its start, and a group variables around those below it."""
+        row = self.problem.forest.vertices[vertex]
+        if row[V_KIND] == ATOM:
+            if row[V_SOUND]:
+                self._atom(vertex, row)
+            return
+        kids = self.problem.forest.children[row[V_CHILD] : row[V_CHILD] + row[V_CHILDREN]]
+        if row[V_KIND] == ANY:
+            self.model.add(sum(self._present[kid] for kid in kids) == self._present[vertex])
+        low, high = int(row[V_START]), max(int(row[V_START]), int(row[V_END]))
+        self._start[vertex] = self.model.new_int_var(low, high, f"s{vertex}")
+        self._end[vertex] = self.model.new_int_var(low, high, f"e{vertex}")
+        last = int(row[V_LAST]) if row[V_KIND] == EVERY else 0
+        for kid in kids:
+            if self._start[kid] is None:
+                continue
+            here = self._present[kid]
+            self.model.add(self._start[vertex] <= self._start[kid]).only_enforce_if(here)
+            self.model.add(self._end[vertex] >= self._end[kid] + last).only_enforce_if(here)
+
+    def _atom(self, vertex: int, row: Any) -> None:
+        forest, room = self.problem.forest, self.problem.room
+        length = int(row[V_RUN])
+        start = self.model.new_int_var_from_domain(
+            self._domain(row, self._present[vertex]), f"s{vertex}"
+        )
+        self._start[vertex], self._end[vertex] = start, start + length
+        first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2].tolist()
+        bundles = int(row[V_MOST] * row[V_MULTIPLE])
+        for shift in forest.shifts[row[V_SHIFT] : row[V_SHIFT] + row[V_SHIFTS]].tolist():
+            interval = self.model.new_optional_fixed_size_interval_var(
+                start + shift, length, self._present[vertex], f"i{vertex}+{shift}"
+            )
+            for j in range(first, end):
+                amount = bundles * int(room.demand_amounts[j])
+                self._held[int(room.demand_rows[j])].append((interval, amount))
+
+    def _domain(self, row: Any, present: Any) -> Any:
+        """Return the starts at which the block fits the idle profile; any start if none does."""
+        low, last = int(row[V_START]), int(row[V_END] - row[V_RUN])
+        if row[V_BLOCKED] < 0:
+            return self._cp.Domain(low, last)
+        good = np.flatnonzero(fitting_starts(self.problem.forest, row))
+        if not len(good):
+            self.model.add(present == 0)
+            return self._cp.Domain(low, last)
+        return self._cp.Domain.from_values((good + low).tolist())
+
+    def _follow(self, before: int, least: int, largest: int, after: int) -> None:
+        if self._start[before] is None or self._start[after] is None:
+            return
+        both = [self._present[before], self._present[after]]
+        gap = self._start[after] - self._end[before]
+        self.model.add(gap >= least).only_enforce_if(both)
+        if largest >= 0:
+            self.model.add(gap <= largest).only_enforce_if(both)
+
+    def _capacity(self, row: int, held: list[tuple[Any, int]]) -> None:
+        """Keep a row within what is free: its greatest capacity, less fixed blocks."""
+        free = self.problem.room.free[row]
+        most = int(free.max(initial=0))
+        edges = np.flatnonzero(np.diff(free)) + 1
+        bounds = [0, *edges.tolist(), len(free)]
+        blocks = [(a, b, most - int(free[a])) for a, b in pairwise(bounds) if int(free[a]) < most]
+        unit = math.gcd(most, *(n for _, n in held), *(n for _, _, n in blocks)) or 1
+        intervals = [interval for interval, _ in held]
+        amounts = [amount // unit for _, amount in held]
+        for a, b, amount in blocks:
+            intervals.append(self.model.new_fixed_size_interval_var(a, b - a, f"b{row}@{a}"))
+            amounts.append(amount // unit)
+        self.model.add_cumulative(intervals, amounts, most // unit)
+
+    def _value(self) -> None:
+        forest = self.problem.forest
+        total = max(self.problem.total, 1e-300)
+        terms = []
+        for request, value in enumerate(forest.value.tolist()):
+            if request in self.aside:
+                continue
+            root = int(forest.first[request + 1]) - 1
+            row = forest.vertices[root]
+            options = [root]
+            if row[V_KIND] == ANY:
+                first = int(row[V_CHILD])
+                options = forest.children[first : first + int(row[V_CHILDREN])].tolist()
+            for option in options:
+                worth = value if option == root else value * float(forest.prefer[option])
+                terms.append(math.ceil(worth / total * SCALE) * self._present[option])
+        if not self.alone:
+            self.model.maximize(sum(terms))
+
+    def most(self, weight: float) -> float:
+        """Return what plans can be worth at most where all in the model weigh at most `weight`."""
+        beside = worths_of(self.problem)[sorted(self.aside)].sum()
+        total = self.problem.total
+        return min(total, max(0.0, weight * total / SCALE) + float(beside))
+
+    def hint(self, results: Sequence[PlacementResult]) -> None:
+        """Start from a plan."""
+        forest = self.problem.forest
+        for request, result in enumerate(results):
+            if request in self.aside:
+                continue
+            offset = int(forest.first[request])
+            root = int(forest.first[request + 1]) - 1
+            if not self.alone:
+                self.model.add_hint(self._present[root], result.placed)
+            for vertex, rows in result.atoms():
+                if self._start[offset + vertex] is not None:
+                    at = int(rows[0, 0]) - self.problem.base
+                    self.model.add_hint(self._start[offset + vertex], at)
+
+    def read(self, solver: Any) -> list[PlacementResult | None]:
+        """Return what the solver's best plan holds for each request."""
+        first = self.problem.forest.first
+        return [
+            self._result(solver, int(first[r]), int(first[r + 1]))
+            if r not in self.aside and solver.boolean_value(self._present[int(first[r + 1]) - 1])
+            else None
+            for r in range(len(first) - 1)
+        ]
+
+    def _result(self, solver: Any, offset: int, end: int) -> PlacementResult:
+        forest, base = self.problem.forest, self.problem.base
+        vertices, rows, choices = [], [], []
+        for vertex in range(offset, end):
+            row = forest.vertices[vertex]
+            if not solver.boolean_value(self._present[vertex]):
+                continue
+            if row[V_KIND] == ATOM:
+                start = int(solver.value(self._start[vertex])) + base
+                vertices.append(vertex - offset)
+                rows.append([start, start + int(row[V_RUN]), int(row[V_MOST] * row[V_MULTIPLE])])
+            elif row[V_KIND] == ANY:
+                kids = forest.children[row[V_CHILD] : row[V_CHILD] + row[V_CHILDREN]]
+                taken = [bool(solver.boolean_value(self._present[kid])) for kid in kids]
+                choices.append((vertex - offset, taken.index(True)))
+        return PlacementResult(
+            vertices=np.array(vertices, dtype=np.int64),
+            first=np.arange(len(vertices) + 1),
+            rows=np.array(rows, dtype=np.int64).reshape(-1, 3),
+            choices=tuple(choices),
+        )

@@ -1,0 +1,182 @@
+"""Rigid requests as a constraint programme: optional intervals on cumulative resources (CP-SAT).
+
+For sets in which every atom is one block and has few starts; prices leave a gap there that CP-SAT
+often closes (docs/exact.md, CP-SAT). The only file that imports CP-SAT.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planner.agents.exact.cp_model import SCALE, RigidModel
+from planner.agents.exact.problem import V_END, V_KIND, V_PARENT, V_RUN, V_SOUND, V_START, Problem
+from planner.placement import PlacementResult
+from rdl.work_graph import ATOM
+
+_POLL_S = 0.05
+
+#: Which of its searches proves sets of several requests. It asks for all of them at once, learns
+#: which cannot all be there and relaxes those: bounds fall from the top, where others wait for
+#: their trees to close (docs/exact.md has the figures).
+_PROVER = "core"
+
+
+@dataclass(frozen=True, slots=True)
+class CpLimits:
+    """When CP-SAT stops.
+
+    Attributes
+    ----------
+    time_s
+        Wall-clock seconds, the building of the model included; or CP-SAT's own deterministic
+        seconds where `repeats`.
+    repeats
+        One worker and no clock: equal calls give equal answers.
+    workers
+        For a single request, whether it can be placed at all; several are the work of one.
+    stop
+        Asked every 50 ms.
+    tell
+        Called with every better answer on the way, by the thread that called.
+    """
+
+    time_s: float
+    seed: int = 0
+    repeats: bool = False
+    workers: int = 2
+    stop: Callable[[], bool] = field(default=lambda: False)
+    tell: Callable[[CpAnswer], None] = field(default=lambda answer: None)
+
+
+@dataclass(frozen=True, slots=True)
+class CpAnswer:
+    """What CP-SAT found.
+
+    Attributes
+    ----------
+    results
+        One a request of the problem, None where refused; None when it found no plan.
+    bound
+        Most that any plan can be worth.
+    """
+
+    results: list[PlacementResult | None] | None
+    bound: float
+
+
+def is_rigid(problem: Problem) -> bool:
+    """Return whether every atom is one block and CP-SAT's model says all that the request says."""
+    forest = problem.forest
+    vertices = forest.vertices
+    atoms = vertices[:, V_KIND] == ATOM
+    if (vertices[atoms & (vertices[:, V_SOUND] == 1), V_RUN] == 0).any():
+        return False
+    for before, _, largest, after in forest.preds.tolist():
+        if largest >= 0 and not (atoms[before] and atoms[after]):
+            return False
+    weighed = np.flatnonzero(forest.prefer != 1.0)
+    parents = vertices[weighed, V_PARENT]
+    return bool((vertices[parents, V_PARENT] < 0).all())  # options of a root only
+
+
+def starts_of(problem: Problem) -> int:
+    """Return how many starts all atoms have together."""
+    vertices = problem.forest.vertices
+    atoms = vertices[(vertices[:, V_KIND] == ATOM) & (vertices[:, V_SOUND] == 1)]
+    return int((atoms[:, V_END] - atoms[:, V_START] - atoms[:, V_RUN] + 1).sum())
+
+
+def solve_rigid(
+    problem: Problem,
+    hint: Sequence[PlacementResult],
+    limits: CpLimits,
+    aside: Collection[int] = (),
+) -> CpAnswer:
+    """Solve a rigid problem (`is_rigid`) as far as the limits allow.
+
+    Parameters
+    ----------
+    hint
+        A plan to start from, one result a request.
+    aside
+        Requests that the bound counts as accepted though they hold nothing, so that it is one for
+        all plans still; plans found leave them out. None that may not be lost.
+    """
+    from ortools.sat.python import cp_model
+
+    until = time.monotonic() + limits.time_s
+    rigid = RigidModel(problem, cp_model, aside)
+    rigid.hint(hint)
+    solver = cp_model.CpSolver()
+    _limit(solver.parameters, limits, until - time.monotonic(), alone=rigid.alone)
+    status = _Run(rigid, solver, cp_model, limits).status()
+    if status == cp_model.INFEASIBLE:  # what must be there cannot be
+        if problem.forest.keep.any():
+            return CpAnswer(None, -math.inf)
+        return CpAnswer([None] * len(problem.requests), 0.0)
+    bound = problem.total
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return CpAnswer(None, bound)
+    if not rigid.alone:
+        bound = rigid.most(solver.best_objective_bound)
+    return CpAnswer(rigid.read(solver), bound)
+
+
+def _limit(parameters: Any, limits: CpLimits, left_s: float, *, alone: bool) -> None:
+    parameters.random_seed = limits.seed
+    parameters.num_workers = limits.workers if alone and not limits.repeats else 1
+    if not alone:
+        parameters.subsolvers.append(_PROVER)
+    if limits.repeats:
+        parameters.max_deterministic_time = limits.time_s
+    else:
+        parameters.max_time_in_seconds = max(0.01, left_s)
+
+
+class _Run:
+    """One solve in a thread of its own, so that a stop is heard within a moment."""
+
+    def __init__(self, rigid: RigidModel, solver: Any, cp_model: Any, limits: CpLimits) -> None:
+        self._rigid, self._solver, self._limits = rigid, solver, limits
+        self._cp = cp_model
+        self._found: list[PlacementResult | None] | None = None
+        self._bound = float(SCALE)
+        self._told: tuple[object, float] = (None, self._bound)
+
+    def status(self) -> Any:
+        """Return how the solve ended; tell what it finds on the way."""
+        watch = self
+
+        class Watch(self._cp.CpSolverSolutionCallback):  # type: ignore[misc, name-defined]
+            def on_solution_callback(self) -> None:
+                watch._found = watch._rigid.read(self)
+
+        if not self._rigid.alone:
+            self._solver.best_bound_callback = self._lower
+        with ThreadPoolExecutor(1, thread_name_prefix="cp-sat") as pool:
+            answer = pool.submit(self._solver.solve, self._rigid.model, Watch())
+            try:
+                while not answer.done():
+                    if self._limits.stop():
+                        self._solver.stop_search()
+                    time.sleep(_POLL_S if answer.running() else 0.0)
+                    self._tell()
+            finally:
+                self._solver.stop_search()
+            return answer.result()
+
+    def _lower(self, bound: float) -> None:
+        self._bound = min(self._bound, bound)
+
+    def _tell(self) -> None:
+        now = (self._found, self._bound)
+        if now[0] is not self._told[0] or now[1] < self._told[1]:
+            self._told = now
+            self._limits.tell(CpAnswer(now[0], self._rigid.most(now[1])))

@@ -1,0 +1,231 @@
+"""The forest of a problem, grown request by request (`planner.agents.exact.problem.Forest`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.agents.exact.problem import (
+    F64,
+    I64,
+    V_CHILD,
+    V_CHILDREN,
+    V_COLUMNS,
+    V_DEMAND,
+    V_END,
+    V_INFLOW,
+    V_KIND,
+    V_LAST,
+    V_LEASE,
+    V_LEAST,
+    V_MOST,
+    V_MULTIPLE,
+    V_PARENT,
+    V_PRED,
+    V_PREDS,
+    V_REQUEST,
+    V_RUN,
+    V_SHIFT,
+    V_SHIFTS,
+    V_SHORTEST,
+    V_SOUND,
+    V_START,
+    V_SUCC,
+    V_SUCCS,
+    V_WORK,
+    Forest,
+)
+from planner.request import Request
+from planner.value import value_asked
+from planner.view import PlanView
+from rdl.work_graph import (
+    ALL,
+    ANY,
+    ATOM,
+    CHILD_COUNT,
+    CHILD_FIRST,
+    END,
+    EVERY,
+    KIND,
+    LAST_SHIFT,
+    LEASE,
+    MAX_HEIGHT,
+    MIN_HEIGHT,
+    MULTIPLE,
+    PARENT,
+    SATISFIABLE,
+    SHIFT_COUNT,
+    SHIFT_FIRST,
+    SHORTEST,
+    START,
+    WORK,
+    WorkGraph,
+)
+
+
+class Draft:
+    """The forest being grown, request by request."""
+
+    def __init__(self, base: int, columns: int) -> None:
+        self._base, self._columns = base, columns
+        self._first = [0]
+        self._vertices: list[I64] = []
+        self._children: list[int] = []
+        self._shifts: list[int] = []
+        self._preds: list[tuple[int, int, int, int]] = []
+        self._program: list[int] = []
+        self._inflow: list[float] = []
+        self._flow: list[float] = []
+        self._worth: list[float] = []
+        self._prefer: list[float] = []
+        self._value: list[float] = []
+        self._kept: list[bool] = []
+
+    def add(self, request: Request, demands: dict[int, int], view: PlanView, *, keep: bool) -> None:
+        """Append one request; `demands` numbers what each of its atoms takes."""
+        graph, offset = request.graph, self._first[-1]
+        source = graph.vertices
+        rows = np.zeros((len(source), V_COLUMNS), dtype=np.int64)
+        self._copy(rows, source, offset)
+        rows[:, V_REQUEST] = len(self._value)
+        for atom, number in demands.items():
+            rows[atom, V_DEMAND] = number
+        self._edges(rows, graph, offset)
+        self._children.extend((graph.children + offset).tolist())
+        self._shifts.extend(graph.shifts.tolist())
+        self._program.extend(offset + vertex for vertex in _program(graph))
+        self._flows(rows, graph, offset)
+        worth = _worth(graph)
+        self._worth.extend(worth)
+        self._prefer.extend(graph.prefer.tolist())
+        self._value.append(value_asked(request, view.nominal))
+        self._kept.append(keep)
+        self._vertices.append(rows)
+        self._first.append(offset + len(source))
+
+    def _copy(self, rows: I64, source: I64, offset: int) -> None:
+        for to, column in (
+            (V_KIND, KIND), (V_SHORTEST, SHORTEST), (V_LEASE, LEASE), (V_SHIFTS, SHIFT_COUNT),
+            (V_CHILDREN, CHILD_COUNT), (V_LAST, LAST_SHIFT), (V_SOUND, SATISFIABLE),
+        ):  # fmt: skip
+            rows[:, to] = source[:, column]
+        multiple = np.maximum(source[:, MULTIPLE], 1)
+        rows[:, V_MULTIPLE] = multiple
+        rows[:, V_LEAST] = -(-source[:, MIN_HEIGHT] // multiple)
+        rows[:, V_MOST] = source[:, MAX_HEIGHT] // multiple
+        rows[:, V_WORK] = source[:, WORK] // multiple
+        rows[:, V_START] = np.maximum(source[:, START] - self._base, 0)
+        rows[:, V_END] = np.minimum(source[:, END] - self._base, self._columns)
+        rows[:, V_PARENT] = np.where(source[:, PARENT] >= 0, source[:, PARENT] + offset, -1)
+        rows[:, V_SHIFT] = source[:, SHIFT_FIRST] + len(self._shifts)
+        rows[:, V_CHILD] = source[:, CHILD_FIRST] + len(self._children)
+        room = rows[:, V_END] - rows[:, V_START] >= np.maximum(rows[:, V_SHORTEST], 1)
+        rows[:, V_SOUND] *= room
+        gang = (source[:, KIND] == ATOM) & (rows[:, V_LEAST] == rows[:, V_MOST])
+        length = rows[:, V_WORK] // np.maximum(rows[:, V_MOST], 1)
+        whole = length * rows[:, V_MOST] == rows[:, V_WORK]
+        rows[:, V_RUN] = np.where(gang & whole & (length < 2 * rows[:, V_LEASE]), length, 0)
+
+    def _edges(self, rows: I64, graph: WorkGraph, offset: int) -> None:
+        for before, after, least, largest in sorted(graph.edges.tolist(), key=lambda e: e[1]):
+            if rows[after, V_PREDS] == 0:
+                rows[after, V_PRED] = len(self._preds)
+            rows[after, V_PREDS] += 1
+            rows[before, V_SUCCS] += 1
+            self._preds.append((before + offset, least, largest, after + offset))
+
+    def _flows(self, rows: I64, graph: WorkGraph, offset: int) -> None:
+        """Split what is spent before a vertex among those that follow, so that each counts once."""
+        count = len(rows)
+        inflow, flow = np.ones(count), np.ones(count)
+        rows[:, V_INFLOW] = -1
+        for vertex in range(count - 1, -1, -1):  # parents before children
+            flow[vertex] = 1.0 / max(1, int(rows[vertex, V_SUCCS]))
+            if rows[vertex, V_PREDS]:
+                rows[vertex, V_INFLOW] = vertex + offset
+                continue
+            parent = int(graph.vertices[vertex, PARENT])
+            if parent < 0:
+                continue
+            share = 1.0
+            if rows[parent, V_KIND] == ALL:
+                first, number = graph.vertices[parent, [CHILD_FIRST, CHILD_COUNT]].tolist()
+                kids = graph.children[first : first + number]
+                share = 1.0 / int((rows[kids, V_PREDS] == 0).sum())
+            rows[vertex, V_INFLOW] = rows[parent, V_INFLOW]
+            inflow[vertex] = share * inflow[parent] if rows[parent, V_PREDS] == 0 else share
+        self._inflow.extend(inflow.tolist())
+        self._flow.extend(flow.tolist())
+
+    def forest(self) -> Forest:
+        """Return the arrays; what atoms may hold on the idle profile (`caps`) is not known here."""
+        vertices = np.concatenate(self._vertices)
+        preds = np.array(self._preds, dtype=np.int64).reshape(-1, 4)
+        succs = np.argsort(preds[:, 0], kind="stable").astype(np.int64)
+        vertices[:, V_SUCC] = np.searchsorted(preds[succs, 0], np.arange(len(vertices)))
+        return Forest(
+            vertices=vertices,
+            first=np.array(self._first, dtype=np.int64),
+            children=np.array(self._children, dtype=np.int64),
+            shifts=np.array(self._shifts, dtype=np.int64),
+            preds=preds,
+            program=np.array(self._program, dtype=np.int64),
+            caps=np.zeros(0, dtype=np.int64),
+            inflow=np.array(self._inflow),
+            flow=np.array(self._flow),
+            worth=np.array(self._worth),
+            prefer=np.array(self._prefer),
+            value=np.array(self._value),
+            succs=succs,
+            keep=self._bonus(),
+        )
+
+    def _bonus(self) -> F64:
+        """Return what keeping a request counts for: more than all others together are worth."""
+        worth = np.array([self._worth[end - 1] for end in self._first[1:]])
+        total = float((np.array(self._value) * worth).sum())
+        return np.where(self._kept, max(total, 1.0), 0.0)
+
+
+def _program(graph: WorkGraph) -> list[int]:
+    """Return vertices: siblings by their edges, each after all below it."""
+    vertices = graph.vertices
+    before: dict[int, list[int]] = {}
+    for edge in graph.edges.tolist():
+        before.setdefault(edge[1], []).append(edge[0])
+    found: list[int] = []
+    state: dict[int, int] = {}
+    pending = [len(vertices) - 1]
+    while pending:
+        vertex = pending[-1]
+        if state.get(vertex) == 2:
+            pending.pop()
+            continue
+        waits = [v for v in before.get(vertex, ()) if state.get(v) != 2]
+        first, count = int(vertices[vertex, CHILD_FIRST]), int(vertices[vertex, CHILD_COUNT])
+        kids = graph.children[first : first + count].tolist() if vertices[vertex, KIND] else []
+        waits += [v for v in reversed(kids) if state.get(v) != 2]
+        if state.get(vertex) == 1 or not waits:
+            state[vertex] = 2
+            found.append(vertex)
+            pending.pop()
+            continue
+        state[vertex] = 1
+        pending.extend(waits)
+    return found
+
+
+def _worth(graph: WorkGraph) -> list[float]:
+    """Return the most that the preferences below each vertex can be worth."""
+    worth = np.ones(len(graph.vertices))
+    for vertex, row in enumerate(graph.vertices.tolist()):
+        if row[KIND] == ATOM:
+            continue
+        kids = graph.children[row[CHILD_FIRST] : row[CHILD_FIRST] + row[CHILD_COUNT]]
+        if row[KIND] == ANY:
+            sound = [k for k in kids.tolist() if graph.vertices[k, SATISFIABLE]]
+            worth[vertex] = max((graph.prefer[k] * worth[k] for k in sound), default=0.0)
+        elif row[KIND] == EVERY:
+            worth[vertex] = worth[kids[0]]
+        else:
+            worth[vertex] = np.prod(worth[kids])
+    return [float(x) for x in worth]

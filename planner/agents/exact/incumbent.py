@@ -1,0 +1,120 @@
+"""The best plan so far and the least bound so far, shared by those who look for either."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from planner.agent import is_proven
+from planner.agents.check import sound
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+
+
+class BoundError(RuntimeError):
+    """A bound lies below a plan that was checked: one of the two is wrong, so nothing is proven."""
+
+
+@dataclass(slots=True)
+class Race:
+    """Plans that only get better and a bound that only falls.
+
+    Attributes
+    ----------
+    requests, view
+        What is planned; results are one a request, in order.
+    results, score
+        The best checked plan and its (value, minus preemption).
+    bound
+        The most that any plan can be worth.
+    source, proof
+        Who found the plan, and who the bound.
+    asked
+        Value of everything, the first bound.
+    keep
+        Indexes of requests that may not be lost: a plan without one of them is not taken, and one
+        to start from counts for nothing until a plan holds them all (`whole`).
+    changed
+        Called after every better plan or bound, by whoever found it.
+    """
+
+    requests: Sequence[Request]
+    view: PlanView
+    results: list[PlacementResult]
+    bound: float
+    source: str
+    proof: str = "everything accepted"
+    score: tuple[float, int] = (0.0, 0)
+    asked: float = 0.0
+    keep: frozenset[int] = frozenset()
+    whole: bool = field(init=False)
+    changed: Callable[[Race], None] = field(default=lambda race: None)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Score the plan it starts from."""
+        self.asked = self.bound
+        self.whole = self._holds_all(self.results)
+        if self.whole:
+            self.score = score_of(self.requests, self.results, self.view.nominal)
+
+    def _holds_all(self, results: Sequence[PlacementResult]) -> bool:
+        return all(results[index].placed for index in self.keep)
+
+    @property
+    def value(self) -> float:
+        """Value of the best plan."""
+        return self.score[0]
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound, 0 when they meet or when no plan can hold all that it must."""
+        if self.proven or self.bound < 0:
+            return 0.0
+        if not self.whole:
+            return 1.0
+        return (self.bound - self.value) / self.bound
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan is worth more than the best."""
+        return self.whole and is_proven(self.value, self.bound, self.asked)
+
+    def offer(self, results: Sequence[PlacementResult], source: str) -> bool:
+        """Keep a plan if what passes the check is better than the best; return whether it was."""
+        kept = sound(self.requests, results, self.view)
+        if not self._holds_all(kept):
+            return False
+        score = score_of(self.requests, kept, self.view.nominal)
+        with self._lock:
+            if self.whole and score <= self.score:
+                return False  # somebody else was quicker
+            self.results, self.score, self.source, self.whole = kept, score, source, True
+            self._compare()
+        self.changed(self)
+        return True
+
+    def lower(self, bound: float, proof: str) -> None:
+        """Keep a bound if it is the least.
+
+        Raises
+        ------
+        BoundError
+            If a checked plan is worth more.
+        """
+        with self._lock:
+            if bound >= self.bound:
+                return
+            self.bound, self.proof = bound, proof
+            self._compare()
+        self.changed(self)
+
+    def _compare(self) -> None:
+        if self.whole and not is_proven(self.bound, self.value, self.asked):
+            raise BoundError(
+                f"the bound {self.bound!r} ({self.proof}) lies below the value {self.value!r} of "
+                f"a checked plan ({self.source})"
+            )

@@ -1,0 +1,25 @@
+"""How the exact planner's loops are compiled: what holds for all files of this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import planner.agents.exact.problem
+import rdl.work_graph
+from planner.kernel_cache import Family
+
+_FAMILY = Family(
+    Path(__file__).parent,
+    planner.agents.exact.problem,
+    rdl.work_graph,
+    nogil=True,
+    error_model="numpy",
+)
+
+#: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
+compiled = _FAMILY.kernel
+
+#: The same for what stands in an inner loop and is called from one or two places: written into its
+#: caller. A call hands over every field of every array of a tuple, some two thousand bytes, which
+#: takes longer than placing a small atom.
+inlined = _FAMILY.like(forceinline=True)

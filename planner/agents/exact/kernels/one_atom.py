@@ -1,0 +1,198 @@
+"""Where one atom goes in the present plan: as early or as late as it can."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.agents.exact.kernels.arrays import I64, Int
+from planner.agents.exact.kernels.compiled import compiled, inlined
+from planner.agents.exact.kernels.one_block import Block, Span, block_start, write_block
+from planner.agents.exact.kernels.search_state import CAP, PLAN, Search, X
+from planner.agents.exact.problem import (
+    V_DEMAND,
+    V_LEASE,
+    V_LEAST,
+    V_MOST,
+    V_MULTIPLE,
+    V_RUN,
+    V_SHIFT,
+    V_SHIFTS,
+    V_WORK,
+    Forest,
+    Room,
+)
+
+_HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
+
+
+@inlined
+def take(f: Forest, room: Room, s: Search, v: int, sign: int) -> None:
+    """Take the rows of an atom from the profile, or give them back (sign -1)."""
+    row = f.vertices[v]
+    first, d = s.first[v], row[V_DEMAND]
+    for i in range(first, first + s.pieces[PLAN, v]):
+        for k in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
+            a, b = s.rows[PLAN, i, 0] + f.shifts[k], s.rows[PLAN, i, 1] + f.shifts[k]
+            for j in range(room.demand_first[d], room.demand_first[d + 1]):
+                amount = sign * s.rows[PLAN, i, 2] * room.demand_amounts[j]
+                free = s.free[room.demand_rows[j], a:b]
+                for t in range(free.shape[0]):
+                    free[t] -= amount
+
+
+@compiled
+def _fill(f: Forest, room: Room, s: Search, row: I64, span: Span) -> None:
+    """Write what an atom may hold in multiples, column by column from the near end."""
+    lo, hi, late = span
+    cap, d, k = s.line[CAP], row[V_DEMAND], row[V_MULTIPLE]
+    columns = s.free.shape[1]
+    for i in range(hi - lo):
+        t = hi - 1 - i if late else lo + i
+        most = row[V_MOST] * k
+        for q in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
+            at = t + f.shifts[q]
+            if at >= columns:
+                most = np.int64(0)
+                break
+            most = min(most, room.fit[d, at])
+            for j in range(room.demand_first[d], room.demand_first[d + 1]):
+                free, amount = s.free[room.demand_rows[j], at], room.demand_amounts[j]
+                if free < most * amount:
+                    most = max(np.int64(0), free // amount)
+        most //= k
+        cap[i] = most if most >= row[V_LEAST] else 0
+
+
+@compiled
+def _stack(s: Search, row: I64, n: int, top: int) -> Int:
+    """Stack whole leases at most `top` high from the near end; return the work left over."""
+    cap, x = s.line[CAP], s.line[X]
+    lease, least, left = row[V_LEASE], row[V_LEAST], row[V_WORK]
+    for i in range(n):
+        x[i] = 0
+    i = 0
+    while i + lease <= n and left >= least * lease:
+        height = min(top, left // lease)
+        u = i + lease - 1
+        while u >= i and cap[u] - x[u] >= least:
+            height = min(height, cap[u] - x[u])
+            u -= 1
+        if u >= i:
+            i = u + 1
+            continue
+        for u in range(i, i + lease):
+            x[u] += height
+        left -= height * lease
+        i += 1
+    return left
+
+
+@compiled
+def _lengthen(s: Search, row: I64, n: int, left: int) -> Int:
+    """Raise columns to their neighbours until no work is left: no lease gets shorter by it."""
+    cap, x, least = s.line[CAP], s.line[X], row[V_LEAST]
+    moved = True
+    while left > 0 and moved:
+        moved = False
+        for i in range(n):
+            side = x[i + 1] if i + 1 < n else np.int64(0)
+            if i > 0:
+                side = max(side, x[i - 1])
+            height = min(min(side, cap[i]), x[i] + left)
+            if height > x[i] and height >= least:
+                left -= height - x[i]
+                x[i] = height
+                moved = True
+                if left == 0:
+                    return left
+    return left
+
+
+@compiled
+def _emit(s: Search, row: I64, v: int, span: Span) -> bool:
+    """Write what an atom holds as rows in ascending time; False when there is no room for them."""
+    lo, hi, late = span
+    x, n = s.line[X], hi - lo
+    at, stop = s.first[v], s.first[v + 1]
+    height, begin = np.int64(0), lo
+    count = 0
+    for t in range(lo, hi + 1):
+        now = np.int64(0)
+        if t < hi:
+            now = x[n - 1 - (t - lo)] if late else x[t - lo]
+        if now == height:
+            continue
+        if height > 0:
+            if at + count >= stop:
+                return False
+            s.rows[PLAN, at + count, 0], s.rows[PLAN, at + count, 1] = begin, t
+            s.rows[PLAN, at + count, 2] = height * row[V_MULTIPLE]
+            count += 1
+        height, begin = now, t
+    s.pieces[PLAN, v] = count
+    return True
+
+
+@compiled
+def _rectangle(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) -> bool:
+    """Place a malleable atom as one block, its last column lower where the work asks for it.
+
+    Heights are tried from the greatest down, or from the least that the window allows up.
+    """
+    row = f.vertices[v]
+    width = span.hi - span.lo
+    least, most, work = row[V_LEAST], row[V_MOST], row[V_WORK]
+    floor = max(least, (work + width - 1) // max(1, width))
+    most = min(most, max(least, work // row[V_LEASE]))
+    for step in range(_HEIGHTS):
+        height = floor + step * max(1, (most - floor) // _HEIGHTS) if low else most - step
+        if height > most or height < floor:
+            return False
+        length = (work + height - 1) // height
+        over = length * height - work
+        if length < row[V_LEASE] or length > width:
+            continue
+        if over > 0 and (height - over < least or length - 1 < row[V_LEASE]):
+            continue
+        block = Block(length, height)
+        start = block_start(f, room, s, row, span, block)
+        if start < 0:
+            continue
+        write_block(s, row, v, start, block)
+        if over > 0:
+            first = s.first[v]
+            if first + 2 > s.first[v + 1]:
+                return False
+            end = start + length
+            s.rows[PLAN, first, 1] = end - 1
+            s.rows[PLAN, first + 1, 0], s.rows[PLAN, first + 1, 1] = end - 1, end
+            s.rows[PLAN, first + 1, 2] = (height - over) * row[V_MULTIPLE]
+            s.pieces[PLAN, v] = 2
+        return True
+    return False
+
+
+@inlined
+def place(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) -> bool:
+    """Give an atom rows in a span, as near to its end as they go.
+
+    `low` tries one block of the least height first.
+    """
+    row = f.vertices[v]
+    if row[V_RUN] > 0:
+        block = Block(row[V_RUN], row[V_MOST])
+        start = block_start(f, room, s, row, span, block)
+        if start < 0:
+            return False
+        write_block(s, row, v, start, block)
+        return True
+    if low and _rectangle(f, room, s, v, span, True):
+        return True
+    n = span.hi - span.lo
+    _fill(f, room, s, row, span)
+    left = _stack(s, row, n, row[V_MOST])
+    if left > 0 and _lengthen(s, row, n, left) > 0:
+        return bool(_rectangle(f, room, s, v, span, False))
+    return bool(_emit(s, row, v, span))

@@ -1,0 +1,267 @@
+"""The search for plans: ruin and recreate under annealing.
+
+A move takes some accepted requests out of the plan and puts them, and rejected ones nearby, back
+in another order, each atom as early or as late as it can go. A worse plan is kept with a
+probability that falls with the loss and the temperature. All plans respect windows, order and
+gaps, heights, leases, exact work, rows of the profile and fit caps at every moment; window
+averages are left to the check outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.agents.exact.kernels.arrays import Int
+from planner.agents.exact.kernels.compiled import compiled, inlined
+from planner.agents.exact.kernels.one_atom import take
+from planner.agents.exact.kernels.one_request import Way, clear, insert
+from planner.agents.exact.kernels.search_state import (
+    BEFORE,
+    BEST,
+    FAR,
+    KEPT,
+    NEAR,
+    NOW,
+    PLAN,
+    TOUCHED,
+    TRIED,
+    Columns,
+    Search,
+    draw,
+    draw_below,
+)
+from planner.agents.exact.problem import V_END, V_SHIFT, V_SHIFTS, V_SOUND, V_START, Forest, Room
+from planner.kernel_cache import borrowed
+
+
+@inlined
+def _copy(f: Forest, s: Search, r: int, source: int, target: int) -> None:
+    """Copy what one plan holds for a request to another."""
+    for v in range(f.first[r], f.first[r + 1]):
+        s.option[target, v] = s.option[source, v]
+        s.pieces[target, v] = s.pieces[source, v]
+        first = s.first[v]
+        for i in range(first, first + s.pieces[source, v]):
+            for k in range(3):
+                s.rows[target, i, k] = s.rows[source, i, k]
+    s.worth[target, r] = s.worth[source, r]
+    s.held[target, r] = s.held[source, r]
+
+
+@inlined
+def _adopt(f: Forest, room: Room, s: Search, r: int, source: int) -> None:
+    """Replace what the present plan holds for a request by what another holds; nothing is held."""
+    _copy(f, s, r, source, PLAN)
+    low, high = np.int64(FAR), np.int64(-FAR)
+    for v in range(f.first[r], f.first[r + 1]):
+        if s.pieces[PLAN, v] > 0:
+            take(f, room, s, v, 1)
+            first = s.first[v]
+            last = f.shifts[f.vertices[v, V_SHIFT] + f.vertices[v, V_SHIFTS] - 1]
+            low = min(low, s.rows[PLAN, first, 0])
+            high = max(high, s.rows[PLAN, first + s.pieces[PLAN, v] - 1, 1] + last)
+    s.span[r, 0], s.span[r, 1] = low, high
+
+
+@inlined
+def _drop(f: Forest, room: Room, s: Search, r: int) -> None:
+    clear(f, room, s, r)
+    s.worth[PLAN, r] = 0.0
+    s.held[PLAN, r] = 0
+
+
+@inlined
+def _ruin(f: Forest, room: Room, s: Search, near: Columns, most: int) -> Int:
+    """Take out up to `most` accepted requests that touch some columns; return how many."""
+    found = s.list[NEAR]
+    count = 0
+    for r in range(f.value.shape[0]):
+        if s.held[PLAN, r] == 1 and s.span[r, 0] < near.end and s.span[r, 1] > near.begin:
+            found[count] = r
+            count += 1
+    taken = min(most, count)
+    for i in range(taken):
+        j = i + draw_below(s, count - i)
+        found[i], found[j] = found[j], found[i]
+        r = found[i]
+        _copy(f, s, r, PLAN, BEFORE)
+        _drop(f, room, s, r)
+        s.list[TOUCHED, i] = r
+    return taken
+
+
+@inlined
+def _gather(f: Forest, s: Search, near: Columns, taken: int, most: int, chosen: int) -> Int:
+    """List what is to be put back: what was taken out, and rejected requests whose window meets.
+
+    `chosen` (or -1) is a rejected one that must be tried.
+    """
+    tried = s.list[TRIED]
+    for i in range(taken):
+        tried[i] = s.list[TOUCHED, i]
+    count = taken
+    if chosen >= 0:
+        tried[count] = chosen
+        count += 1
+    begin = draw_below(s, f.value.shape[0])
+    for k in range(f.value.shape[0]):
+        r = (begin + k) % f.value.shape[0]
+        if count - taken >= most:
+            break
+        if s.held[PLAN, r] == 1 or r == chosen:
+            continue
+        root = f.vertices[f.first[r + 1] - 1]
+        if root[V_SOUND] == 0 or root[V_START] >= near.end or root[V_END] <= near.begin:
+            continue
+        out = False
+        for i in range(taken):
+            out = out or s.list[TOUCHED, i] == r
+        if not out:
+            tried[count] = r
+            count += 1
+    return count
+
+
+@inlined
+def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
+    """Order what is to be put back: at random, by worth, by density or by the tightest window."""
+    tried, key = s.list[TRIED], s.key
+    kind = draw_below(s, 4)
+    first = draw(s) < 0.7  # those that may not be lost before the others
+    for i in range(count):
+        r = tried[i]
+        noise = 0.5 + draw(s)
+        root = f.vertices[f.first[r + 1] - 1]
+        key[i] = draw(s)
+        if kind == 1:
+            key[i] = -f.value[r] * noise
+        elif kind == 2:
+            key[i] = -s.density[r] * noise
+        elif kind == 3:
+            key[i] = (root[V_END] - root[V_START]) * noise
+        if f.keep[r] > 0.0 and first:
+            key[i] = -FAR * noise
+        if r == chosen:
+            key[i] = -np.inf
+    for i in range(1, count):
+        r, k = tried[i], key[i]
+        j = i - 1
+        while j >= 0 and key[j] > k:
+            tried[j + 1], key[j + 1] = tried[j], key[j]
+            j -= 1
+        tried[j + 1], key[j + 1] = r, k
+
+
+@inlined
+def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
+    """Put back what fits; return how many requests the move has touched."""
+    side = draw(s)
+    low_share = 0.0 if draw(s) < 0.5 else 0.5
+    jitter_share = 0.0 if draw(s) < 0.6 else 0.3
+    touched = taken
+    for i in range(count):
+        r = s.list[TRIED, i]
+        late = side < 0.4 or (side > 0.8 and draw(s) < 0.5)
+        jitter = draw(s) if draw(s) < jitter_share else 0.0
+        known = False
+        for k in range(taken):
+            known = known or s.list[TOUCHED, k] == r
+        if not known:
+            _copy(f, s, r, PLAN, BEFORE)
+        if not insert(f, room, s, r, Way(late, draw(s) < low_share, jitter)):
+            continue
+        s.total[NOW] += s.worth[PLAN, r]
+        if not known:
+            s.list[TOUCHED, touched] = r
+            touched += 1
+    return touched
+
+
+@inlined
+def _lost(f: Forest, s: Search, taken: int) -> bool:
+    """Return whether a request that may not be lost was taken out and is not back."""
+    for i in range(taken):
+        r = s.list[TOUCHED, i]
+        if f.keep[r] > 0.0 and s.held[PLAN, r] == 0:
+            return True
+    return False
+
+
+@compiled
+def _keep_best(f: Forest, s: Search) -> None:
+    for r in range(f.value.shape[0]):
+        if s.stale[r] == 1:
+            _copy(f, s, r, PLAN, KEPT)
+            s.stale[r] = 0
+    s.total[BEST] = s.total[NOW]
+
+
+@inlined
+def _move(f: Forest, room: Room, s: Search, most: int, temperature: float) -> None:
+    """Make one move and keep it or take it back."""
+    columns, n = s.free.shape[1], f.value.shape[0]
+    chosen = -1
+    center = draw_below(s, columns)
+    if draw(s) < 0.4:
+        begin = draw_below(s, n)
+        for k in range(n):
+            r = (begin + k) % n
+            root = f.vertices[f.first[r + 1] - 1]
+            if s.held[PLAN, r] == 0 and root[V_SOUND] == 1:
+                chosen = r
+                center = root[V_START] + draw_below(s, max(1, root[V_END] - root[V_START]))
+                break
+    width = np.int64(draw(s) * draw(s) * 0.3 * columns)
+    near = Columns(center - width // 2, center + width // 2 + 1)
+    before = s.total[NOW]
+    taken = _ruin(f, room, s, near, 1 + draw_below(s, most))
+    for i in range(taken):
+        s.total[NOW] -= s.worth[BEFORE, s.list[TOUCHED, i]]
+    count = _gather(f, s, near, taken, 2 * most, chosen)
+    _arrange(f, s, count, chosen if draw(s) < 0.7 else -1)
+    touched = _recreate(f, room, s, count, taken)
+    change = s.total[NOW] - before
+    taken_worse = temperature > 0.0 and draw(s) < np.exp(min(0.0, change) / temperature)
+    if change >= 0.0 or (taken_worse and not _lost(f, s, taken)):
+        for i in range(touched):
+            s.stale[s.list[TOUCHED, i]] = 1
+        if s.total[NOW] > s.total[BEST] + 1e-9 * abs(s.total[BEST]):
+            _keep_best(f, s)
+        return
+    for i in range(touched):
+        if s.held[PLAN, s.list[TOUCHED, i]] == 1:
+            _drop(f, room, s, s.list[TOUCHED, i])
+    for i in range(touched):
+        _adopt(f, room, s, s.list[TOUCHED, i], BEFORE)
+    s.total[NOW] = before
+
+
+@compiled
+def improve(f: Forest, room: Room, s: Search, moves: int, most: int, temperature: float) -> None:
+    """Make `moves` moves, each taking out up to `most` requests; the best plan is kept.
+
+    Parameters
+    ----------
+    temperature
+        Loss that is taken with a probability of 1 / e, in units of value; 0 takes none.
+    """
+    f, room, s = borrowed(f), borrowed(room), borrowed(s)
+    total = 0.0
+    for r in range(f.value.shape[0]):
+        total += s.worth[PLAN, r]
+    s.total[NOW] = total  # sums of many changes drift
+    for _ in range(moves):
+        _move(f, room, s, most, temperature)
+
+
+@compiled
+def restore(f: Forest, room: Room, s: Search) -> None:
+    """Make the best plan the present one."""
+    f, room, s = borrowed(f), borrowed(room), borrowed(s)
+    for r in range(f.value.shape[0]):
+        if s.held[PLAN, r] == 1:
+            _drop(f, room, s, r)
+    for r in range(f.value.shape[0]):
+        _adopt(f, room, s, r, KEPT)
+        s.stale[r] = 0
+    s.total[NOW] = s.total[BEST]

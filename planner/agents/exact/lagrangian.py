@@ -1,0 +1,195 @@
+"""Who lowers the bound when: steps from two starts, then column generation, then finer steps.
+
+Steps along a subgradient bring a thousand single atoms close within a second. On workflows they do
+not leave the bound of all that could be placed alone; column generation does, in a dozen rounds,
+and on mixes it costs a tenth of the steps. Its duals are not exact where two relaxations of an atom
+meet (docs/exact.md), so finer steps end the search.
+
+Where one evaluation takes a good part of a second, column generation begins, on the same requests
+over buckets of columns (`planner.agents.exact.coarsening`), and finer steps go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lp.limits import Monitor
+from planner.agents.exact.coarsening import Coarse, coarse
+from planner.agents.exact.column_generation import MOST_REQUESTS, Generation
+from planner.agents.exact.problem import F64, V_END, V_KIND, V_LEASE, V_RUN, V_START, Problem
+from planner.agents.exact.subgradient import Ascent, mean_price, starts
+from rdl.work_graph import ATOM
+
+#: Evaluations of both starts before column generation has its turn.
+LOOK = 20
+
+#: Buckets of the master programme, as parts of the horizon, coarse to fine.
+PARTS = (30, 120)
+
+#: A master is left when it can lower the bound by less than this part of everything.
+NEAR = 3e-4
+
+#: The same where evaluations are dear; finer ones cost more than they gain.
+DEAR_PARTS = (30, 60)
+
+#: Seconds of one evaluation above which it is dear.
+DEAR_S = 0.15
+
+#: Seconds to look at one column of one vertex, there and back (1.7e-7 to 1.9e-7 of the processor on
+#: mixes, workflows and malleable atoms), and at one lease that ends there, about: leases of
+#: all lengths from l to 2 l - 1 are looked at for every column of a malleable atom.
+_COLUMN_S = 1.9e-7
+_LEASE_S = 1e-9
+
+_PATIENCE = (30, 60)
+
+
+class _Turn(NamedTuple):
+    """One column generation: columns of a bucket of the problem, and of the master programme."""
+
+    size: int
+    bucket: int
+
+
+@dataclass(slots=True)
+class Prices:
+    """The bound of one problem, lowered slice by slice.
+
+    Attributes
+    ----------
+    stop
+        Ends a master programme that is being solved.
+    fine
+        False where an evaluation on all columns would take too long: only buckets are priced.
+    """
+
+    problem: Problem
+    stop: Callable[[], bool] = field(default=lambda: False)
+    fine: bool = True
+    proof: str = "prices"
+    over: bool = False
+    _ascents: list[Ascent] = field(default_factory=list)
+    _generation: Generation | None = None
+    _coarse: Coarse | None = None
+    _turns: list[_Turn] = field(init=False)
+    _evaluation_s: float = field(init=False)
+    _patience: list[int] = field(default_factory=lambda: list(_PATIENCE))
+    _best: F64 | None = None
+    _bound: float = float("inf")
+    _since: int = 0
+
+    def __post_init__(self) -> None:
+        """Lay out both starts, or the first of the coarse problems."""
+        columns = self.problem.room.free.shape[1]
+        self._turns = []
+        self._evaluation_s = evaluation_s(self.problem)
+        if len(self.problem.requests) <= MOST_REQUESTS and self.fine:
+            self._turns = [_Turn(1, bucket) for bucket in _buckets(columns, PARTS)]
+        if not self.fine or self._evaluation_s > DEAR_S:
+            wide = [_Turn(size, 1) for size in _buckets(columns, DEAR_PARTS)]
+            self._turns = wide + self._turns
+            self._next_turn()
+        else:
+            self._ascents = list(starts(self.problem))
+        if not self.fine:
+            self._patience = []
+
+    @property
+    def bound(self) -> float:
+        """Least bound so far."""
+        return min(self.problem.total, self._bound)
+
+    @property
+    def best(self) -> F64 | None:
+        """Prices of the least bound, once there are any."""
+        return self._best
+
+    @property
+    def settled(self) -> bool:
+        """Whether only small gains are left: column generation has had its turn."""
+        return not self._turns and self._generation is None
+
+    @property
+    def size(self) -> int:
+        """Columns over which prices are equal in what is evaluated next: 1 for all columns."""
+        return 1 if self._generation is None or self._coarse is None else self._coarse.size
+
+    @property
+    def predicted_s(self) -> float:
+        """About the seconds that the next evaluation takes."""
+        return self._evaluation_s / self.size
+
+    def advance(self, rounds: int, target: float) -> None:
+        """Spend about `rounds` evaluations on whoever is next.
+
+        Parameters
+        ----------
+        target
+            Value of a plan in hand; no bound can fall below it.
+        """
+        if self._generation is not None:
+            self._generate()
+        elif any(not one.over for one in self._ascents):
+            self._step(rounds, target)
+        elif self._patience and self._best is not None:
+            patience = self._patience.pop(0)
+            self._ascents = [Ascent(self.problem, self._best.copy(), (1,), patience)]
+        else:
+            self.over = True
+
+    def _step(self, rounds: int, target: float) -> None:
+        for one in self._ascents:
+            if not one.over and not self.stop():
+                one.run(rounds, target)
+                self._note(one.bound, one.best, "prices")
+                self._since += rounds
+        done = all(one.over for one in self._ascents)
+        if self._turns and (done or self._since >= LOOK):
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        turn = self._turns.pop(0)
+        problem, prices = self.problem, self._best
+        self._coarse = coarse(problem, turn.size) if turn.size > 1 else None
+        if prices is None:
+            prices = 0.7 * mean_price(problem)[:, None] + 0.0 * problem.room.capacity
+        if self._coarse is not None:
+            problem, prices = self._coarse.problem, self._coarse.mean(prices)
+        self._generation = Generation(problem, prices, turn.bucket, Monitor(should_stop=self.stop))
+
+    def _generate(self) -> None:
+        generation = self._generation
+        assert generation is not None
+        generation.round(NEAR * self.problem.total)
+        best = generation.best if self._coarse is None else self._coarse.fine(generation.best)
+        self._note(generation.bound, best, "columns")
+        if not generation.over:
+            return
+        self._generation = None
+        if self._turns:
+            self._next_turn()
+        else:
+            self._ascents = []
+
+    def _note(self, bound: float, prices: F64, proof: str) -> None:
+        if bound < self._bound:
+            self._bound, self._best, self.proof = bound, prices, proof
+
+
+def _buckets(columns: int, parts: Sequence[int]) -> list[int]:
+    """Return numbers of columns, greatest first."""
+    return sorted({max(1, columns // part) for part in parts}, reverse=True)
+
+
+def evaluation_s(problem: Problem) -> float:
+    """Return about how many seconds the bound at one set of prices takes.
+
+    A compiled call of one evaluation is the shortest that the clock can end, so that where it takes
+    a good part of a limit, the limit could not be kept.
+    """
+    vertices = problem.forest.vertices
+    widths = (vertices[:, V_END] - vertices[:, V_START]).clip(0)
+    bends = (vertices[:, V_KIND] == ATOM) & (vertices[:, V_RUN] == 0)
+    return float(_COLUMN_S * widths.sum() + _LEASE_S * (widths * vertices[:, V_LEASE])[bends].sum())

@@ -1,0 +1,192 @@
+"""Plans by ruin and recreate: a greedy plan in, better plans out, in slices that can be stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.agents.exact.kernels import search as kernels
+from planner.agents.exact.kernels import search_state as state
+from planner.agents.exact.problem import (
+    F64,
+    I64,
+    V_DEMAND,
+    V_END,
+    V_KIND,
+    V_MULTIPLE,
+    V_REQUEST,
+    V_RUN,
+    V_SHIFTS,
+    V_START,
+    V_WORK,
+    Forest,
+    Problem,
+)
+from planner.placement import PlacementResult
+from rdl.work_graph import ANY, ATOM
+
+#: Rows that one atom may hold at most; a shape of more pieces is not looked for.
+MOST_ROWS = 256
+
+_SEEDS = 0x9E3779B97F4A7C15
+
+
+@dataclass(slots=True)
+class Hunt:
+    """One search for plans.
+
+    Attributes
+    ----------
+    problem
+        What is asked.
+    seed
+        Of the random numbers.
+    """
+
+    problem: Problem
+    seed: int
+    arrays: state.Search = field(init=False)
+    moves: int = 0
+
+    def __post_init__(self) -> None:
+        """Lay out an empty plan."""
+        forest, room = self.problem.forest, self.problem.room
+        vertices = forest.vertices
+        count, requests = len(vertices), len(forest.value)
+        first = _slots(forest)
+        drawn = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
+        self.arrays = state.Search(
+            free=room.free.copy(),
+            first=first,
+            rows=np.zeros((state.PLANS, int(first[-1]) + 1, 3), dtype=np.int64),
+            pieces=np.zeros((state.PLANS, count), dtype=np.int64),
+            option=np.full((state.PLANS, count), -1, dtype=np.int64),
+            worth=np.zeros((state.PLANS, requests)),
+            held=np.zeros((state.PLANS, requests), dtype=np.int64),
+            span=np.zeros((requests, 2), dtype=np.int64),
+            stale=np.zeros(requests, dtype=np.int64),
+            density=_densities(self.problem),
+            vertex=np.zeros((state.VERTEX_ROWS, count), dtype=np.int64),
+            line=np.zeros((state.LINES, room.free.shape[1] + 2), dtype=np.int64),
+            list=np.zeros((state.LISTS, requests + 2), dtype=np.int64),
+            key=np.zeros(requests + 2),
+            random=np.array([drawn], dtype=np.uint64),
+            total=np.zeros(state.TOTALS),
+        )
+
+    def load(self, results: Sequence[PlacementResult]) -> None:
+        """Start from a plan; what its rows do not fit the arrays is left out."""
+        arrays, forest = self.arrays, self.problem.forest
+        kept = slice(state.KEPT, state.KEPT + 1)
+        for plan in (state.PLAN, state.BEFORE, state.KEPT):
+            for array in (arrays.pieces, arrays.worth, arrays.held):
+                array[plan] = 0
+        arrays.free[:] = self.problem.room.free
+        for request, result in enumerate(results):
+            if result.placed:
+                self._hold(request, result)
+        arrays.total[state.BEST] = float(arrays.worth[kept].sum())
+        kernels.restore(forest, self.problem.room, arrays)
+
+    def _hold(self, request: int, result: PlacementResult) -> None:
+        arrays, forest, at = self.arrays, self.problem.forest, state.KEPT
+        offset = int(forest.first[request])
+        rows = list(result.atoms())
+        if any(len(held) > self._room_of(offset + vertex) for vertex, held in rows):
+            return
+        for vertex, held in rows:
+            first = int(arrays.first[offset + vertex])
+            arrays.rows[at, first : first + len(held)] = held
+            arrays.rows[at, first : first + len(held), :2] -= self.problem.base
+            arrays.pieces[at, offset + vertex] = len(held)
+        worth = float(forest.value[request])
+        for vertex, option in result.choices:
+            arrays.option[at, offset + vertex] = option
+            child = forest.children[forest.vertices[offset + vertex, 13] + option]
+            worth *= float(forest.prefer[child])
+        arrays.worth[at, request] = worth + float(forest.keep[request])
+        arrays.held[at, request] = 1
+
+    def _room_of(self, vertex: int) -> int:
+        return int(self.arrays.first[vertex + 1] - self.arrays.first[vertex])
+
+    @property
+    def value(self) -> float:
+        """Value of the best plan; below 0 while it lacks a request that may not be lost."""
+        return float(self.arrays.total[state.BEST] - self.problem.forest.keep.sum())
+
+    def run(self, moves: int, most: int, temperature: float) -> None:
+        """Make moves; see `planner.agents.exact.kernels.search.improve`."""
+        self.moves += moves
+        kernels.improve(
+            self.problem.forest, self.problem.room, self.arrays, moves, most, temperature
+        )
+
+    def back_to_best(self) -> None:
+        """Go on from the best plan."""
+        kernels.restore(self.problem.forest, self.problem.room, self.arrays)
+
+    def plan(self) -> list[PlacementResult | None]:
+        """Return the best plan, None where a request is refused."""
+        held = self.arrays.held[state.KEPT]
+        return [self._result(r) if held[r] else None for r in range(len(held))]
+
+    def _result(self, request: int) -> PlacementResult:
+        arrays, forest = self.arrays, self.problem.forest
+        offset, end = int(forest.first[request]), int(forest.first[request + 1])
+        vertices, first, rows = [], [0], []
+        for vertex in range(offset, end):
+            count = int(arrays.pieces[state.KEPT, vertex])
+            if count:
+                at = int(arrays.first[vertex])
+                held = arrays.rows[state.KEPT, at : at + count].copy()
+                held[:, :2] += self.problem.base
+                rows.append(held)
+                vertices.append(vertex - offset)
+                first.append(first[-1] + count)
+        return PlacementResult(
+            vertices=np.array(vertices, dtype=np.int64),
+            first=np.array(first, dtype=np.int64),
+            rows=np.concatenate([np.zeros((0, 3), dtype=np.int64), *rows]),
+            choices=self._choices(offset, end),
+        )
+
+    def _choices(self, offset: int, end: int) -> tuple[tuple[int, int], ...]:
+        """Return the options taken of every `any` that was reached."""
+        vertices, option = self.problem.forest.vertices, self.arrays.option[state.KEPT]
+        found = [
+            (vertex - offset, int(option[vertex]))
+            for vertex in range(offset, end)
+            if vertices[vertex, V_KIND] == ANY and option[vertex] >= 0
+        ]
+        return tuple(found)
+
+
+def _slots(forest: Forest) -> I64:
+    """Return int64[vertex + 1]: where the rows of each atom may stand.
+
+    What must be kept gets room for any shape: it has to be loaded whatever it looks like now.
+    """
+    vertices = forest.vertices
+    windows = np.maximum(1, vertices[:, V_END] - vertices[:, V_START])
+    keep = forest.keep[vertices[:, V_REQUEST]] > 0
+    sizes = np.where(keep, windows, np.minimum(windows, MOST_ROWS))
+    sizes[vertices[:, V_RUN] > 0] = 1
+    sizes[vertices[:, V_KIND] != ATOM] = 0
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _densities(problem: Problem) -> F64:
+    """Return float64[request]: value over the work asked, as shares of what rows hold."""
+    forest, room = problem.forest, problem.room
+    asked = np.zeros(len(forest.value))
+    for request in range(len(asked)):
+        for row in forest.vertices[forest.first[request] : forest.first[request + 1]]:
+            if row[V_KIND] != ATOM:
+                continue
+            work = float(row[V_WORK] * row[V_MULTIPLE] * row[V_SHIFTS])
+            first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2]
+            asked[request] += work * float(room.shares[first:end].max(initial=0.0))
+    return np.asarray(forest.value / np.maximum(asked, 1e-12))

@@ -1,0 +1,138 @@
+"""The whole set as one MILP, beside the search: the proof that prices alone do not come to.
+
+Few requests are large beside what is left free, so the bound of prices keeps a gap whatever the
+prices are, and a search of so few soon has nothing more to find. Rayon's model is complete: with
+branch and bound it closes that gap, if it can be solved at all in the time. The solver works in a
+process of its own, begins from the plan in hand, and hands every better plan and bound to the race.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from lp.arrays import ModelArrays
+from lp.limits import Monitor, Progress, SolveLimits, WarmStart
+from lp.result import SolveStatus
+from lp.solver import solve
+from planner.agent import is_proven
+from planner.agents.exact.budget import Effort, Field
+from planner.agents.exact.incumbent import Race
+from planner.agents.milp import rayon
+from planner.agents.milp.codec import decode, encode
+from planner.agents.milp.columns import lay_out
+from planner.agents.milp.rows import Floats
+from planner.agents.milp.size import ModelSize, predicted_size
+
+_LOG = logging.getLogger(__name__)
+
+#: What its plans and bounds are called.
+MILP: Final = "milp"
+
+#: Requests up to which it is tried; with more, searches gain more from the cores.
+FEW_REQUESTS: Final = 30
+
+#: Coefficients that a second of what is left may be asked to solve (docs/exact.md, section 6).
+ENTRIES_A_SECOND: Final = 50_000
+
+#: Bytes that its model and solver may take.
+MOST_MEMORY: Final = 2 << 30
+
+#: Gap at which it is proven, and what is added to its bounds for the solver's tolerances; both
+#: together are less than what `is_proven` forgives.
+_PROVEN: Final = 2e-7
+_ROUNDING: Final = 5e-7
+
+#: Part of what is left that the solver may take: its process has to start, and to hand over.
+_SHARE: Final = 0.97
+
+
+@dataclass
+class Whole:
+    """One set of requests as a MILP.
+
+    Attributes
+    ----------
+    race
+        What every better plan and bound is handed to.
+    """
+
+    race: Race
+    field: Field
+    effort: Effort
+
+    @cached_property
+    def size(self) -> ModelSize:
+        """Size of its model, predicted before anything is built."""
+        return predicted_size(
+            lay_out(list(self.field.problem.requests), self.race.view), self.race.view
+        )
+
+    @property
+    def refusal(self) -> str:
+        """Why its model is not built, or nothing where it is worth building."""
+        requests = len(self.field.positions)
+        if requests > FEW_REQUESTS:
+            return f"{requests:,} requests are too many for a model of the whole set"
+        entries = self.size.entries
+        many = f"a model of the whole set has {entries:,} coefficients, too many for the"
+        if self.size.memory > MOST_MEMORY:
+            return f"{many} memory that it may take"
+        if entries > ENTRIES_A_SECOND * self.effort.left_s:
+            return f"{many} time that is left"
+        return ""
+
+    def prove(self, stop: Callable[[], bool]) -> None:
+        """Solve it until it is proven, the time is over, or `stop` says so."""
+        built = rayon.build(list(self.field.problem.requests), self.race.view)
+        arrays = self._kept(built)
+        hint = [self.race.results[position] for position in self.field.positions]
+        limits = SolveLimits(
+            time_s=max(0.01, _SHARE * self.effort.left_s),
+            gap_rel=max(_PROVEN, self.effort.gap),
+            threads=1,
+            seed=self.field.seed,
+            watchdog=True,
+        )
+        monitor = Monitor(lambda told: self._hear(told, built), stop)
+        answer = solve(arrays, limits, start=WarmStart(encode(hint, built)), monitor=monitor)
+        if answer.status is SolveStatus.INFEASIBLE and self.race.keep:
+            self.race.lower(-math.inf, MILP)  # what must be there cannot be
+        elif answer.status.has_values:
+            self._offer(answer.values, built)
+            self._lower(answer.bound / built.scale)
+
+    def _kept(self, built: rayon.RayonModel) -> ModelArrays:
+        """Return the model in which no request that may not be lost is left out."""
+        arrays = built.model.assemble()
+        places = np.flatnonzero(self.field.problem.forest.keep > 0)
+        upper = arrays.upper.copy()
+        upper[[built.columns.vertices[place][-1].overflow for place in places]] = 0.0
+        return replace(arrays, upper=upper)
+
+    def _hear(self, told: Progress, built: rayon.RayonModel) -> None:
+        if told.values is not None:
+            self._offer(told.values, built)
+        self._lower(told.bound / built.scale)
+
+    def _lower(self, bound: float) -> None:
+        """Take a bound over; one below a checked plan is the solver's error and proves nothing."""
+        if not math.isfinite(bound):
+            return
+        bound += _ROUNDING * abs(bound)
+        if self.race.whole and not is_proven(bound, self.race.value, self.race.asked):
+            _LOG.warning("a bound of milp, %r, lies below a checked plan: left out", bound)
+            return
+        self.race.lower(bound, MILP)
+
+    def _offer(self, values: Floats, built: rayon.RayonModel) -> None:
+        results = list(self.race.results)
+        for position, result in zip(self.field.positions, decode(values, built), strict=True):
+            results[position] = result
+        self.race.offer(results, MILP)

@@ -1,0 +1,1 @@
+"""The greedy agents: requests one after the other, placed by compiled loops."""

@@ -1,0 +1,124 @@
+"""The greedy agents: requests one after the other, each atom by a rule of the kernels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agent import Limits
+from planner.agents.greedy.batch import Batch, taking_order
+from planner.agents.greedy.kernels import (
+    BLOCKS,
+    COMPACT,
+    GAPS,
+    HEADROOM,
+    HEADROOM_ONLY,
+    LEVEL,
+    LOWEST,
+    PAPER,
+)
+from planner.agents.greedy.results import Answers
+from planner.agents.greedy.single import answered_alone
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.view import PlanView
+
+#: Requests placed between two looks at the clock, `stop` and `progress`.
+_STRIDE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyAgent:
+    """Places requests in the order of the batch, each by the first rule that finds it a place.
+
+    Attributes
+    ----------
+    name
+        The word users type.
+    passes
+        Strategies of `planner.agents.greedy.kernels`, tried on a whole request one after the other.
+    early
+        Place as early as possible instead of as late: the same rules in mirrored time.
+    clock
+        Monotonic seconds, for `Limits.time_s`.
+    """
+
+    name: str
+    passes: tuple[int, ...]
+    early: bool = False
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False)
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> Sequence[PlacementResult]:
+        """Return one result a request; order taken: priority, submitted, position."""
+        if not requests:
+            return ()
+        if len(requests) == 1 and _unlimited(limits):
+            alone = answered_alone(requests[0], view, self.passes, early=self.early)
+            if alone is not None:
+                return (alone,)
+        batch = self.place(requests, view, limits)
+        return Answers(batch, requests)
+
+    def place(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> Batch:
+        """Place requests and leave the answers in arrays; at least one request."""
+        batch = Batch.of(requests, view)
+        self.run(batch, taking_order(requests), limits)
+        return batch
+
+    def run(self, batch: Batch, order: NDArray[np.int64], limits: Limits) -> None:
+        """Place `order` of a packed batch, looking at the limits now and then."""
+        passes = np.array(self.passes, dtype=np.int64)
+        if _unlimited(limits):
+            batch.place(order, passes, self.early)
+            return
+        until = None if limits.time_s is None else self.clock() + limits.time_s
+        for begin in range(0, len(order), _STRIDE):
+            if limits.stop is not None and limits.stop():
+                return
+            if until is not None and self.clock() >= until:
+                return
+            batch.place(order[begin : begin + _STRIDE], passes, self.early)
+            if limits.progress is not None:
+                limits.progress(min(begin + _STRIDE, len(order)), len(order))
+
+
+def _unlimited(limits: Limits) -> bool:
+    return limits.time_s is None and limits.stop is None and limits.progress is None
+
+
+#: Whole leases from the right; a refused request once more with the compact shape first.
+GREE = GreedyAgent("gree", (BLOCKS, COMPACT))
+
+#: The printed rule without fall-backs, for comparison.
+GREE_PAPER = GreedyAgent("gree-paper", (PAPER,))
+
+#: GREE from the left: everything as early as it can be.
+EARLIEST = GreedyAgent("earliest", (BLOCKS, COMPACT), early=True)
+
+#: The same with the compact shape first: the earliest last step on a flat profile.
+EARLIEST_COMPACT = GreedyAgent("earliest-compact", (COMPACT,), early=True)
+
+
+#: Lowest rectangle in intervals by the square root of work. A refused workflow is not tried once
+#: more as GREE does: that accepts a tenth more of them, and triples their preemption. Requests
+#: with largest gaps are, because leapfrog needs the latest starts.
+GREE_L = GreedyAgent("gree-l", (LOWEST, GAPS))
+
+
+#: The free rectangle that leaves most; ties go to the latest.
+ALIGNED = GreedyAgent("aligned", (HEADROOM, COMPACT))
+
+#: Ties go to the earliest rectangle.
+ALIGNED_EARLY = GreedyAgent("aligned-early", (HEADROOM, COMPACT), early=True)
+
+#: The same rectangle or nothing. Nothing is squeezed in, which leaves room for more requests.
+HEADROOM_ALONE = GreedyAgent("headroom", (HEADROOM_ONLY,))
+
+#: The highest level of headroom under which the work still fits: admits the most work.
+LEVELLED = GreedyAgent("level", (LEVEL, COMPACT))

@@ -1,0 +1,201 @@
+"""A batch of requests on a copy of the profile: placed by the kernels, answered as views.
+
+Answers stay arrays; a `PlacementResult` is a view of them made on demand (greedy.md 3.3).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agents.greedy import kernels
+from planner.agents.greedy.packing import WorkTable, pack
+from planner.capacity.block_index import block_minima
+from planner.request import Request
+from planner.view import PlanView
+
+I64 = NDArray[np.int64]
+
+
+class Workspace:
+    """Scratch and output arrays, kept between calls and grown when a batch needs more."""
+
+    def __init__(self) -> None:
+        self._columns = self._vertices = self._edges = 0
+        self._rows = 4096
+        self._scratch: kernels.Scratch | None = None
+
+    def scratch(self, table: WorkTable) -> kernels.Scratch:
+        """Return scratch that is large enough for every request of `table`."""
+        return self.room(table.end - table.base, table.vertices, table.edges)
+
+    def room(self, columns: int, vertices: int = 1, edges: int = 0) -> kernels.Scratch:
+        """Return scratch for requests of so many columns, vertices and edges."""
+        columns = max(8, columns + 1)  # some rows keep a few cells only
+        vertices, edges = vertices + 1, edges + 1
+        ready = self._scratch is not None and self._scratch.rows.shape[0] >= self._rows
+        fits = columns <= self._columns and vertices <= self._vertices and edges <= self._edges
+        if not (ready and fits):
+            self._columns = max(columns, self._columns)
+            self._vertices = max(vertices, self._vertices)
+            self._edges = max(edges, self._edges)
+            self._scratch = kernels.Scratch(
+                steps=np.zeros((kernels.STEP_ROWS, self._columns), dtype=np.int64),
+                vertex=np.zeros((kernels.VERTEX_ROWS, self._vertices), dtype=np.int64),
+                edge=np.zeros((2, self._edges), dtype=np.int64),
+                effort=np.zeros((1, self._vertices), dtype=np.float64),
+                rows=np.zeros((self._rows, 3), dtype=np.int64),
+                state=np.zeros(kernels.STATE_CELLS, dtype=np.int64),
+            )
+        assert self._scratch is not None
+        return self._scratch
+
+    def need_rows(self, rows: int) -> None:
+        """Make room for so many rows in one request."""
+        while self._rows < rows:
+            self.grow_rows()
+
+    def grow_rows(self) -> None:
+        """Make room for more rows in one request."""
+        self._rows *= 4
+
+
+_LOCAL = threading.local()
+
+
+def workspace() -> Workspace:
+    """Return this thread's workspace."""
+    found = getattr(_LOCAL, "workspace", None)
+    if found is None:
+        found = _LOCAL.workspace = Workspace()
+    return found
+
+
+def _output(table: WorkTable) -> kernels.Output:
+    count, vertices = table.count, len(table.tables.vertices)
+    return kernels.Output(
+        vertices=np.empty(vertices, dtype=np.int64),
+        first=np.empty(vertices + count, dtype=np.int64),
+        rows=np.empty((8 * vertices + 64, 3), dtype=np.int64),
+        choices=np.empty((vertices, 2), dtype=np.int64),
+        extents=np.zeros((count, kernels.EXTENT_COLUMNS), dtype=np.int64),
+        status=np.zeros((count, kernels.STATUS_COLUMNS), dtype=np.int64),
+        used=np.zeros(4, dtype=np.int64),
+    )
+
+
+@dataclass(slots=True)
+class Batch:
+    """Requests being placed one after the other on a copy of a view's profile.
+
+    Attributes
+    ----------
+    table, profile, out
+        What is asked, what is left, what was answered.
+    view
+        Asked for the names of rows when one is short.
+    """
+
+    table: WorkTable
+    profile: kernels.Profile
+    averages: kernels.Averages
+    out: kernels.Output
+    view: PlanView
+
+    @classmethod
+    def of(cls, requests: Sequence[Request], view: PlanView) -> Batch:
+        """Pack requests and copy what is free where they may run."""
+        table = pack(requests, view)
+        averages = table.average_limits(view)
+        return cls(table, table.profile(view), averages, _output(table), view)
+
+    def again(self, free: I64, slack: I64) -> Batch:
+        """Return the same requests on copies of what was free, nothing answered yet."""
+        profile = self.profile._replace(free=free.copy(), low=block_minima(free))
+        averages = self.averages._replace(slack=slack.copy(), low=block_minima(slack))
+        out = _output(self.table)
+        return Batch(self.table, profile, averages, out, self.view)
+
+    def place(self, order: I64, passes: I64, early: bool = False) -> None:
+        """Place or refuse the requests in `order`; what is placed is taken from the profile."""
+        begin = 0
+        space = workspace()
+        while begin < len(order):
+            scratch = space.scratch(self.table)
+            scratch.state[:] = 0
+            asked = kernels.Asked(order, passes, self.table.base, int(early))
+            begin = kernels.place(
+                self.table.tables, self.profile, self.averages, scratch, self.out, asked, begin
+            )
+            if begin < len(order):
+                self._grow(space, scratch)
+
+    def _grow(self, space: Workspace, scratch: kernels.Scratch) -> None:
+        if scratch.state[kernels.ROWS_FULL]:
+            space.grow_rows()
+            return
+        out = self.out
+        rows = np.empty((4 * len(out.rows) + len(scratch.rows), 3), dtype=np.int64)
+        rows[: out.used[2]] = out.rows[: out.used[2]]
+        self.out = out._replace(rows=rows)
+
+    def choices(self, index: int) -> tuple[tuple[int, int], ...]:
+        """Return (vertex of the `any`, option) of a placed request."""
+        first = int(self.out.extents[index, kernels.CHOICE_FIRST])
+        count = int(self.out.extents[index, kernels.CHOICE_COUNT])
+        return pairs_of(self.out.choices[first : first + count])
+
+    @property
+    def told(self) -> Told:
+        """What the status rows speak of."""
+        takes = self.table.takes
+        return Told(self.view, self.table.base, takes.rows, takes.averages)
+
+
+def pairs_of(choices: I64) -> tuple[tuple[int, int], ...]:
+    """Return (vertex of the `any`, option) as plain integers."""
+    return tuple((int(vertex), int(option)) for vertex, option in choices)
+
+
+def taking_order(requests: Sequence[Request]) -> I64:
+    """Return positions by (priority, larger first; submitted; position)."""
+    if len(requests) == 1:
+        return np.zeros(1, dtype=np.int64)
+    submitted = np.array([request.submitted_ms for request in requests], dtype=np.int64)
+    priority = np.array([request.priority for request in requests], dtype=np.int64)
+    return np.lexsort((submitted, -priority)).astype(np.int64)
+
+
+class Told(NamedTuple):
+    """What a status row speaks of.
+
+    Attributes
+    ----------
+    view
+        Where rows and averages have names.
+    base
+        Step of column 0.
+    rows, averages
+        Rows and averages of the view by the numbers in the status row; None where those are the
+        view's own.
+    """
+
+    view: PlanView
+    base: int
+    rows: tuple[int, ...] | None = None
+    averages: tuple[int, ...] | None = None
+
+    def average(self, number: int) -> tuple[str, str]:
+        """Return (policy, resource) of an average."""
+        return self.view.averages.names[self.averages[number] if self.averages else number]
+
+    def row(self, number: int) -> tuple[str, str | None]:
+        """Return what a row is, and its resource; none where no row is to blame."""
+        if number < 0:
+            return "", None
+        return self.view.row_names[self.rows[number] if self.rows else number]

@@ -1,0 +1,242 @@
+"""One atom under window averages: whole leases and lengthening, one pass over columns each.
+
+Columns, heights and limits are those of `planner.agents.greedy.kernels.window_limits`. Let R(u) be
+the work held from column u on. What a window uses is R(v) - R(v + W), so on the way from right to
+left all that is needed of the columns already decided is R, and of the windows that could bind a
+queue of minima.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.agents.greedy.kernels.arrays import I64, Int, Ints
+from planner.agents.greedy.kernels.compiled import kernel
+from planner.agents.greedy.kernels.window_limits import (
+    UNBOUND,
+    Limits,
+    Queues,
+    Task,
+    push,
+    queues_of,
+)
+
+#: Cells read for leases that end at any column; from then on they end a part of a lease apart.
+_CELLS: Final = 1 << 22
+_PARTS: Final = 16
+
+
+# ---- whole leases -------------------------------------------------------------------------------
+
+
+@kernel
+def _decide(limits: Limits, queues: Queues, held: I64, x: I64, u: int, lease: int) -> None:
+    """Note that column `u` is decided: leases end at `u` or before it from now on.
+
+    A window that holds such a lease wholly starts in [u - W, u - lease].
+    """
+    held[u] = held[u + 1] + x[u]
+    for j in range(limits.windows.shape[0]):
+        window = limits.windows[j]
+        if u > 0 and window >= lease:
+            place = u - 1  # of the window that ends at u
+            push(queues, j, place, limits.room[j, place] + limits.units[j] * held[u])
+            last = u - lease + window - 1
+            while queues.place[j, queues.head[j]] > last:
+                queues.head[j] += 1
+
+
+@kernel
+def _first_windows(limits: Limits, queues: Queues, n: int, lease: int) -> None:
+    """Queue the windows that hold a lease at the right end wholly."""
+    for j in range(limits.windows.shape[0]):
+        window = limits.windows[j]
+        for place in range(n - lease + window - 1, n - 2, -1):
+            push(queues, j, place, limits.room[j, place])
+
+
+@kernel
+def _around(limits: Limits, queues: Queues, task: Task, end: int, left_over: int) -> Ints:
+    """Return (height, leave) that windows allow which hold the lease before `end` wholly.
+
+    The height is no more than the work left over fills. At one below the least, no lease ends in
+    (leave, end].
+    """
+    best, leave = np.int64(left_over // task.lease), np.int64(end)
+    placed = task.work - left_over
+    for j in range(limits.windows.shape[0]):
+        if queues.head[j] < queues.tail[j] and limits.windows[j] >= task.lease:
+            at, unit = queues.head[j], limits.units[j]
+            left = queues.value[j, at] - unit * placed
+            if left < best * (unit * task.lease):
+                best = left // (unit * task.lease)
+                if best < task.least:
+                    start = queues.place[j, at] - limits.windows[j] + 1
+                    leave = min(leave, start + left // (unit * task.least))
+    return best, leave
+
+
+@kernel
+def _across(
+    limits: Limits, j: int, held: I64, task: Task, end: int, best: int, span: tuple[int, int]
+) -> Ints:
+    """Return (height, leave) as windows at places `span` allow, which hold a part of the lease.
+
+    `held` tells what is held from each column of the lease on; `best` is the height known so far.
+    """
+    room, window, unit = limits.room[j], limits.windows[j], limits.units[j]
+    n = held.shape[0] - 1
+    begin = end - task.lease
+    leave = np.int64(end)
+    for place in range(span[0], span[1]):
+        start = place - window + 1
+        stop = place + 1
+        first, last = max(start, begin), min(stop, end)
+        left = room[place] - unit * (held[first] - held[min(stop, n)])
+        need = unit * (last - first)
+        if left < best * need:
+            best = left // need
+        if left < task.least * need:
+            leave = min(leave, start + left // (unit * task.least))
+    return best, leave
+
+
+@kernel
+def _partly(limits: Limits, held: I64, task: Task, end: int, best: int) -> Ints:
+    """Return (height, leave) as the windows allow that hold a part of the lease before `end`."""
+    begin, leave = end - task.lease, np.int64(end)
+    n = held.shape[0] - 1
+    for j in range(limits.windows.shape[0]):
+        window = limits.windows[j]
+        first, last = begin, min(end + window - 1, n + window - 1)
+        if window >= task.lease:  # the queue knows those that hold all of it
+            best, far = _across(limits, j, held, task, end, best, (first, end - 1))
+            leave = min(leave, far)
+            first = begin + window
+        best, far = _across(limits, j, held, task, end, best, (first, last))
+        leave = min(leave, far)
+    return best, leave
+
+
+@kernel
+def _spare(c: I64, x: I64, begin: int, end: int, least: int) -> Ints:
+    """Return (room left on all of [begin, end), last column with room for less than the least)."""
+    best = np.int64(UNBOUND)
+    for u in range(end - 1, begin - 1, -1):
+        room = c[u] - x[u]
+        if room < least:
+            return 0, u
+        best = min(best, room)
+    return best, -1
+
+
+@kernel
+def _stack(limits: Limits, c: I64, x: I64, held: I64, task: Task) -> Int:
+    """Stack whole leases from the right, each as high as it may be; return the work left.
+
+    As in GREE, a lease ends at the latest column that has room for the least height, and the next
+    ends before that. Every window is asked exactly: those that hold the lease wholly by their
+    queue, those that hold a part of it one by one, two leases' columns.
+    """
+    n, lease = c.shape[0], task.lease
+    queues = queues_of(limits)
+    _first_windows(limits, queues, n, lease)
+    end, left, cells = n, task.work, 0
+    while end >= lease and left >= task.least * lease:
+        begin, leave = end - lease, end
+        step = 1 if cells < _CELLS else max(1, lease // _PARTS)
+        most, leave = _around(limits, queues, task, end, left)
+        if most >= task.least:
+            cells += 4 * lease
+            height, short = _spare(c, x, begin, end, task.least)
+            if short >= 0:
+                leave = short
+            else:
+                for u in range(end - 1, begin - 1, -1):
+                    held[u] = held[u + 1] + x[u]
+                most, leave = _partly(limits, held, task, end, most)
+                height = min(height, most)
+                if height >= task.least:
+                    x[begin:end] += height
+                    left -= height * lease
+        leave = max(min(leave, end - step), 0)
+        while end > leave:
+            end -= 1
+            _decide(limits, queues, held, x, end, lease)
+    return left
+
+
+# ---- lengthening --------------------------------------------------------------------------------
+
+
+@kernel
+def _used(limits: Limits, x: I64, held: I64) -> Limits:
+    """Return the limits less what heights `x` use of them."""
+    n = x.shape[0]
+    held[n] = 0
+    for u in range(n - 1, -1, -1):
+        held[u] = held[u + 1] + x[u]
+    room = limits.room.copy()
+    for j in range(limits.windows.shape[0]):
+        window, unit, row = limits.windows[j], limits.units[j], room[j]
+        for place in range(n + window - 1):
+            first, stop = max(place - window + 1, 0), min(place + 1, n)
+            row[place] -= unit * (held[first] - held[stop])
+    return Limits(limits.windows, limits.units, room)
+
+
+@kernel
+def _lengthen(limits: Limits, c: I64, x: I64, task: Task, left: int, step: int) -> Int:
+    """Raise columns to their left (step 1) or right neighbour (-1); return the work left.
+
+    What is added at a column lowers all windows of the queue alike: one number for all of them.
+    """
+    n = c.shape[0]
+    may, has = c[::step], x[::step]
+    queues = queues_of(limits)
+    added = np.int64(0)
+    for u in range(n):
+        if left == 0:
+            break
+        add: Int = min(min(may[u], has[u - 1]) - has[u], left) if u > 0 else np.int64(0)
+        for j in range(limits.windows.shape[0]):
+            window, unit = limits.windows[j], limits.units[j]
+            for at in range(0 if u == 0 else u + window - 1, u + window):
+                place = at if step > 0 else n + window - 2 - at
+                push(queues, j, at, limits.room[j, place] + unit * added)
+            while queues.place[j, queues.head[j]] < u:
+                queues.head[j] += 1
+            add = min(add, (queues.value[j, queues.head[j]] - unit * added) // unit)
+        if add > 0 and (has[u] > 0 or add >= task.least):
+            has[u] += add
+            left -= add
+            added += add
+    return left
+
+
+@kernel
+def fit_within(limits: Limits, c: I64, x: I64, task: Task) -> Int:
+    """Fill heights `x` of an atom that may hold `c`, as the limits allow; return the work left.
+
+    Whole leases from the right, then each column as high as its neighbours (greedy.md 1.1, 4).
+
+    Parameters
+    ----------
+    c
+        int64[n]: what may be held at a column, 0 or least and more.
+    x
+        int64[n]: written.
+
+    Notes
+    -----
+    Of the order of n + W, and of lease lengths for every lease placed, which are bounded.
+    """
+    x[:] = 0
+    held = np.zeros(c.shape[0] + 1, dtype=np.int64)
+    left = _stack(limits, c, x, held, task)
+    for step in (1, -1):
+        if left > 0:
+            left = _lengthen(_used(limits, x, held), c, x, task, left, step)
+    return left

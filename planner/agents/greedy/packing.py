@@ -1,0 +1,272 @@
+"""From requests to the arrays of the compiled planner.
+
+Objects stay at the edges: a work graph is a few arrays already, so packing is a concatenation
+(greedy.md 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agents.greedy import kernels
+from planner.agents.greedy.demand_arrays import Takes, takes_of
+from planner.capacity.block_index import block_minima
+from planner.request import Request
+from planner.view import Demand, PlanView
+from rdl.work_graph import BUNDLE, END, LABEL, START, WorkGraph
+
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkTable:
+    """A batch of requests as arrays, and the part of the profile they can touch.
+
+    Attributes
+    ----------
+    tables
+        The concatenated work graphs.
+    takes
+        What the distinct demands take, in the order the tables number them.
+    base, end
+        Steps [base, end) that any of the requests may use.
+    vertices, edges
+        Of the largest request.
+    """
+
+    tables: kernels.Tables
+    takes: Takes
+    base: int
+    end: int
+    vertices: int
+    edges: int
+
+    @property
+    def count(self) -> int:
+        """Number of requests."""
+        return len(self.tables.labels)
+
+    def profile(self, view: PlanView) -> kernels.Profile:
+        """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
+        columns = slice(self.base - view.first, self.end - view.first)
+        free = _copied(view.free, self.takes.rows, columns)
+        segments = view.segments - self.base
+        span = np.array([0, self.end - self.base], dtype=np.int64)
+        takes = self.takes
+        return kernels.Profile(
+            free, span, segments, *takes.row_lists, takes.fit, block_minima(free)
+        )
+
+    def average_limits(self, view: PlanView) -> kernels.Averages:
+        """Copy what the window averages that any demand counts against leave to [base, end)."""
+        taken = self.takes.averages
+        windows, offset = _NONE, 0
+        slack = np.zeros((0, self.end - self.base), dtype=np.int64)
+        if taken:
+            known = view.averages
+            windows, offset = known.windows[list(taken)], known.offset
+            columns = slice(self.base - view.first, self.end - view.first + offset)
+            slack = _copied(known.slack, taken, columns)
+        place = np.array([offset, self.end - self.base], dtype=np.int64)
+        low = block_minima(slack)
+        return kernels.Averages(windows, slack, *self.takes.average_lists, place, low)
+
+
+def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
+    """Return a writable copy of some rows and columns; views are never written."""
+    if len(rows) == array.shape[0]:
+        return array[:, columns].copy()
+    part = array[:, columns]
+    copy = np.empty((len(rows), part.shape[1]), dtype=np.int64)
+    for index, row in enumerate(rows):
+        copy[index] = part[row]
+    return copy
+
+
+class _Demands:
+    """Numbers the demands of a batch in the order they are met."""
+
+    def __init__(self, view: PlanView) -> None:
+        self._demand = view.demand
+        self._numbers: dict[int, int] = {}
+        # Requests of a batch often share a bundle object; asking by identity spares its hash.
+        self._plain: dict[tuple[int, str, str], int] = {}
+        self.found: list[Demand] = []
+        self.table: list[int] = []
+
+    def _number(self, graph: WorkGraph, bundle: int, label: int, request: Request) -> int:
+        name = graph.labels[label] if label >= 0 else None
+        demand = self._demand(graph.bundles[bundle], name, request.tenant, request.queue)
+        number = self._numbers.get(id(demand))
+        if number is None:
+            number = self._numbers[id(demand)] = len(self.found)
+            self.found.append(demand)
+        return number
+
+    def add_all(self, requests: Sequence[Request]) -> list[int]:
+        """Append the demands of requests by (bundle, label); return where those of each end."""
+        table, plain, ends = self.table, self._plain, [0]
+        for request in requests:
+            graph = request.graph
+            if graph.labels:
+                self._add_labelled(request)
+            else:
+                for index, bundle in enumerate(graph.bundles):
+                    key = (id(bundle), request.tenant, request.queue)
+                    number = plain.get(key)
+                    if number is None:
+                        number = plain[key] = self._number(graph, index, -1, request)
+                    table.append(number)
+            ends.append(len(table))
+        return ends
+
+    def _add_labelled(self, request: Request) -> None:
+        graph = request.graph
+        width = len(graph.labels) + 1
+        slots = [-1] * (len(graph.bundles) * width)
+        atoms = graph.vertices[graph.atoms]
+        for bundle, label in {(int(a[BUNDLE]), int(a[LABEL])) for a in atoms}:
+            slots[bundle * width + label + 1] = self._number(graph, bundle, label, request)
+        self.table.extend(slots)
+
+
+def _offsets(lengths: list[int]) -> I64:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_EDGES = np.zeros((0, 4), dtype=np.int64)
+_NO_EFFORT = np.zeros(0, dtype=np.float64)
+# Compiled code reads these; nothing writes tables.
+
+
+def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
+    """Concatenate the work graphs of requests.
+
+    Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
+    two concatenations.
+    """
+    demands = _Demands(view)
+    ends = demands.add_all(requests)
+    graphs = [request.graph for request in requests]
+    vertices = [graph.vertices for graph in graphs]
+    sizes = [len(one) for one in vertices]
+    if len(graphs) == 1:
+        tables = _one(graphs[0], demands.table)
+    elif min(sizes) == max(sizes) == 1:
+        tables = _plain(graphs, vertices, demands.table, ends)
+    else:
+        tables = _many(graphs, vertices, demands.table, ends)
+    base, end = _span(tables, view)
+    return WorkTable(
+        tables=tables,
+        takes=takes_of(tuple(demands.found)),
+        base=base,
+        end=end,
+        vertices=max(sizes),
+        edges=max([len(g.edges) for g, size in zip(graphs, sizes, strict=True) if size > 1] or [0]),
+    )
+
+
+def is_lone(request: Request) -> bool:
+    """Return whether a request is one atom, once, on any machine."""
+    graph = request.graph
+    if len(graph.vertices) != 1 or len(graph.shifts) != 1:
+        return False
+    return len(graph.bundles) == 1 and not graph.labels
+
+
+def _one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
+    """Return the tables of a single graph; copies, since compiled code tells read-only apart."""
+    group = len(graph.vertices) > 1
+    children = graph.children.copy() if group else _NONE
+    edges = graph.edges.copy() if group else _NO_EDGES
+    effort = graph.root_effort.copy() if group else _NO_EFFORT
+    lengths = [len(graph.vertices), len(children), len(edges), len(graph.shifts), len(effort)]
+    ends = np.zeros((6, 2), dtype=np.int64)
+    ends[:, 1] = [*lengths, len(demands)]
+    return kernels.Tables(
+        vertices=graph.vertices.copy(),
+        children=children,
+        edges=edges,
+        shifts=graph.shifts.copy(),
+        effort=effort,
+        vertex_first=ends[0],
+        child_first=ends[1],
+        edge_first=ends[2],
+        shift_first=ends[3],
+        effort_first=ends[4],
+        demand_of=np.array(demands, dtype=np.int64),
+        demand_first=ends[5],
+        labels=np.array([len(graph.labels)], dtype=np.int64),
+    )
+
+
+def _plain(
+    graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
+) -> kernels.Tables:
+    """Return the tables of graphs of one atom each."""
+    count = len(graphs)
+    shifts = [graph.shifts for graph in graphs]
+    one_each, none = np.arange(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    joined = np.concatenate(shifts)
+    return kernels.Tables(
+        vertices=np.concatenate(vertices),
+        children=_NONE,
+        edges=_NO_EDGES,
+        shifts=joined,
+        effort=_NO_EFFORT,
+        vertex_first=one_each,
+        child_first=none,
+        edge_first=none,
+        shift_first=one_each if len(joined) == count else _offsets([len(s) for s in shifts]),
+        effort_first=none,
+        demand_of=np.array(demands, dtype=np.int64),
+        demand_first=np.array(ends, dtype=np.int64),
+        labels=np.array([len(graph.labels) for graph in graphs], dtype=np.int64),
+    )
+
+
+def _many(
+    graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
+) -> kernels.Tables:
+    large = [graph if len(graph.vertices) > 1 else None for graph in graphs]
+    groups = [graph for graph in large if graph is not None]
+    return kernels.Tables(
+        vertices=np.concatenate(vertices),
+        children=np.concatenate([g.children for g in groups]) if groups else _NONE,
+        edges=np.concatenate([g.edges for g in groups]) if groups else _NO_EDGES,
+        shifts=np.concatenate([g.shifts for g in graphs]),
+        effort=np.concatenate([g.root_effort for g in groups]) if groups else _NO_EFFORT,
+        vertex_first=_offsets([len(v) for v in vertices]),
+        child_first=_offsets([0 if g is None else len(g.children) for g in large]),
+        edge_first=_offsets([0 if g is None else len(g.edges) for g in large]),
+        shift_first=_offsets([len(g.shifts) for g in graphs]),
+        effort_first=_offsets([0 if g is None else len(g.vertices) for g in large]),
+        demand_of=np.array(demands, dtype=np.int64),
+        demand_first=np.array(ends, dtype=np.int64),
+        labels=np.array([len(graph.labels) for graph in graphs], dtype=np.int64),
+    )
+
+
+def _span(tables: kernels.Tables, view: PlanView) -> tuple[int, int]:
+    """Return the steps that the roots' windows cover, inside the view."""
+    last = view.first + view.free.shape[1]
+    ends = tables.vertex_first[1:]
+    if len(ends) > 1:
+        ends = ends[np.diff(tables.vertex_first) > 0]
+    if not len(ends) or not ends[-1]:
+        return view.first, min(view.first + 1, last)
+    if len(ends) == 1:
+        root = tables.vertices[-1]
+        base = min(max(view.first, int(root[START])), last - 1)
+        return base, min(last, max(base + 1, int(root[END])))
+    roots = tables.vertices[ends - 1]
+    base = min(max(view.first, int(roots[:, START].min())), last - 1)
+    return base, min(last, max(base + 1, int(roots[:, END].max())))

@@ -1,0 +1,153 @@
+"""Answers of a batch: a sequence of results, each made from the output arrays when it is read.
+
+Objects are half of the time of a batch (greedy.md 3.3), and a commit of arrays needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agents.greedy import kernels
+from planner.agents.greedy.batch import Told
+from planner.explain import average_sentence, least_sentence, room_sentence, subject_of
+from planner.placement import Binding, Code, PlacementResult
+from planner.request import Request
+from rdl.work_graph import KIND, WorkGraph
+
+if TYPE_CHECKING:
+    from planner.agents.greedy.batch import Batch
+
+I64 = NDArray[np.int64]
+
+
+def constant(values: list[int]) -> I64:
+    """Return a read-only array."""
+    array = np.array(values, dtype=np.int64)
+    array.flags.writeable = False
+    return array
+
+
+_KINDS = {
+    kernels.NO_ROOM: "capacity",
+    kernels.NO_FIT: "fit",
+    kernels.NO_WINDOW: "window",
+    kernels.NO_GAP: "gap",
+    kernels.NO_AVERAGE: "policy",
+}
+# What is told in time rather than in amounts of a resource.
+_TIMED = {
+    kernels.NO_LEASE: "lease",
+    kernels.NO_AREA: "work",
+    kernels.NO_SHAPE: "shape",
+}
+_EMPTY = constant([])
+_NO_FIRST = constant([0])
+_NO_ROWS = constant([]).reshape(0, 3)
+FIRST_VERTEX = constant([0])
+ONE_ROW = constant([0, 1])
+_POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
+
+
+class Answers(Sequence[PlacementResult]):
+    """One result a request, in input order; views of the arrays of a batch.
+
+    The batch must not be placed again while its answers are read.
+    """
+
+    def __init__(self, batch: Batch, requests: Sequence[Request]) -> None:
+        self._batch = batch
+        self._requests = requests
+        self._made: list[PlacementResult | None] = [None] * len(requests)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> PlacementResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PlacementResult]: ...
+    def __getitem__(self, index: int | slice) -> PlacementResult | Sequence[PlacementResult]:
+        if isinstance(index, slice):
+            return [self._result(one) for one in range(*index.indices(len(self)))]
+        count = len(self._made)
+        if not -count <= index < count:
+            raise IndexError(f"there are {count} answers, none at {index}")
+        return self._result(index % count)
+
+    def __iter__(self) -> Iterator[PlacementResult]:
+        return (self._result(index) for index in range(len(self)))
+
+    def _result(self, index: int) -> PlacementResult:
+        found = self._made[index]
+        if found is None:
+            found = self._made[index] = self._make(index)
+        return found
+
+    def _make(self, index: int) -> PlacementResult:
+        out, request = self._batch.out, self._requests[index]
+        state = out.status[index].tolist()
+        if state[kernels.OUTCOME] != kernels.PLACED:
+            return refusal_of(request, state, self._batch.told)
+        v, count, f, r, rows, _c, choices = out.extents[index].tolist()
+        plain = count == 1 and rows == 1 and len(request.graph.vertices) == 1
+        return PlacementResult(
+            None,
+            "",
+            FIRST_VERTEX if plain else _part(out.vertices, v, count),
+            ONE_ROW if plain else _part(out.first, f, count + 1),
+            _part(out.rows, r, rows),
+            self._batch.choices(index) if choices else (),
+        )
+
+
+def refusal_of(request: Request, state: list[int], told: Told) -> PlacementResult:
+    """Return the refusal that a status row tells of."""
+    outcome, vertex, why, column, row, needed, free, _strategy = state
+    if outcome == kernels.PENDING:
+        return _refused(Code.TIME_LIMIT, "the run was stopped before this request was tried")
+    graph, base = request.graph, told.base
+    path = graph.paths[vertex]
+    if why == kernels.NO_AVERAGE:
+        average, of = told.average(row)
+        # The window of an average may start before the first column.
+        binding = Binding(path, "policy", column + base, of, needed, free, average)
+        return _refused(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
+    at = None if column < 0 else column + base
+    what, resource = told.row(row)
+    kind, _, policy = what.partition(":")
+    code = _POLICY_CODES.get(kind)
+    named = None if code is None else policy
+    if why in _TIMED:
+        step_ms = graph.grid.step_ms
+        amounts = (needed * step_ms, free * step_ms)
+        binding = Binding(path, _TIMED[why], at, resource, *amounts, named)
+        return _refused(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
+    if at is None:
+        binding = Binding(path, _KINDS[why])
+        return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
+    short = "policy" if named else ("capacity" if resource else _KINDS[why])
+    binding = Binding(path, short, at, resource, needed, free, named)
+    return _refused(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
+
+
+def _refused(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
+    return PlacementResult(code, detail, _EMPTY, _NO_FIRST, _NO_ROWS, (), binding)
+
+
+def _part(array: I64, first: int, count: int) -> I64:
+    """Return a read-only view of some entries."""
+    part = array[first : first + count]
+    part.flags.writeable = False
+    return part
+
+
+def _order_sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
+    if binding.kind == "gap":
+        return f"{subject_of(binding.path)}: no placement keeps the largest gap"
+    if graph.vertices[vertex, KIND]:
+        return f"no option of {binding.path or 'the request'} fits before what must follow it"
+    return f"{subject_of(binding.path)}: what must follow leaves too little time"

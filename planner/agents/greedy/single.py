@@ -1,0 +1,81 @@
+"""One atom alone, the request of online admission: placed on the view's own arrays in one call.
+
+Packing a table, a profile and an output for it costs more than finding its place does. Only where
+it holds more rows than there is scratch for, it goes the way of a batch.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agents.greedy import kernels
+from planner.agents.greedy.batch import Told, workspace
+from planner.agents.greedy.packing import is_lone
+from planner.agents.greedy.results import FIRST_VERTEX, ONE_ROW, constant, refusal_of
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.view import Demand, PlanView
+from rdl.work_graph import END, START
+
+I64 = NDArray[np.int64]
+
+
+def answered_alone(
+    request: Request, view: PlanView, passes: tuple[int, ...], *, early: bool
+) -> PlacementResult | None:
+    """Return where a single atom is placed or why not, or None if it has too many rows.
+
+    Parameters
+    ----------
+    passes
+        Strategies of `planner.agents.greedy.kernels`, tried one after the other.
+    early
+        Place in mirrored time.
+    """
+    lend = getattr(view, "lent", None)
+    if lend is None or not is_lone(request):
+        return None
+    graph = request.graph
+    demand = view.demand(graph.bundles[0], None, request.tenant, request.queue)
+    lent, averages = lend(), view.averages
+    takes, fit = _arrays_of(demand)
+    vertices = graph.vertices.copy()
+    scratch = workspace().room(int(vertices[0, END] - vertices[0, START]))
+    state = np.empty(kernels.ALONE_CELLS, dtype=np.int64)
+    count = kernels.place_alone(
+        kernels.Lot(vertices, takes, fit, _passes(passes)),
+        kernels.Ground(
+            lent.free, lent.low, lent.slack, lent.slack_low, averages.windows, view.segments
+        ),
+        scratch.steps,
+        scratch.rows,
+        state,
+        view.first,
+        averages.offset,
+        int(early),
+    )
+    if count < 0:
+        return None
+    if count == 0:
+        start = min(max(view.first, int(vertices[0, START])), view.first + lent.free.shape[1] - 1)
+        return refusal_of(request, state.tolist()[: kernels.STATUS_COLUMNS], Told(view, start))
+    rows = scratch.rows[:count].copy()
+    rows.flags.writeable = False
+    first = ONE_ROW if count == 1 else constant([0, count])
+    return PlacementResult(None, "", FIRST_VERTEX, first, rows, ())
+
+
+@lru_cache(maxsize=64)
+def _passes(passes: tuple[int, ...]) -> I64:
+    return np.array(passes, dtype=np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _arrays_of(demand: Demand) -> tuple[I64, I64]:
+    """Return `takes` and `fit` of a `kernels.Lot`."""
+    head = (0, len(demand.rows), 0, len(demand.averages))
+    takes = (*head, *demand.rows, *demand.amounts, *demand.averages, *demand.average_amounts)
+    return np.array(takes, dtype=np.int64), np.array([demand.fit], dtype=np.int64)

@@ -1,0 +1,135 @@
+"""`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
+
+Three solves (`milp_solves.py`): for accepted value; with that value kept, for the least preemption;
+and where the cluster gives prices, with both kept, for the least cost. All start from the best plan
+in hand; what the solver has when its time ends is the answer. Large models are solved in a process
+of their own, so that a solver that overruns its limit or crashes takes nothing along.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planner.agent import Limits, SolverOutcome, SolverReport, all_asked
+from planner.agents import agent_named
+from planner.agents.fill import filled
+from planner.agents.milp.columns import lay_out
+from planner.agents.milp.incumbent import Best, score_plan
+from planner.agents.milp.size import ModelSize, predicted_size
+from planner.agents.milp.stages import Solves, Way
+from planner.placement import Code, PlacementResult
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+
+#: Part of the time that each greedy start may take; the first run of each always ends.
+_STARTING = 0.1
+
+#: Bytes that a model may take; above it memory, not time, is what ends a run.
+MOST_MEMORY = 4 << 30
+
+#: Coefficients from which a model is solved in a process of its own: smaller ones are done before
+#: a process has started.
+WATCHED_FROM = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class MilpAgent:
+    """Rayon's MILP behind the agents' contract.
+
+    Attributes
+    ----------
+    solver
+        Name for `lp.solver.solve`.
+    start
+        Greedy agents whose better plan the solver starts from; without any it starts from nothing.
+    fills
+        Place greedily what the solver leaves out; without it the answer is the solver's own.
+    default_time_s
+        Limit where a caller gives neither time nor work: a proof can take for ever.
+    most_memory
+        Bytes; a model that is predicted to take more is not built.
+    watched_from
+        Coefficients from which a model is solved in a process of its own.
+    write_to
+        Write the model that maximises value here, ``.lp`` or ``.mps``, before it is solved.
+    clock
+        Monotonic seconds.
+    """
+
+    name: str = "milp"
+    solver: str = "highs"
+    start: tuple[str, ...] = ("gree", "gree-l", "portfolio-free")
+    fills: bool = True
+    default_time_s: float = 60.0
+    most_memory: int = MOST_MEMORY
+    watched_from: int = WATCHED_FROM
+    write_to: Path | None = None
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False)
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> list[PlacementResult]:
+        """Return the best plan found within the limits, at least the greedy one."""
+        return self.solve(requests, view, limits)[0]
+
+    def solve(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> tuple[list[PlacementResult], SolverReport]:
+        """Return the plan and its report; every ending leaves the best plan so far."""
+        until = self._until(limits)
+        best = self._greedy(requests, view, limits, until)
+        asked = [index for index, request in enumerate(requests) if not request.graph.void]
+        size = predicted_size(lay_out([requests[index] for index in asked], view), view)
+        if size.memory > self.most_memory:
+            best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._too_large(size)
+        else:
+            watched = size.entries >= self.watched_from
+            way = Way(self.solver, watched, self.write_to, self.clock)
+            Solves(requests, view, limits, way, asked, until, best).run()
+        results = filled(requests, best.results, view) if self.fills else best.results
+        value = score_of(requests, results, view.nominal)[0]
+        best.judge(value, all_asked(requests, view.nominal))
+        # A bound of -0.0 is told as the value's 0.0: max keeps the first of equals.
+        return results, SolverReport(
+            best.outcome.value, value, max(value, best.bound), best.source, best.detail
+        )
+
+    def _until(self, limits: Limits) -> float | None:
+        if limits.work is not None:
+            return None
+        return self.clock() + (self.default_time_s if limits.time_s is None else limits.time_s)
+
+    def _greedy(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits, until: float | None
+    ) -> Best:
+        bound = all_asked(requests, view.nominal)
+        if not self.start:
+            return Best([_left_out() for _ in requests], (0.0, 0, 0.0), "nothing", bound)
+        agents = [agent_named(name) for name in self.start]
+        start_s = None if until is None else _STARTING * max(0.0, until - self.clock())
+        starter = Limits(start_s, seed=limits.seed, stop=limits.stop)
+        plans = [agent.plan(requests, view, starter) for agent in agents]
+        scores = [score_plan(requests, plan, view) for plan in plans]
+        best = scores.index(max(scores))
+        return Best(list(plans[best]), scores[best], self.start[best], bound)
+
+    def _too_large(self, size: ModelSize) -> str:
+        gib = 2.0**30
+        return (
+            f"the model would take about {size.memory / gib:.1f} GiB ({size.columns:,} variables, "
+            f"{size.rows:,} rows, {size.entries:,} coefficients), more than the "
+            f"{self.most_memory / gib:.1f} GiB it may: the greedy plan stands; plan fewer "
+            "requests, shorter windows or longer steps"
+        )
+
+
+def _left_out() -> PlacementResult:
+    return PlacementResult(Code.CAPACITY, "nothing was tried")
+
+
+#: The agent that users name.
+MILP = MilpAgent()

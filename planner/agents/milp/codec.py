@@ -1,0 +1,145 @@
+"""Between placements and values of Rayon's MILP: decode an answer, encode a start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.agents.milp.columns import AtomColumns, VertexColumns
+from planner.agents.milp.rayon import RayonModel
+from planner.agents.milp.rows import Floats, Ints
+from planner.agents.milp.worth import weighing
+from planner.placement import Code, PlacementResult
+from planner.value import options_of
+from rdl.work_graph import ANY, ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph
+
+
+def decode(values: Floats, built: RayonModel) -> list[PlacementResult]:
+    """Return one result a request, in order.
+
+    Parameters
+    ----------
+    values
+        float64[columns of the model], whole where the model says so up to the solver's tolerance.
+    """
+    taken: list[list[tuple[int, Ints]]] = [[] for _ in built.columns.requests]
+    for atom in built.columns.atoms:
+        if values[atom.overflow] < 0.5:
+            heights = np.rint(values[atom.x : atom.x + atom.steps]).astype(np.int64)
+            taken[atom.request].append((atom.vertex, _rows(heights * atom.multiple, atom.start)))
+    return [
+        _result(values, own, request.graph, rows)
+        for own, request, rows in zip(
+            built.columns.vertices, built.columns.requests, taken, strict=True
+        )
+    ]
+
+
+def _rows(heights: Ints, start: int) -> Ints:
+    """Run-length rows [start, end, bundles) of heights that begin at step `start`."""
+    padded = np.concatenate([[0], heights, [0]])
+    at = np.flatnonzero(np.diff(padded))
+    rows = np.stack([at[:-1], at[1:], padded[at[:-1] + 1]], axis=1)
+    rows = rows[rows[:, 2] > 0]
+    rows[:, :2] += start
+    return rows
+
+
+def _result(
+    values: Floats, own: list[VertexColumns], graph: WorkGraph, rows: list[tuple[int, Ints]]
+) -> PlacementResult:
+    if values[own[-1].overflow] > 0.5:
+        return PlacementResult(Code.CAPACITY, "the solver's best plan leaves this request out")
+    choices = []
+    for vertex in own:
+        if graph.vertices[vertex.vertex, KIND] == ANY and values[vertex.overflow] < 0.5:
+            options = options_of(graph, vertex.vertex)
+            placed = [values[own[option].overflow] < 0.5 for option in options]
+            choices.append((vertex.vertex, placed.index(True)))
+    first = np.cumsum([0, *(len(part) for _, part in rows)])
+    joined = np.concatenate([np.empty((0, 3), dtype=np.int64), *(part for _, part in rows)])
+    vertices = np.array([vertex for vertex, _ in rows], dtype=np.int64)
+    return PlacementResult(
+        vertices=vertices, first=first.astype(np.int64), rows=joined, choices=tuple(choices)
+    )
+
+
+def encode(results: Sequence[PlacementResult], built: RayonModel) -> Floats:
+    """Return values of every variable for placements, to start a solver from.
+
+    The inverse of `decode` on any plan within the view: all rows of the model hold.
+    """
+    model = built.model.assemble()
+    values = np.zeros(model.columns)
+    values[model.blocks["overflow"]] = 1.0
+    held = [dict(result.atoms()) if result.placed else {} for result in results]
+    for atom in built.columns.atoms:
+        if atom.vertex in held[atom.request]:
+            _encode_atom(values, atom, held[atom.request][atom.vertex])
+    for total in built.totals:
+        values[total.first : total.first + total.steps] = total.values(values)
+    at = model.blocks["worth"].start
+    for index, request in enumerate(built.columns.requests):
+        own = built.columns.vertices[index]
+        spans = {
+            vertex: (int(rows[0, 0]), int(rows[-1, 1])) for vertex, rows in held[index].items()
+        }
+        _encode_groups(values, own, request.graph, spans)
+        at = _encode_worth(values, at, own, request.graph)
+    return values
+
+
+def _encode_atom(values: Floats, atom: AtomColumns, rows: Ints) -> None:
+    height = np.zeros(atom.steps)
+    for start, end, bundles in rows.tolist():
+        height[start - atom.start : end - atom.start] = bundles // atom.multiple
+    own = slice(atom.x, atom.x + atom.steps)
+    values[own] = height
+    values[atom.overflow] = 0.0
+    change = np.diff(np.concatenate([[0.0], height, [0.0]]))
+    if atom.busy >= 0:
+        values[atom.busy : atom.busy + atom.steps] = height > 0
+    if atom.change >= 0:
+        values[atom.change : atom.change + atom.steps + 1] = np.abs(change)
+    if atom.rise >= 0:
+        values[atom.rise : atom.rise + atom.steps] = np.maximum(change[:-1], 0.0)
+
+
+def _encode_groups(
+    values: Floats, own: list[VertexColumns], graph: WorkGraph, spans: dict[int, tuple[int, int]]
+) -> None:
+    """Set overflow of groups, and s and f of every ordered vertex, from the atoms upward."""
+    for vertex in own:
+        number = vertex.vertex
+        row = graph.vertices[number]
+        if row[KIND] != ATOM:
+            placed = [spans[child] for child in options_of(graph, number) if child in spans]
+            if not placed:
+                continue
+            last = int(row[LAST_SHIFT]) if row[KIND] == EVERY else 0
+            spans[number] = (min(s for s, _ in placed), max(e for _, e in placed) + last)
+            values[vertex.overflow] = 0.0
+        if vertex.started >= 0 and number in spans:
+            steps = np.arange(vertex.start, vertex.end)
+            begin, end = spans[number]
+            values[vertex.started : vertex.started + steps.size] = steps >= begin
+            values[vertex.unfinished : vertex.unfinished + steps.size] = steps < end
+
+
+def _encode_worth(values: Floats, at: int, own: list[VertexColumns], graph: WorkGraph) -> int:
+    """Fill the chain of one request's worth; return the column after it."""
+    worth = 1.0 - values[own[-1].overflow]
+    for vertex, children in weighing(own, graph):
+        values[at] = worth
+        reached = values[vertex.overflow] < 0.5
+        values[at + 1] = 0.0 if reached else worth
+        after = values[at + 1]
+        for share, child in enumerate(children):
+            taken = worth if reached and values[child.overflow] < 0.5 else 0.0
+            values[at + 2 + share] = taken
+            after += taken * float(graph.prefer[child.vertex])
+        worth = after
+        at += 2 + len(children)
+    values[at] = worth
+    return at + 1

@@ -1,0 +1,91 @@
+"""What `milp` has in hand: the best plan so far, its score, and what is proven of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lp.result import Solution, SolveStatus, StopReason
+from planner.agent import SolverOutcome, is_proven
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+
+#: (value, minus preemption, minus cost): the greater is the better plan.
+Score: TypeAlias = tuple[float, int, float]
+
+
+@dataclass(slots=True)
+class Best:
+    """The best plan so far, where it came from, and what is proven.
+
+    Attributes
+    ----------
+    unproven
+        What beside value (preemption, cost) is not proven least.
+    """
+
+    results: list[PlacementResult]
+    score: Score
+    source: str
+    bound: float
+    outcome: SolverOutcome = SolverOutcome.NO_ANSWER
+    detail: str = ""
+    unproven: list[str] = field(default_factory=list)
+
+    def offer(self, results: list[PlacementResult], score: Score, source: str) -> None:
+        """Take another plan over if it is better."""
+        if score > self.score:
+            self.results, self.score, self.source = results, score, source
+
+    def judge(self, value: float, asked: float) -> None:
+        """Set the outcome by value and bound; a bound below a plan in hand proves nothing.
+
+        Parameters
+        ----------
+        value
+            What the answer accepts, filled up.
+        asked
+            Value of all that is asked.
+        """
+        if is_proven(value, self.bound, asked):
+            self.outcome, self.detail = SolverOutcome.OPTIMAL, ""
+            if self.unproven:
+                self.detail = f"the most value; {' and '.join(self.unproven)} not proven least"
+        if value > self.bound and not is_proven(self.bound, value, asked):
+            self.outcome, self.bound = SolverOutcome.FAILED, asked
+            self.detail = (
+                "the solver's bound lies below the value of a plan in hand: it proves nothing"
+            )
+
+
+def score_plan(
+    requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
+) -> Score:
+    """Return the score of a plan, rounded so that the order of a sum makes none better."""
+    prices, cost = view.prices, 0.0
+    if prices is not None:
+        pairs = zip(requests, results, strict=True)
+        cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
+    value, falls = score_of(requests, results, view.nominal)
+    # Values to digits, not places: one that rounds up by more than tolerances is more than the
+    # later solves could keep.
+    return float(f"{value:.12g}"), falls, -round(cost, 9)
+
+
+def ending_of(answer: Solution) -> tuple[SolverOutcome, str]:
+    """Return how a solve for value ended, and a sentence on it where it proved nothing."""
+    if answer.status is SolveStatus.OPTIMAL:
+        return SolverOutcome.OPTIMAL, ""
+    if answer.stop is StopReason.CRASHED:
+        return SolverOutcome.FAILED, f"the solver broke ({answer.message}): the best so far stands"
+    if answer.stop is StopReason.STOPPED:
+        return SolverOutcome.STOPPED, "the best so far stands"
+    if answer.status.has_values:
+        return SolverOutcome.FEASIBLE, "the limit came before the proof"
+    if answer.stop is StopReason.FINISHED:  # the model always has the plan that holds nothing
+        said = answer.status.value.replace("_", " ")
+        return SolverOutcome.FAILED, f"the solver called the model {said}: the best so far stands"
+    return SolverOutcome.NO_ANSWER, "the limit came before the solver's first plan"

@@ -1,0 +1,82 @@
+"""The later solves of Rayon's MILP: value is kept and preemption lowered, then cost too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lp.model import LinearModel
+from planner.agents.milp.columns import AtomColumns, Columns
+from planner.agents.milp.rows import Floats, Rows
+from planner.view import PlanView
+from rdl.work_graph import BUNDLE
+
+#: Part of a bundle that the falls kept may grow by: they are whole, so this only forgives rounding.
+_SLACK = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a plan in hand has and a later solve may not lose.
+
+    Attributes
+    ----------
+    value
+        Accepted value; preemption is minimised beside it.
+    falls
+        Preemption, in bundles: then it may not grow, and cost is minimised.
+    """
+
+    value: float
+    falls: int | None = None
+
+
+def change_weight(atom: AtomColumns) -> float:
+    """Return what one multiple of change counts: falls are half of all changes."""
+    return 0.5 * atom.multiple * len(atom.shifts)
+
+
+def change_costs(changing: Sequence[AtomColumns], kept: Kept | None) -> Floats:
+    """Return the objective of y_jt: minus the preemption where that is what a solve lowers."""
+    lowers = kept is not None and kept.falls is None
+    parts = [np.full(a.steps + 1, -change_weight(a) if lowers else 0.0) for a in changing]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def step_costs(columns: Columns, view: PlanView) -> Floats:
+    """Return c_jt of every x_jt: share of a multiple x price factor, over all occurrences."""
+    prices = view.prices
+    parts = [np.zeros(0)]
+    for atom in columns.atoms:
+        if prices is None:
+            parts.append(np.zeros(atom.steps))
+            continue
+        graph = columns.requests[atom.request].graph
+        bundle = graph.bundles[int(graph.vertices[atom.vertex, BUNDLE])]
+        steps = np.arange(atom.start, atom.end)[:, None] + atom.shifts
+        share = bundle.dominant_share(view.nominal) * atom.multiple
+        parts.append(share * prices.factors[steps].sum(axis=1))
+    return np.concatenate(parts)
+
+
+def falls_20(model: LinearModel, columns: Columns, falls: int) -> None:
+    """(20): the preemption, half of all changes, is at most what it was."""
+    rows = Rows()
+    row = rows.open(1, upper=falls + _SLACK)
+    for atom in columns.atoms:
+        rows.put(row, atom.change + np.arange(atom.steps + 1), change_weight(atom))
+    rows.add_to(model, "preemption kept (20)")
+
+
+def least_falls(columns: Columns) -> int:
+    """Return a preemption that no plan which holds all atoms can undercut, in bundles.
+
+    An atom falls at least once by its greatest height: g or more, and the mean over its window.
+    """
+    heights = (
+        (max(a.minimum, -(-a.work // a.steps)) if a.work else 0) * a.multiple * len(a.shifts)
+        for a in columns.atoms
+    )
+    return sum(heights)

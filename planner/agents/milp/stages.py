@@ -1,0 +1,225 @@
+"""The solves of `milp`, one after the other: for value, then preemption, then cost."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from lp.limits import Monitor, Progress, SolveLimits, WarmStart
+from lp.result import Solution, SolveStatus
+from lp.solver import backend_named, export_model, solve
+from planner.agent import Limits, News, SolverOutcome, is_proven
+from planner.agents.milp import rayon
+from planner.agents.milp.codec import decode, encode
+from planner.agents.milp.columns import lay_out
+from planner.agents.milp.incumbent import Best, ending_of, score_plan
+from planner.agents.milp.objectives import Kept, least_falls
+from planner.agents.polish import flattened
+from planner.request import Request
+from planner.view import PlanView
+
+_LOG = logging.getLogger(__name__)
+
+#: Gap at which a solve counts as proven where nobody asks for a wider one.
+_PROVEN: Final = 1e-6
+
+#: Part of the time left that placing flat may take before a solve that lowers preemption or cost.
+_FLATTENING: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One solve: what of the plan in hand it keeps, and its share of the time that is left."""
+
+    keeps_value: bool
+    share: float
+    keeps_falls: bool = False
+
+    @property
+    def lowers(self) -> str:
+        """What it is for, once value is found."""
+        return "cost" if self.keeps_falls else "preemption"
+
+    def kept(self, best: Best) -> Kept | None:
+        """Return what may not be lost of the plan in hand."""
+        falls = -best.score[1] if self.keeps_falls else None
+        return Kept(best.score[0], falls) if self.keeps_value else None
+
+
+VALUE: Final = Stage(keeps_value=False, share=0.7)
+STAGES: Final = (VALUE, Stage(keeps_value=True, share=1.0))
+PRICED_STAGES: Final = (
+    VALUE,
+    Stage(keeps_value=True, share=0.6),
+    Stage(keeps_value=True, share=1.0, keeps_falls=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the models are solved; see `MilpAgent`."""
+
+    solver: str
+    watched: bool
+    write_to: Path | None
+    clock: Callable[[], float]
+
+
+@dataclass(slots=True)
+class Solves:
+    """All solves of one set of requests, and the best plan among them.
+
+    Attributes
+    ----------
+    asked
+        Indexes of the requests that ask for something.
+    until
+        When the time is over; None where work is the limit.
+    """
+
+    requests: Sequence[Request]
+    view: PlanView
+    limits: Limits
+    way: Way
+    asked: list[int]
+    until: float | None
+    best: Best
+    _written: rayon.RayonModel | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Solve for value, then for what comes after it; a fault costs no plan in hand.
+
+        Raises
+        ------
+        lp.errors.ModelError
+            If there is no such solver, or the model has nowhere to be written.
+        OSError
+            If the model cannot be written.
+        """
+        backend_named(self.way.solver)
+        if self.way.write_to is not None:
+            self._written = self._model(VALUE)
+            export_model(self._written.model, self.way.write_to)
+        for stage in STAGES if self.view.prices is None else PRICED_STAGES:
+            try:
+                self._run(stage)
+            except Exception as error:  # noqa: BLE001 - the best plan must outlive any fault
+                _LOG.error("a solve of milp broke", exc_info=True)
+                self._broke(stage, f"{type(error).__name__}: {error}")
+
+    def _run(self, stage: Stage) -> None:
+        if not stage.keeps_value:
+            self._for_value(stage)
+            return
+        if not self._over() and self.asked:
+            self._flatten()
+        if not self.asked or (not stage.keeps_falls and self._falls_least()):
+            return
+        if self._over():
+            self.best.unproven.append(stage.lowers)
+            return
+        answer, built = self._solved(stage, self._model(stage))
+        if answer.status is not SolveStatus.OPTIMAL:
+            self.best.unproven.append(stage.lowers)
+        self._keep(answer, built)
+
+    def _for_value(self, stage: Stage) -> None:
+        best = self.best
+        if is_proven(best.score[0], best.bound, 0.0):
+            return  # nothing to prove
+        if self._over():
+            stopped = self._left_s() != 0.0
+            best.outcome = SolverOutcome.STOPPED if stopped else SolverOutcome.NO_ANSWER
+            best.detail = "this came" if stopped else "the limit came"
+            best.detail += " before the solver began: the greedy plan stands"
+            return
+        answer, built = self._solved(stage, self._written or self._model(stage))
+        best.bound = min(best.bound, answer.bound / built.scale)
+        best.outcome, best.detail = ending_of(answer)
+        if self.limits.gap and best.outcome is SolverOutcome.OPTIMAL:
+            # Whether it is more than the gap asked for, value and bound decide.
+            best.outcome, best.detail = SolverOutcome.FEASIBLE, "the gap asked for is proven"
+        self._keep(answer, built)
+
+    def _broke(self, stage: Stage, why: str) -> None:
+        if stage.keeps_value:
+            self.best.unproven.append(stage.lowers)
+            return
+        self.best.outcome = SolverOutcome.FAILED
+        self.best.detail = f"the solve broke ({why}): the best so far stands"
+
+    def _left_s(self) -> float:
+        """Return the seconds that are left; infinite where work is the limit."""
+        return math.inf if self.until is None else max(0.0, self.until - self.way.clock())
+
+    def _over(self) -> bool:
+        return self._left_s() == 0.0 or (self.limits.stop is not None and self.limits.stop())
+
+    def _flatten(self) -> None:
+        """Lower preemption, then cost, one request at a time: the solve begins from there."""
+        until = self.way.clock() + _FLATTENING * self._left_s()
+        stop = self.limits.stop
+
+        def late() -> bool:
+            return (stop is not None and stop()) or self.way.clock() >= until
+
+        flat = flattened(self.requests, self.best.results, self.view, late)
+        self.best.offer(flat, score_plan(self.requests, flat, self.view), self.best.source)
+
+    def _falls_least(self) -> bool:
+        """Return whether no plan that holds everybody falls less: then nothing is to solve."""
+        if any(request.graph.options for request in self.requests):
+            return False
+        everybody = all(result.placed for result in self.best.results)
+        least = least_falls(lay_out(list(self.requests), self.view))
+        return everybody and -self.best.score[1] <= least
+
+    def _model(self, stage: Stage) -> rayon.RayonModel:
+        asked = [self.requests[index] for index in self.asked]
+        return rayon.build(asked, self.view, kept=stage.kept(self.best))
+
+    def _solved(self, stage: Stage, built: rayon.RayonModel) -> tuple[Solution, rayon.RayonModel]:
+        """Solve a model from the best plan; return the answer and the model."""
+        start = WarmStart(values=encode([self.best.results[i] for i in self.asked], built))
+        monitor = Monitor(should_stop=self.limits.stop)
+        if not stage.keeps_value and self.limits.news is not None:
+            monitor = replace(monitor, on_progress=self._telling(self.limits.news, built.scale))
+        bounded = self._bounded(stage)
+        answer = solve(built.model, bounded, solver=self.way.solver, start=start, monitor=monitor)
+        return answer, built
+
+    def _bounded(self, stage: Stage) -> SolveLimits:
+        """Return the limits of one solve; the gap asked for is one of value alone."""
+        limits = self.limits
+        return SolveLimits(
+            time_s=self._left_s() * stage.share,
+            gap_rel=_PROVEN if stage.keeps_value else limits.gap or _PROVEN,
+            nodes=limits.work,
+            seed=limits.seed,
+            deterministic=limits.work is not None,
+            watchdog=self.until is not None and self.way.watched,
+        )
+
+    def _telling(self, news: Callable[[News], None], scale: float) -> Callable[[Progress], None]:
+        began, solver = self.way.clock(), self.way.solver
+
+        def tell(progress: Progress) -> None:
+            value, bound = progress.objective / scale, progress.bound / scale
+            if not math.isfinite(value):  # a bound came before the solver's first plan
+                value = self.best.score[0]
+            elapsed = self.way.clock() - began
+            news(News(elapsed, value, min(bound, self.best.bound), solver, solver))
+
+        return tell
+
+    def _keep(self, answer: Solution, built: rayon.RayonModel) -> None:
+        if not answer.status.has_values:
+            return
+        found = list(self.best.results)
+        for index, result in zip(self.asked, decode(answer.values, built), strict=True):
+            found[index] = result
+        self.best.offer(found, score_plan(self.requests, found, self.view), self.way.solver)

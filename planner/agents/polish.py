@@ -1,0 +1,153 @@
+"""Lower preemption of a plan whose value stays: what falls most is placed flat once more.
+
+Value comes first; among plans of equal value the one that takes fewest machines from others is the
+better, then the cheaper (planning.md). Requests move one by one, beside all the others as they
+stand, each by every way to take its options that is worth no less. Placing flat knows no prices:
+where steps differ in price all are tried once more, with the dear steps closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from planner.agent import Limits
+from planner.agents.check import satisfied
+from planner.agents.greedy.agent import GreedyAgent
+from planner.agents.greedy.kernels import GAPS, LOWEST
+from planner.agents.option_variants import least_falls, ways
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.value import falls_of, worth_of
+from planner.view import PlanView
+from rdl.work_graph import ATOM, END, KIND, START
+
+#: Requests tried a round; each costs a copy or two of the profile.
+MOST = 2000
+
+#: Rounds over all requests: who moves may leave another the room to lie flat.
+_ROUNDS = 3
+
+#: Price limits that are tried for a request; each costs a copy of the profile and two placements.
+_LEVELS = 3
+
+_FLAT = GreedyAgent("flat", (LOWEST, GAPS))
+_EARLY = GreedyAgent("flat early", (LOWEST, GAPS), early=True)
+
+#: Where a request is tried: views of what others leave, some with steps closed.
+_Views = Callable[[Request, PlanView], list[PlanView]]
+
+#: (preemption, cost) of one request: the less the better.
+Rank = tuple[int, float]
+
+
+def flattened(
+    requests: Sequence[Request],
+    results: Sequence[PlacementResult],
+    view: PlanView,
+    stop: Callable[[], bool],
+) -> list[PlacementResult]:
+    """Return results of the same value with at most the same preemption, then cost.
+
+    Parameters
+    ----------
+    stop
+        Asked before each request and each way to take its options; True leaves the rest as it is.
+    """
+    kept = list(results)
+    if not stop():
+        _rounds(requests, kept, view, (_as_it_is, stop))
+        if view.prices is not None:
+            _rounds(requests, kept, view, (_cheap_views, stop))
+    return kept
+
+
+def _rounds(
+    requests: Sequence[Request],
+    kept: list[PlacementResult],
+    view: PlanView,
+    how: tuple[_Views, Callable[[], bool]],
+) -> None:
+    """Place one after the other anew where that is better, until nobody moves any more."""
+    stop = how[1]
+    placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
+    held = view.after(placed, view.version)
+    for _ in range(_ROUNDS):
+        moved = False
+        for index in _falling(requests, kept, view):
+            if stop():
+                return
+            request = requests[index]
+            beside = held.without([(request, kept[index])], view.version)
+            flatter = _flatter(request, kept[index], beside, how)
+            if flatter is not kept[index]:
+                kept[index], moved = flatter, True
+                held = beside.after([(request, flatter)], view.version)
+        if not moved:
+            return
+
+
+def _falling(
+    requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
+) -> list[int]:
+    """Return who may get better, those first that fall most above what they must."""
+    above = {
+        index: falls_of(request.graph, result) - least_falls(request.graph)
+        for index, (request, result) in enumerate(zip(requests, results, strict=True))
+        if result.placed and len(result.vertices)
+    }
+    dear = view.prices is not None
+    may = [index for index, falls in above.items() if dear or falls > 0]
+    return sorted(may, key=lambda index: (-above[index], index))[:MOST]
+
+
+def _flatter(
+    request: Request,
+    result: PlacementResult,
+    beside: PlanView,
+    how: tuple[_Views, Callable[[], bool]],
+) -> PlacementResult:
+    """Return the best of a placement and all that are found for it, worth no less."""
+    graph, best, rank = request.graph, result, _rank(request, result, beside)
+    worth = worth_of(graph, result.choices)
+    views_of, stop = how
+    agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
+    tries = [(view, agent) for view in views_of(request, beside) for agent in agents]
+    for way in ways(request, result):
+        if stop():
+            break
+        for view, agent in tries:
+            [again] = agent.plan([way], view, Limits())
+            if not again.placed or worth_of(graph, again.choices) < worth:
+                continue
+            found = _rank(request, again, beside)
+            if found < rank and satisfied(request, again):
+                best, rank = again, found
+    return best
+
+
+def _as_it_is(_request: Request, beside: PlanView) -> list[PlanView]:
+    return [beside]
+
+
+def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
+    """Return the view with all steps closed that cost more than a limit, for a few limits.
+
+    None where every step that the request may take costs the same.
+    """
+    assert beside.prices is not None
+    factors = beside.prices.factors[beside.first :]
+    atoms = request.graph.vertices[request.graph.vertices[:, KIND] == ATOM]
+    first, last = int(atoms[:, START].min()), int(atoms[:, END].max() + request.graph.shifts.max())
+    levels = np.unique(factors[max(0, first - beside.first) : last - beside.first])[:-1]
+    if len(levels) > _LEVELS:
+        levels = levels[np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64)]
+    return [beside.closed(factors > level) for level in levels]
+
+
+def _rank(request: Request, result: PlacementResult, view: PlanView) -> Rank:
+    """Return preemption and cost, rounded so that the order of a sum makes nothing cheaper."""
+    prices = view.prices
+    cost = 0.0 if prices is None else prices.cost_of(request, result, view.nominal)
+    return falls_of(request.graph, result), round(cost, 9)

@@ -1,0 +1,244 @@
+"""What the rows of the free profile stand for, and what one bundle takes from them.
+
+Rows are only ever appended: the pool's resources first, then one block for each label that some
+but not all machines carry, then one row for each instant limit of a policy whose scope was named.
+So a row index found once stays true for every snapshot of the same cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.calendar import Calendar
+from planner.cluster import Cluster
+from planner.cluster_cost import cells_fit
+from planner.policy import CapacityOverTime, Quota
+from planner.view import Demand
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+#: What is left where a quota does not hold; far above any amount, far below overflow.
+UNLIMITED: Final = 2**60
+
+Account: TypeAlias = "tuple[str | None, str | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the free profile.
+
+    Attributes
+    ----------
+    what
+        ``pool``, ``label:NAME``, ``capacity_over_time:NAME`` or ``quota:NAME``.
+    resource
+        The resource it counts.
+    label
+        Label of the machines it covers, or None.
+    policy
+        The policy it limits, or None for capacity.
+    """
+
+    what: str
+    resource: str
+    label: str | None = None
+    policy: CapacityOverTime | Quota | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AverageRow:
+    """One row of the slack of window averages: `limit` amount-steps in any `window` steps."""
+
+    policy: str
+    resource: str
+    window: int
+    limit: int
+
+
+class RowBook:
+    """Rows of one cluster description; shared by every snapshot made under it.
+
+    Attributes
+    ----------
+    rows, averages
+        Append-only.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.rows: list[Row] = [Row("pool", resource) for resource in cluster.resources]
+        self.averages: list[AverageRow] = []
+        self._index: dict[object, int] = {
+            (None, row.resource): number for number, row in enumerate(self.rows)
+        }
+        self._scopes: dict[tuple[str, str], tuple[_Limit, ...]] = {}
+        self._lock = threading.Lock()
+        some = [
+            label
+            for label in cluster.labels
+            if any(label not in group.labels for group in cluster.machines)
+        ]
+        for label in some:
+            for resource in cluster.resources:
+                self._append((label, resource), Row(f"label:{label}", resource, label))
+        windows = [
+            policy.window_ms // cluster.step_ms
+            for policy in cluster.policies
+            if isinstance(policy, CapacityOverTime) and policy.window_ms is not None
+        ]
+        #: Steps of the longest window average, 0 without any.
+        self.longest_window: int = max(windows, default=0)
+
+    def demand(
+        self, bundle: Resources, label: str | None, tenant: str, queue: str, calendar: Calendar
+    ) -> Demand:
+        """Return what a bundle takes; appends rows for scopes not met before."""
+        rows: list[int] = []
+        amounts: list[int] = []
+        averages: list[int] = []
+        average_amounts: list[int] = []
+        for resource, amount in bundle.items():
+            for key in ((None, resource), (label, resource)):
+                number = self._index.get(key)
+                if number is not None and number not in rows:
+                    rows.append(number)
+                    amounts.append(amount)
+        for limit in self._limits(tenant, queue):
+            amount = bundle.get(limit.resource, 0)
+            if amount and limit.average:
+                averages.append(limit.number)
+                average_amounts.append(amount)
+            elif amount:
+                rows.append(limit.number)
+                amounts.append(amount)
+        fit = tuple(calendar.fit(bundle, label).tolist())
+        return Demand(tuple(rows), tuple(amounts), fit, tuple(averages), tuple(average_amounts))
+
+    def has_room_for(self, tenant: str, queue: str, steps: int) -> bool:
+        """Return whether the rows of a scope fit beside those there are; they are opened if so."""
+        if (tenant, queue) in self._scopes:
+            return True
+        rows, averages = len(self.rows), len(self.averages)
+        for one in self._scope(tenant, queue):
+            if one.key not in self._index:
+                averages += one.average
+                rows += not one.average
+        if not cells_fit(rows * steps + averages * (steps + self.longest_window), steps):
+            return False
+        self._limits(tenant, queue)
+        return True
+
+    def _limits(self, tenant: str, queue: str) -> tuple[_Limit, ...]:
+        known = self._scopes.get((tenant, queue))
+        if known is None:
+            with self._lock:
+                known = self._open_scope(tenant, queue)
+                self._scopes[tenant, queue] = known
+        return known
+
+    def _open_scope(self, tenant: str, queue: str) -> tuple[_Limit, ...]:
+        scope = self._scope(tenant, queue)
+        return tuple(_Limit(self._number(one), one.resource, one.average) for one in scope)
+
+    def _scope(self, tenant: str, queue: str) -> Iterator[_Counted]:
+        """Yield what use by (tenant, queue) counts in."""
+        for policy in self.cluster.policies:
+            account = policy.scope.key(tenant, queue)
+            if account is None:
+                continue
+            if isinstance(policy, Quota):
+                for resource, _ in policy.limit:
+                    yield _Counted(policy, account, resource)
+            elif isinstance(policy, CapacityOverTime):
+                for resource in self.cluster.resources:
+                    if policy.instant is not None:
+                        yield _Counted(policy, account, resource)
+                    if policy.window_ms is not None:
+                        yield _Counted(policy, account, resource, average=True)
+
+    def _number(self, one: _Counted) -> int:
+        """Return the row of what use counts in; opened where it is met for the first time."""
+        policy, resource = one.policy, one.resource
+        if not (one.average and isinstance(policy, CapacityOverTime)):
+            kind = "quota" if isinstance(policy, Quota) else "capacity_over_time"
+            return self._append(one.key, Row(f"{kind}:{policy.name}", resource, policy=policy))
+        number = self._index.get(one.key)
+        if number is None:
+            window = (policy.window_ms or 0) // self.cluster.step_ms
+            limit = policy.average_limit(self.cluster.nominal[resource], window) or 0
+            number = self._index[one.key] = len(self.averages)
+            self.averages.append(AverageRow(policy.name, resource, window, limit))
+        return number
+
+    def _append(self, key: object, row: Row) -> int:
+        number = self._index.get(key)
+        if number is None:
+            number = len(self.rows)
+            self.rows.append(row)
+            self._index[key] = number
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A resource that a policy counts for one account, at each instant or on average."""
+
+    policy: CapacityOverTime | Quota
+    account: Account
+    resource: str
+    average: bool = False
+
+    @property
+    def key(self) -> object:
+        """What tells its row from others."""
+        return self.policy.name, self.account, self.resource, self.average
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A row of a policy that use by one (tenant, queue) counts in."""
+
+    number: int
+    resource: str
+    average: bool
+
+
+def terms_of(demand: Demand, book: RowBook) -> NDArray[np.int64]:
+    """Return what a bundle takes as one array, laid out as `profile_kernels` tells."""
+    terms = [len(demand.rows), len(demand.averages), len(demand.fit)]
+    for row, amount in zip(demand.rows, demand.amounts, strict=True):
+        terms += [row, amount]
+    for number, amount in zip(demand.averages, demand.average_amounts, strict=True):
+        terms += [number, amount, book.averages[number].window]
+    return np.array([*terms, *demand.fit], dtype=np.int64)
+
+
+def limit_of(row: Row, calendar: Calendar, grid: TimeGrid, first: int) -> NDArray[np.int64]:
+    """Return int64[horizon - first]: what `row` offers before anything is reserved."""
+    match row.policy:
+        case None:
+            return calendar.dense(calendar.capacity(row.resource, row.label))
+        case CapacityOverTime() as policy:
+            nominal = calendar.cluster.nominal.get(row.resource, 0)
+            limit = policy.instant_limit(nominal)
+            return np.full(grid.horizon - first, limit, dtype=np.int64)
+        case Quota() as policy:
+            return _quota_row(policy, row.resource, grid, first)
+
+
+def _quota_row(policy: Quota, resource: str, grid: TimeGrid, first: int) -> NDArray[np.int64]:
+    limit = dict(policy.limit)[resource]
+    if not policy.timed:
+        return np.full(grid.horizon - first, limit, dtype=np.int64)
+    values = np.full(grid.horizon - first, UNLIMITED, dtype=np.int64)
+    if grid.origin is None:
+        raise ValueError(f"policy {policy.name!r} holds at times of day and needs an origin")
+    for start, end in policy.intervals(grid.origin, grid.ms(first), grid.horizon_ms):
+        values[grid.floor(start) - first : grid.ceil(end) - first] = limit
+    return values

@@ -1,0 +1,350 @@
+"""Does a change still fit? The re-check that every commit passes (Omega 3.4, fine-grained).
+
+A change is judged by what it adds: a cell that was over-committed before (a machine was lost, a
+policy was lowered) refuses only what would make it worse, so that trouble at one instant is no
+trouble elsewhere, and a reservation can always be renegotiated to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.capacity.profile import Ledger
+from planner.explain import area_text, free_text, time_text
+from planner.placement import Binding, Code
+from planner.reservation import AtomAllocation, Holding, Rows
+from planner.view import Demand
+from rdl.resources import format_amount
+from rdl.time_grid import duration_text
+
+#: Rows of more atoms than this hardly ever stand one after the other.
+_ONE_AFTER_THE_OTHER: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """The first thing that does not fit."""
+
+    code: Code
+    detail: str
+    binding: Binding
+
+
+class Piece(NamedTuple):
+    """All rows of one atom, with what its bundle takes; `sign` -1 gives back."""
+
+    path: str
+    demand: Demand
+    rows: Rows
+    sign: int
+
+
+def pieces_of(
+    holding: Holding, ledger: Ledger, tenant: str, queue: str, sign: int = 1
+) -> list[Piece]:
+    """Return the pieces of a holding on a ledger."""
+    return [
+        Piece(atom.path, ledger.demand(atom.bundle, atom.label, tenant, queue), _flat(atom), sign)
+        for atom in holding.atoms
+        if len(atom.rows)
+    ]
+
+
+def _flat(atom: AtomAllocation) -> Rows:
+    return atom.rows if len(atom.shifts) == 1 and not atom.shifts[0] else atom.all_rows()
+
+
+class Overlay:
+    """What a batch would add to a ledger, change by change; the ledger itself is not touched."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._waiting: list[Piece] = []
+        self._use: dict[int, NDArray[np.int64]] = {}
+        self._slack: dict[int, NDArray[np.int64]] = {}
+
+    def shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        """Return what does not fit, or None."""
+        if self._plainly_fits(pieces):
+            return None
+        self._count_waiting()
+        groups = grouped(pieces)
+        return (
+            self._fit_shortage(pieces, groups)
+            or self._row_shortage(pieces, groups)
+            or self._average_shortage(pieces)
+        )
+
+    def joint_shortage(self, changes: Sequence[Sequence[Piece]]) -> Shortage | None:
+        """Return what does not fit once all changes are made, whatever their order, or None."""
+        for pieces in changes:
+            found = self._fit_shortage(pieces, grouped(pieces))
+            if found is not None:
+                return found
+        everything = [piece for pieces in changes for piece in pieces]
+        return self._row_shortage(everything, grouped(everything)) or self._average_shortage(
+            everything
+        )
+
+    def fit_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        """Return which atom the machines cannot hold, whatever else is held, or None."""
+        return self._fit_shortage(pieces, grouped(pieces))
+
+    def added(self, pieces: Sequence[Piece]) -> tuple[dict[int, Added], dict[int, Added]]:
+        """Return what pieces add to each row of the profile, and to each window average."""
+        return self._changes(grouped(pieces)), self._average_changes(pieces)
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Count the pieces of a change that fits as taken."""
+        # Only if another change comes to be judged is the sum needed.
+        self._waiting.extend(pieces)
+
+    def _plainly_fits(self, pieces: Sequence[Piece]) -> bool:
+        """Return whether the usual case holds: rows one after the other, all of them free."""
+        if self._waiting or self._use or self._slack or len(pieces) > _ONE_AFTER_THE_OTHER:
+            return False
+        if any(piece.sign < 0 for piece in pieces):
+            return False
+        return self.ledger.plainly_free([(piece.demand, piece.rows) for piece in pieces])
+
+    def _count_waiting(self) -> None:
+        if not self._waiting:
+            return
+        pieces, self._waiting = self._waiting, []
+        for row, change in self._changes(grouped(pieces)).items():
+            taken = self._use.get(row)
+            if taken is None:
+                self._use[row] = change.dense(self.ledger)
+            else:
+                taken[change.low : change.high] += change.values
+        for number, change in self._average_changes(pieces).items():
+            columns = self.ledger.averages.slack.shape[1]
+            taken = self._slack.setdefault(number, np.zeros(columns, dtype=np.int64))
+            taken[change.low : change.high] += change.values
+
+    def _fit_shortage(self, pieces: Sequence[Piece], groups: Sequence[Group]) -> Shortage | None:
+        if all(g.sign < 0 or int(g.rows[:, 2].max()) <= min(g.demand.fit) for g in groups):
+            return None
+        held = {piece.path: piece for piece in pieces if piece.sign < 0}
+        for piece in pieces:
+            if piece.sign < 0 or not len(piece.rows):
+                continue
+            fit = piece.demand.fit
+            if fit and int(piece.rows[:, 2].max()) <= min(fit):
+                continue
+            found = self._fit_in(piece, held.get(piece.path))
+            if found is not None:
+                return found
+        return None
+
+    def _fit_in(self, piece: Piece, before: Piece | None) -> Shortage | None:
+        ledger = self.ledger
+        held = ledger.use_of(piece.rows)
+        caps = np.repeat(
+            np.array(piece.demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks)
+        )
+        if before is not None and before.demand is piece.demand:
+            caps = np.maximum(caps, ledger.use_of(before.rows))
+        # Occurrences of one atom never overlap beyond the rules of the expression, so that the
+        # sum over them at a step is what one atom holds there.
+        over = np.flatnonzero(held > caps)
+        if not len(over):
+            return None
+        at = int(over[0])
+        needed, free = int(held[at]), int(caps[at])
+        detail = f"machines hold {free} of {needed} bundles of atom {piece.path or 'the request'}"
+        binding = Binding(piece.path, "fit", at + ledger.first, None, needed, free)
+        return Shortage(Code.CAPACITY, detail, binding)
+
+    def _row_shortage(self, pieces: Sequence[Piece], groups: Sequence[Group]) -> Shortage | None:
+        free = self.ledger.free
+        for row, change in self._changes(groups).items():
+            left = free[row, change.low : change.high]
+            taken = self._use.get(row)
+            if taken is not None:
+                left = left - taken[change.low : change.high]
+            short = (change.values > left) & (change.values > 0)
+            if short.any():
+                at = int(np.argmax(short))
+                return self._short_row(pieces, row, change.low + at, change.values[at], left[at])
+        return None
+
+    def _short_row(
+        self, pieces: Sequence[Piece], row: int, column: int, needed: int, left: int
+    ) -> Shortage:
+        named = self.ledger.book.rows[row]
+        step = column + self.ledger.first
+        path = next(
+            (
+                piece.path
+                for piece in pieces
+                if piece.sign > 0 and row in piece.demand.rows and _holds_at(piece.rows, step)
+            ),
+            "",
+        )
+        kind, _, name = named.what.partition(":")
+        policy = name if named.policy is not None else None
+        code = Code(kind) if policy else Code.CAPACITY
+        where = f" within policy {policy}" if policy else ""
+        asked = format_amount(named.resource, int(needed))
+        detail = (
+            f"{asked} more is asked {time_text(step, self.ledger.grid)}; "
+            f"{free_text(named.resource, int(left))}{where}"
+        )
+        binding = Binding(
+            path,
+            "policy" if policy else "capacity",
+            step,
+            named.resource,
+            int(needed),
+            int(left),
+            policy,
+        )
+        return Shortage(code, detail, binding)
+
+    def _average_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+        for number, change in self._average_changes(pieces).items():
+            left = self.ledger.averages.slack[number, change.low : change.high]
+            taken = self._slack.get(number)
+            if taken is not None:
+                left = left - taken[change.low : change.high]
+            short = (change.values > left) & (change.values > 0)
+            if short.any():
+                at = int(np.argmax(short))
+                row = self.ledger.book.averages[number]
+                step = change.low + at + self.ledger.first - self.ledger.book.longest_window
+                needed, free = int(change.values[at]), int(left[at])
+                grid = self.ledger.grid
+                detail = (
+                    f"{area_text(row.resource, needed, grid.step_ms)} more is asked in the window "
+                    f"of {duration_text(grid.ms(row.window))} that starts {time_text(step, grid)}; "
+                    f"policy {row.policy} leaves "
+                    f"{area_text(row.resource, max(0, free), grid.step_ms)}"
+                )
+                path = next((p.path for p in pieces if number in p.demand.averages), "")
+                binding = Binding(path, "policy", step, row.resource, needed, free, row.policy)
+                return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
+        return None
+
+    def _changes(self, groups: Sequence[Group]) -> dict[int, Added]:
+        """Return what the groups add to each row, over the steps they touch."""
+        ledger = self.ledger
+        span = _span(groups, ledger.first, ledger.grid.horizon)
+        if span is None:
+            return {}
+        low, high = span
+        found: dict[int, Added] = {}
+        for group in groups:
+            demand = group.demand
+            if not demand.rows:
+                continue
+            use = _dense(group.rows, low + ledger.first, high - low) * group.sign
+            for row, amount in zip(demand.rows, demand.amounts, strict=True):
+                known = found.get(row)
+                if known is None:
+                    found[row] = Added(low, high, use * amount)
+                else:
+                    known.values[:] += use * amount
+        return found
+
+    def _average_changes(self, pieces: Sequence[Piece]) -> dict[int, Added]:
+        """Return what the pieces add to each window, over the windows they touch."""
+        found: dict[int, Added] = {}
+        numbers = {number for piece in pieces for number in piece.demand.averages}
+        for number in sorted(numbers):
+            found[number] = self._average_change(number, pieces)
+        return found
+
+    def _average_change(self, number: int, pieces: Sequence[Piece]) -> Added:
+        ledger = self.ledger
+        window = ledger.book.averages[number].window
+        before = ledger.first - ledger.book.longest_window
+        rows = _scaled(pieces, number)
+        columns = ledger.averages.slack.shape[1]
+        low = max(int(rows[:, 0].min(initial=0x7FFFFFFF)) - window + 1 - before, 0)
+        high = min(int(rows[:, 1].max(initial=0)) - before, columns)
+        if low >= high:
+            return Added(0, 0, np.zeros(0, dtype=np.int64))
+        use = _dense(rows, low + before, high - low + window - 1)
+        area = np.concatenate([[0], np.cumsum(use)])
+        return Added(low, high, area[window:] - area[: high - low])
+
+
+def _scaled(pieces: Sequence[Piece], number: int) -> Rows:
+    """Return the rows that count against an average, in amounts instead of bundles."""
+    found = [np.empty((0, 3), dtype=np.int64)]
+    for piece in pieces:
+        if number in piece.demand.averages and len(piece.rows):
+            amount = piece.demand.average_amounts[piece.demand.averages.index(number)]
+            found.append(piece.rows * np.array([1, 1, amount * piece.sign]))
+    return np.concatenate(found)
+
+
+class Group(NamedTuple):
+    """Rows of all pieces with one demand and sign."""
+
+    demand: Demand
+    rows: Rows
+    sign: int
+
+
+def grouped(pieces: Sequence[Piece]) -> list[Group]:
+    """Return pieces joined by what they take, so that many cost little more than one."""
+    if len(pieces) == 1 and len(pieces[0].rows):
+        return [Group(pieces[0].demand, pieces[0].rows, pieces[0].sign)]
+    found: dict[tuple[int, int], list[Piece]] = {}
+    for piece in pieces:
+        if len(piece.rows):
+            found.setdefault((id(piece.demand), piece.sign), []).append(piece)
+    return [
+        Group(
+            alike[0].demand,
+            alike[0].rows if len(alike) == 1 else np.concatenate([one.rows for one in alike]),
+            alike[0].sign,
+        )
+        for alike in found.values()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Amounts over the columns [low, high)."""
+
+    low: int
+    high: int
+    values: NDArray[np.int64]
+
+    def dense(self, ledger: Ledger) -> NDArray[np.int64]:
+        out = np.zeros(ledger.free.shape[1], dtype=np.int64)
+        out[self.low : self.high] = self.values
+        return out
+
+
+def _span(groups: Sequence[Group], first: int, horizon: int) -> tuple[int, int] | None:
+    """Return the columns that any group touches, clipped to the profile."""
+    held = [group.rows for group in groups]
+    low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)
+    high = min(max((int(rows[:, 1].max()) for rows in held), default=first), horizon)
+    return (low - first, high - first) if low < high else None
+
+
+def _dense(rows: Rows, first: int, steps: int) -> NDArray[np.int64]:
+    """Return int64[steps]: bundles held from step `first` on; rows outside are cut off."""
+    change = np.zeros(steps + 1, dtype=np.int64)
+    if len(rows) <= 16:
+        for start, end, bundles in rows.tolist():
+            change[min(max(start - first, 0), steps)] += bundles
+            change[min(max(end - first, 0), steps)] -= bundles
+    else:
+        np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
+        np.subtract.at(change, np.clip(rows[:, 1] - first, 0, steps), rows[:, 2])
+    return np.cumsum(change[:-1])
+
+
+def _holds_at(rows: Rows, step: int) -> bool:
+    return bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())

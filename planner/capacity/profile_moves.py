@@ -1,0 +1,55 @@
+"""A ledger's rows in compiled code: taken, given back, and asked whether they are free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.capacity import profile_kernels as ledger_kernels
+from planner.view import Lent
+
+I64 = NDArray[np.int64]
+
+_ALL_FIRST = np.zeros(1024, dtype=np.int64)
+
+
+def move(lent: Lent, begin: I64, terms: I64, rows: I64, sign: int) -> None:
+    """Take the rows of one demand from a ledger (sign 1), or give them back (sign -1).
+
+    Parameters
+    ----------
+    begin
+        int64[2]: step of column 0, and the place of that step among window starts.
+    terms
+        What a bundle takes, as `planner.capacity.profile_kernels` reads it.
+    rows
+        int64[m, 3]; what is before the first or past the last column is cut off.
+    """
+    # A copy, since compiled code would tell a read-only array apart and be compiled twice.
+    ledger_kernels.move(*lent, terms, _places(len(rows)), rows.copy(), begin, sign)
+
+
+def plainly_free(lent: Lent, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
+    """Return whether rows one after the other are all free; False also where it is not plain.
+
+    `pieces` are (terms, rows) of each atom.
+    """
+    if len(pieces) == 1:
+        terms, rows = pieces[0]
+        places, joined = _places(len(rows)), rows.copy()
+    else:
+        terms = np.concatenate([one for one, _ in pieces])
+        joined = np.concatenate([rows for _, rows in pieces])
+        ends = np.cumsum([len(one) for one, _ in pieces])
+        starts = np.array([0, *ends[:-1]], dtype=np.int64)
+        places = np.repeat(starts, [len(rows) for _, rows in pieces])
+    return bool(ledger_kernels.all_free(*lent, terms, places, joined, begin))
+
+
+def _places(count: int) -> I64:
+    """Return where the terms of each row begin when all have the same."""
+    if count > len(_ALL_FIRST):
+        return np.zeros(count, dtype=np.int64)
+    return _ALL_FIRST

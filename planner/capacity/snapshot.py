@@ -1,0 +1,109 @@
+"""PlanSnapshot: what agents read of the Plan, frozen at one version (or live, for one writer)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.capacity.profile import Ledger
+from planner.placement import PlacementResult
+from planner.request import Request
+from planner.value import PriceList, prices_of
+from planner.view import AverageLimits, Demand, Lent
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+
+class PlanSnapshot:
+    """A `planner.view.PlanView` over a ledger.
+
+    `demand` may add rows to `free` and `averages` (a policy's scope met for the first time); rows
+    never move, so ask for demands first and read the arrays after.
+    """
+
+    __slots__ = ("__weakref__", "_ledger", "version")
+
+    def __init__(self, ledger: Ledger, version: int) -> None:
+        self._ledger = ledger
+        self.version = version
+
+    def after(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
+    ) -> PlanSnapshot:
+        """Return the view of `version`, in which `placed` has been committed besides."""
+        return self._changed(placed, version, 1)
+
+    def without(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
+    ) -> PlanSnapshot:
+        """Return the view of `version`, in which `placed`, which stood in this one, does not."""
+        return self._changed(placed, version, -1)
+
+    def closed(self, steps: NDArray[np.bool_]) -> PlanSnapshot:
+        """Return a view of its own in which no machine is free at some steps."""
+        ledger = self._ledger.copy()
+        ledger.close(steps)
+        return PlanSnapshot(ledger, self.version)
+
+    def _changed(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
+    ) -> PlanSnapshot:
+        from planner.capacity.overlay import pieces_of
+        from planner.holding import holding_of
+
+        ledger = self._ledger.copy()
+        for request, result in placed:
+            holding = holding_of(request, result)
+            pieces = pieces_of(holding, ledger, request.tenant, request.queue)
+            ledger.take((piece.demand, piece.rows, sign) for piece in pieces)
+        return PlanSnapshot(ledger, version)
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The Plan's grid."""
+        return self._ledger.grid
+
+    @property
+    def nominal(self) -> Resources:
+        """All machines without outages."""
+        return self._ledger.book.cluster.nominal
+
+    @property
+    def first(self) -> int:
+        """Step of column 0 of `free`."""
+        return self._ledger.first
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """int64[row, step - first], read-only."""
+        return self._ledger.free
+
+    @property
+    def row_names(self) -> tuple[tuple[str, str], ...]:
+        """(what, resource) of each row of `free`."""
+        return tuple((row.what, row.resource) for row in self._ledger.book.rows)
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """int64[s + 1]: steps at which machines come or go."""
+        return self._ledger.calendar.breaks
+
+    @property
+    def averages(self) -> AverageLimits:
+        """What window averages leave."""
+        return self._ledger.averages
+
+    @property
+    def prices(self) -> PriceList | None:
+        """What a step costs; None where the cluster gives no prices."""
+        return prices_of(self._ledger.book.cluster, self._ledger.grid)
+
+    def lent(self) -> Lent:
+        """Return the arrays themselves, for readers that need no copy; ask for demands first."""
+        return self._ledger.lent()
+
+    def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        """Return what `bundle` takes; the same arguments give the same object."""
+        return self._ledger.demand(bundle, label, tenant, queue)

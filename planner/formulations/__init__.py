@@ -1,1 +1,0 @@
-"""Mathematical models of planning: build(...) -> model and index; decode(values, index)."""

@@ -1,0 +1,300 @@
+"""Counter-offers: what little would have to change for a refused request to be accepted.
+
+Four kinds of change are tried: a later deadline, an earlier start, less of it (work of malleable
+atoms, height of gangs), and one option of an `any` alone; and where a policy limits windows, the
+window moved or cut until it is allowed. Every offer has been planned by the same
+agent on the same view before it is made, so that, sent back unchanged in the same version of the
+Plan, it is accepted. They are ranked by how little they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planner.agent import Agent, Limits
+from planner.offers.variants import (
+    deadline_ms,
+    part_left,
+    resized,
+    single_options,
+    start_ms,
+    with_deadline,
+    with_start,
+)
+from planner.placement import PlacementResult, shifts_of
+from planner.plan.admission import window_refusal
+from planner.plan.changes import Asked
+from planner.policy import RequestLimits
+from planner.request import Request, header_of
+from planner.view import PlanView
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
+from rdl.expressions import Expression
+from rdl.text.formatter import format_expression
+from rdl.time_grid import seconds_of
+from rdl.work_graph import WorkGraph
+
+#: A size is offered in so many parts of what was asked.
+SIZE_PARTS: Final = 64
+
+#: Deadlines tried past the earliest end, as shares of what is left to the horizon.
+_WIDENING: Final = (0.0, 0.05, 0.25, 1.0)
+
+#: A time that no policy bounds.
+_ANY_TIME_MS: Final = 2**62
+
+#: Options of an `any` tried alone.
+_MOST_OPTIONS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One request that would be accepted.
+
+    Attributes
+    ----------
+    expression
+        The changed request, canonical text.
+    kind
+        ``deadline``, ``start``, ``size`` or ``option``.
+    asked, offered
+        Before and after: seconds from the origin, a share of the work, the index of the option.
+    share
+        How much changes, 0 for nothing: time relative to the asked window, work to the asked work,
+        worth of the option to the best.
+    at_version
+        Version of the Plan in which it holds.
+    """
+
+    expression: str
+    kind: str
+    asked: float | None
+    offered: float
+    share: float
+    at_version: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return the entry of files.md: `{expression, change, at_version}`."""
+        change = {
+            "kind": self.kind,
+            "asked": self.asked,
+            "offered": self.offered,
+            "share": round(self.share, 6),
+        }
+        return {"expression": self.expression, "change": change, "at_version": self.at_version}
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """What offers are sought for and with.
+
+    Attributes
+    ----------
+    request
+        Who asked; one that did not compile for want of time in its window can be helped too.
+    expression
+        As submitted.
+    context
+        What variants are compiled against.
+    view, agent
+        The state of the Plan and the agent that refused; the same agent answers the offer.
+    limits
+        Policies on windows and lead times, which agents do not see.
+    stop
+        Asked before each trial; once it is True nothing more is tried.
+    """
+
+    request: Request | Asked
+    expression: Expression
+    context: CompileContext
+    view: PlanView
+    agent: Agent
+    limits: tuple[RequestLimits, ...] = ()
+    stop: Callable[[], bool] = lambda: False
+
+    def trial(self, expression: Expression, agent: Agent | None = None) -> int | None:
+        """Return the step at which a variant would end, or None where it is refused."""
+        placed = self._placed(expression, agent or self.agent)
+        if placed is None:
+            return None
+        request, result = placed
+        ends = [
+            int(rows[-1, 1]) + int(shifts_of(request.graph, vertex)[-1])
+            for vertex, rows in result.atoms()
+        ]
+        return max(ends, default=request.graph.submitted)
+
+    def begin(self, expression: Expression) -> int | None:
+        """Return the step at which a variant would start, or None where it is refused."""
+        placed = self._placed(expression, self.agent)
+        if placed is None:
+            return None
+        request, result = placed
+        starts = [int(rows[0, 0]) for _, rows in result.atoms()]
+        return min(starts, default=request.graph.submitted)
+
+    def _placed(
+        self, expression: Expression, agent: Agent
+    ) -> tuple[Request, PlacementResult] | None:
+        if self.stop():
+            return None
+        try:
+            graph = compile_expression(expression, self.context)
+        except RdlError:
+            return None  # a variant that cannot be said is no offer
+        request = request_of(self.request, graph)
+        if window_refusal(self.limits, request) is not None:
+            return None
+        result = agent.plan([request], self.view, Limits())[0]
+        return (request, result) if result.placed else None
+
+    def offer(
+        self, expression: Expression, kind: str, asked: float | None, offered: float, share: float
+    ) -> Offer:
+        """Write down a variant that was accepted."""
+        text = format_expression(expression)
+        return Offer(text, kind, asked, offered, share, self.view.version)
+
+
+def request_of(asked: Request | Asked, graph: WorkGraph) -> Request:
+    """Return the request of whoever asked, for another graph."""
+    return Request(**header_of(asked), graph=graph)
+
+
+def find_offers(seeker: Seeker, most: int = 3) -> tuple[Offer, ...]:
+    """Return up to `most` offers, the least change first; none is an answer too.
+
+    A request that is accepted as it stands has no use for offers; asking anyway is harmless.
+    """
+    found: list[Offer] = []
+    for search in (_allowed_window, _later_deadline, _earlier_start, _smaller, _one_option):
+        found.extend(search(seeker))
+    found.sort(key=lambda offer: (offer.share, offer.kind, offer.expression))
+    different = {offer.expression: offer for offer in reversed(found)}
+    return tuple(offer for offer in found if different[offer.expression] is offer)[:most]
+
+
+def _window_steps(seeker: Seeker) -> int:
+    """Return the length of the asked window in steps, at least 1."""
+    grid = seeker.context.grid
+    start, end = (
+        start_ms(seeker.expression, seeker.context),
+        deadline_ms(seeker.expression, seeker.context),
+    )
+    first = seeker.context.submitted if start is None else grid.ceil(start)
+    last = grid.horizon if end is None else grid.floor(end)
+    return max(1, last - first)
+
+
+def _allowed_window(seeker: Seeker) -> Iterator[Offer]:
+    """The nearest start, and the nearest deadline, that the policies on windows allow."""
+    start = start_ms(seeker.expression, seeker.context)
+    end = deadline_ms(seeker.expression, seeker.context)
+    if not seeker.limits or start is None or end is None:
+        return
+    grid, submitted = seeker.context.grid, seeker.context.submitted_ms
+    begin, stop = max(start, submitted), min(end, grid.horizon_ms)
+    room = _Room.of(seeker.limits, submitted)
+    moved = max(room.earliest, min(begin, room.latest), stop - room.longest)
+    moved = grid.ms(grid.ceil(moved))
+    if moved not in (start, begin) and moved < stop:
+        variant = with_start(seeker.expression, moved, seeker.context)
+        if seeker.trial(variant) is not None:
+            share = abs(moved - begin) / grid.step_ms / _window_steps(seeker)
+            yield seeker.offer(variant, "start", seconds_of(start), seconds_of(moved), share)
+    cut = grid.ms(grid.ceil(begin) + grid.floor(room.longest))
+    if cut < stop:
+        variant = with_deadline(seeker.expression, cut, seeker.context)
+        if seeker.trial(variant) is not None:
+            share = (stop - cut) / grid.step_ms / _window_steps(seeker)
+            yield seeker.offer(variant, "deadline", seconds_of(end), seconds_of(cut), share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What policies on windows leave: when a window may start, and how long it may be, in ms."""
+
+    earliest: int
+    latest: int
+    longest: int
+
+    @classmethod
+    def of(cls, limits: Sequence[RequestLimits], submitted_ms: int) -> _Room:
+        """Join policies; what none bounds is as good as unbounded."""
+        least = [one.min_lead_ms for one in limits if one.min_lead_ms is not None]
+        most = [one.max_lead_ms for one in limits if one.max_lead_ms is not None]
+        longest = [one.max_window_ms for one in limits if one.max_window_ms is not None]
+        latest = submitted_ms + min(most, default=_ANY_TIME_MS)
+        return cls(submitted_ms + max(least, default=0), latest, min(longest, default=_ANY_TIME_MS))
+
+
+def _later_deadline(seeker: Seeker) -> Iterator[Offer]:
+    """The earliest deadline that works.
+
+    Planned with all the time there is and as early as possible, the request ends at a step that
+    is (nearly) the earliest; the agent itself may need a little more, so a few later ones follow.
+    """
+    from planner.agents.greedy.agent import EARLIEST, EARLIEST_COMPACT
+
+    grid = seeker.context.grid
+    asked = deadline_ms(seeker.expression, seeker.context)
+    if asked is None or grid.floor(asked) >= grid.horizon:
+        return
+    open_ended = with_deadline(seeker.expression, grid.horizon_ms, seeker.context)
+    ends = [seeker.trial(open_ended, agent) for agent in (EARLIEST_COMPACT, EARLIEST)]
+    known = [end for end in ends if end is not None]
+    if not known:
+        return
+    earliest = max(min(known), grid.floor(asked) + 1)
+    for widening in _WIDENING:
+        step = earliest + int((grid.horizon - earliest) * widening)
+        variant = with_deadline(seeker.expression, grid.ms(step), seeker.context)
+        if seeker.trial(variant) is not None:
+            later = (grid.ms(step) - asked) / grid.step_ms / _window_steps(seeker)
+            yield seeker.offer(variant, "deadline", seconds_of(asked), grid.seconds(step), later)
+            return
+
+
+def _earlier_start(seeker: Seeker) -> Iterator[Offer]:
+    """The latest start that works, where the window leaves time before it."""
+    grid = seeker.context.grid
+    asked = start_ms(seeker.expression, seeker.context)
+    if asked is None or grid.ceil(asked) <= seeker.context.submitted:
+        return
+    opened = with_start(seeker.expression, seeker.context.submitted_ms, seeker.context)
+    begin = seeker.begin(opened)
+    if begin is None or begin >= grid.ceil(asked):
+        return
+    variant = with_start(seeker.expression, grid.ms(begin), seeker.context)
+    step = begin
+    if seeker.trial(variant) is None:
+        variant, step = opened, seeker.context.submitted
+    earlier = (asked - grid.ms(step)) / grid.step_ms / _window_steps(seeker)
+    yield seeker.offer(variant, "start", seconds_of(asked), grid.seconds(step), earlier)
+
+
+def _smaller(seeker: Seeker) -> Iterator[Offer]:
+    """The largest part of the request that fits by the asked deadline, by bisection."""
+    fits, fails = 0, SIZE_PARTS
+    kept: Expression | None = None
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        variant = resized(seeker.expression, middle, SIZE_PARTS)
+        if variant is not None and seeker.trial(variant) is not None:
+            fits, kept = middle, variant
+        else:
+            fails = middle
+    if kept is not None and kept != seeker.expression:
+        part = part_left(kept, seeker.expression, seeker.view.nominal)
+        yield seeker.offer(kept, "size", 1.0, part, 1.0 - part)
+
+
+def _one_option(seeker: Seeker) -> Iterator[Offer]:
+    """One option of the outermost `any` alone: agents try options only so often."""
+    for index, worth, variant in single_options(seeker.expression)[:_MOST_OPTIONS]:
+        if seeker.trial(variant) is not None:
+            yield seeker.offer(variant, "option", None, float(index), 1.0 - worth)
+            return

@@ -1,0 +1,155 @@
+"""Offers for refusals on one state of a Plan, from whatever a refusal was asked with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.agent import Agent, Limits
+from planner.agents import DEFAULT_AGENT, agent_named
+from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster import Cluster
+from planner.offers.offers import Seeker, find_offers, request_of
+from planner.placement import Code, PlacementResult
+from planner.plan.admission import limits_of
+from planner.plan.changes import Asked
+from planner.request import Request
+from planner.reservation import binding_to_json
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
+from rdl.expressions import Expression
+from rdl.time_grid import TimeGrid
+
+if TYPE_CHECKING:
+    from planner.plan.plan import Plan
+
+#: Refusals that no change of the expression helps.
+HOPELESS: Final = frozenset(
+    {Code.MALFORMED, Code.DUPLICATE_ID, Code.COUNT_LIMIT, Code.CONFLICT, Code.PAST_CHANGED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferSearch:
+    """One state of a Plan to seek offers on; needs neither the Plan nor a lock any more.
+
+    Attributes
+    ----------
+    view
+        What is free, and the version that offers name.
+    cluster
+        Its policies and machines.
+    stop
+        Asked before each trial; once it is True nothing more is tried.
+    """
+
+    view: PlanSnapshot
+    cluster: Cluster
+    stop: Callable[[], bool] = lambda: False
+
+    @classmethod
+    def of(cls, plan: Plan, stop: Callable[[], bool] = lambda: False) -> OfferSearch:
+        """Freeze the present state of a Plan."""
+        return cls(plan.snapshot(), plan.cluster, stop)
+
+    def after(self, placed: Sequence[tuple[Request, PlacementResult]], version: int) -> OfferSearch:
+        """Return the search on the state of `version`, in which `placed` is committed besides."""
+        return replace(self, view=self.view.after(placed, version))
+
+    def context(self, submitted_ms: int) -> CompileContext:
+        """Return what a request submitted then is compiled against."""
+        cluster = self.cluster
+        return CompileContext(self.view.grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
+
+    def seeker(self, asked: Request | Asked, expression: Expression, agent: Agent) -> Seeker:
+        """Return what offers for one request are sought with."""
+        return Seeker(
+            asked,
+            expression,
+            self.context(asked.submitted_ms),
+            self.view,
+            quick(agent),
+            limits_of(self.cluster.policies, asked.tenant, asked.queue),
+            self.stop,
+        )
+
+    def offers(
+        self, asked: Request | Asked, expression: Expression, agent: Agent, most: int
+    ) -> tuple[dict[str, Any], ...]:
+        """Return up to `most` offers as files.md writes them, the least change first."""
+        found = find_offers(self.seeker(asked, expression, agent), most)
+        return tuple(offer.to_json() for offer in found)
+
+    def answer(
+        self,
+        asked: Asked,
+        expression: Expression,
+        agent: Agent,
+        most: int,
+        screening: Callable[[Request], PlacementResult | None],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> dict[str, Any]:
+        """Return whether a request would be accepted, and if not, why, and offers.
+
+        Parameters
+        ----------
+        screening
+            Refusal of a request that no agent needs to see (`planner.plan.admission.screen`).
+        limits
+            How long the agent may take for the request as it stands.
+
+        Raises
+        ------
+        RdlError
+            If the expression is malformed; one that no plan could satisfy is answered.
+        """
+        refused = self._refusal(asked, expression, agent, screening, limits)
+        found: tuple[dict[str, Any], ...] = ()
+        if refused is not None and refused.code not in HOPELESS:
+            found = self.offers(asked, expression, agent, most)
+        return {
+            "version": self.view.version,
+            "accepted": refused is None,
+            "refusal": None if refused is None else _refusal_json(refused, self.view.grid),
+            "offers": list(found),
+        }
+
+    def _refusal(
+        self,
+        asked: Asked,
+        expression: Expression,
+        agent: Agent,
+        screening: Callable[[Request], PlacementResult | None],
+        limits: Limits,
+    ) -> PlacementResult | None:
+        try:
+            graph = compile_expression(expression, self.context(asked.submitted_ms))
+        except RdlError as error:
+            if error.code == Code.MALFORMED:
+                raise
+            return PlacementResult(Code(error.code), str(error))
+        request = request_of(asked, graph)
+        refused = screening(request)
+        if refused is None:
+            refused = agent.plan([request], self.view, limits)[0]
+        return None if refused.placed else refused
+
+
+def _refusal_json(refused: PlacementResult, grid: TimeGrid) -> dict[str, Any]:
+    binding = refused.binding
+    return {
+        "code": str(refused.code),
+        "detail": refused.detail,
+        "binding": None if binding is None else binding_to_json(binding, grid),
+    }
+
+
+def quick(agent: Agent) -> Agent:
+    """Return the agent that tries variants for `agent`.
+
+    A solver starts from the greedy plan and keeps at least its value, so what the greedy agent
+    places is accepted by the solver too; dozens of solves would take too long.
+    """
+    return agent_named(DEFAULT_AGENT) if hasattr(agent, "solve") else agent

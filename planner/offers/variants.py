@@ -1,0 +1,161 @@
+"""Requests that differ a little from what was asked: later, earlier, smaller, fewer options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rdl.compile.context import CompileContext
+from rdl.expressions import (
+    Absolute,
+    AfterSubmission,
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Graph,
+    Instant,
+    Offset,
+    Order,
+    Void,
+    Window,
+)
+from rdl.resources import Resources
+
+
+def _ms(instant: Instant, context: CompileContext) -> int:
+    match instant:
+        case Offset(ms=ms):
+            return ms
+        case AfterSubmission(ms=ms):
+            return context.submitted_ms + ms
+        case Absolute(at=at):
+            return context.grid.instant_ms(at)
+
+
+def _moved(instant: Instant, ms: int, context: CompileContext) -> Instant:
+    """Return `ms` from the origin, written the way `instant` was."""
+    match instant:
+        case Offset():
+            return Offset(ms)
+        case AfterSubmission():
+            return AfterSubmission(ms - context.submitted_ms)
+        case Absolute():
+            return Absolute(context.grid.instant_at(ms))
+
+
+def deadline_ms(expression: Expression, context: CompileContext) -> int | None:
+    """Return the end of the outermost window in ms from the origin, or None without one."""
+    return _ms(expression.end, context) if isinstance(expression, Window) else None
+
+
+def start_ms(expression: Expression, context: CompileContext) -> int | None:
+    """Return the start of the outermost window in ms from the origin, or None without one."""
+    return _ms(expression.start, context) if isinstance(expression, Window) else None
+
+
+def with_deadline(expression: Expression, ms: int, context: CompileContext) -> Expression:
+    """Return the request with another end of its outermost window."""
+    assert isinstance(expression, Window)
+    return replace(expression, end=_moved(expression.end, ms, context))
+
+
+def with_start(expression: Expression, ms: int, context: CompileContext) -> Expression:
+    """Return the request with another start of its outermost window."""
+    assert isinstance(expression, Window)
+    return replace(expression, start=_moved(expression.start, ms, context))
+
+
+def resized(expression: Expression, part: int, parts: int) -> Expression | None:
+    """Return the request with `part` of `parts` of each atom, or None where an atom vanishes.
+
+    A malleable atom does less work at the heights it asked for; a gang runs as long with fewer
+    bundles, in whole multiples.
+    """
+    match expression:
+        case Atom():
+            return _resized_atom(expression, part, parts)
+        case Void():
+            return expression
+        case Window() | Every():
+            of = resized(expression.of, part, parts)
+            return None if of is None else replace(expression, of=of)
+        case AnyOf():
+            options = _resized_all(expression.options, part, parts)
+            return None if options is None else replace(expression, options=options)
+        case AllOf() | Order() | Graph():
+            children = _resized_all(expression.children, part, parts)
+            return None if children is None else replace(expression, children=children)
+
+
+def _resized_all(
+    expressions: tuple[Expression, ...], part: int, parts: int
+) -> tuple[Expression, ...] | None:
+    sized = tuple(resized(expression, part, parts) for expression in expressions)
+    return None if None in sized else tuple(one for one in sized if one is not None)
+
+
+def _resized_atom(atom: Atom, part: int, parts: int) -> Atom | None:
+    if atom.minimum == atom.maximum:
+        height = atom.maximum * part // parts // atom.multiple * atom.multiple
+        if height == 0:
+            return None
+        work = atom.work_ms * height // atom.maximum
+        return replace(atom, minimum=height, maximum=height, work_ms=work)
+    work = atom.work_ms * part // parts
+    if atom.work_ms % atom.lease_ms == 0:
+        # Whole leases stay whole: the grid rounds lease and work together only then.
+        work = work // atom.lease_ms * atom.lease_ms
+    return None if work == 0 else replace(atom, work_ms=work)
+
+
+def part_left(smaller: Expression, asked: Expression, nominal: Resources) -> float:
+    """Return how much of the work of `asked` is left in `smaller`, which `resized` made of it.
+
+    Work counts by its dominant share of `nominal`, each atom once. Gangs lose whole bundles and
+    leases stay whole, so it is mostly less than the part that was tried.
+    """
+    kept = whole = 0.0
+    for less, atom in zip(_atoms(smaller), _atoms(asked), strict=True):
+        if all(name in nominal for name, _ in atom.bundle.items()):
+            share = atom.bundle.dominant_share(nominal)
+            kept += less.work_ms * share
+            whole += atom.work_ms * share
+    return kept / whole if whole else 0.0
+
+
+def _atoms(expression: Expression) -> Iterator[Atom]:
+    match expression:
+        case Atom():
+            yield expression
+        case Window() | Every():
+            yield from _atoms(expression.of)
+        case AnyOf():
+            for option in expression.options:
+                yield from _atoms(option)
+        case AllOf() | Order() | Graph():
+            for child in expression.children:
+                yield from _atoms(child)
+
+
+def single_options(expression: Expression) -> list[tuple[int, float, Expression]]:
+    """Return (index, worth against the best, request) for each option of the outermost `any`.
+
+    Windows and recurrences around it stay; an `any` deeper down is left to the agent.
+    """
+    match expression:
+        case AnyOf(options=options, prefer=prefer):
+            worths = prefer or (1.0,) * len(options)
+            best = max(worths)
+            return [
+                (index, worth / best, option)
+                for index, (option, worth) in enumerate(zip(options, worths, strict=True))
+            ]
+        case Window() | Every():
+            return [
+                (index, worth, replace(expression, of=option))
+                for index, worth, option in single_options(expression.of)
+            ]
+        case _:
+            return []

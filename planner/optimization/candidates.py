@@ -1,0 +1,77 @@
+"""What waits for a place: degraded reservations, and refused requests that may come in."""
+
+from __future__ import annotations
+
+from planner.optimization.result import LeftOut
+from planner.placement import Code
+from planner.plan.admission import rule_refusal
+from planner.plan.plan import Plan
+from planner.replanning.commitment import Promise, Source, context_for, promise_of
+from planner.request import Request, header_of
+from planner.reservation import Holding, Refusal
+from planner.reservation_state import State
+from planner.value import size_of
+from rdl.compile.compiler import compile_source
+from rdl.errors import RdlError
+
+
+def waiting_promises(plan: Plan, *, admit_refused: bool) -> list[Promise]:
+    """Return what is degraded and, if it may come in, what was refused and some plan could hold.
+
+    Refused requests have no number in the Plan: they get -1, -2, ... in the order they are kept.
+    """
+    table = plan.table
+    found = [
+        promise_of(plan, number)
+        for number in range(len(table))
+        if table.state(number) is State.DEGRADED
+    ]
+    if admit_refused:
+        for index, refusal in enumerate(plan.refusals):
+            promise = refused_promise(plan, -1 - index, refusal)
+            if promise is not None:
+                found.append(promise)
+    return [one for one in found if one.request is not None]
+
+
+def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
+    """Return what was refused, on the Plan's present grid; None where no plan can hold it."""
+    try:
+        return _request_of(plan, refusal)
+    except RdlError:
+        return None
+
+
+def _request_of(plan: Plan, refusal: Refusal) -> Request:
+    graph = compile_source(refusal.expression, context_for(plan, refusal.submitted_ms))
+    return Request(**header_of(refusal), graph=graph)
+
+
+def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:
+    """Return a refused request as a promise of nothing, or None where it cannot come in."""
+    request = refused_request(plan, refusal)
+    if request is None or rule_refusal(plan, request) is not None:
+        return None
+    return Promise(
+        number,
+        refusal.id,
+        refusal.tenant,
+        refusal.queue,
+        0,
+        State.REFUSED,
+        Holding((), plan.now, plan.now),
+        refusal.weight * size_of(request.graph, plan.cluster.nominal),
+        Source(lambda: (request, "")),
+    )
+
+
+def cannot_wait(plan: Plan, refusal: Refusal) -> LeftOut | None:
+    """Return why a refused request cannot come in by any plan, or None where it may."""
+    try:
+        request = _request_of(plan, refusal)
+    except RdlError as error:
+        return LeftOut(refusal.id, Code(error.code), str(error))
+    refused = rule_refusal(plan, request)
+    if refused is None or refused.code is None:
+        return None
+    return LeftOut(refusal.id, refused.code, refused.detail)

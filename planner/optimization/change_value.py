@@ -1,0 +1,73 @@
+"""What a change of an optimisation is good for: value, room on machines, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from planner.capacity.overlay import pieces_of
+from planner.holding import holding_of
+from planner.metrics import preemption
+from planner.plan.changes import Admit, Change, Degrade, Update
+from planner.plan.plan import Plan
+from planner.replanning.commitment import promise_of
+from planner.replanning.draft_plan import shortage_of, unfit
+from planner.reservation import Holding
+from planner.reservation_state import State
+from planner.value import prices_of, value_of
+
+#: Value or cost that counts as none.
+SAME: Final = 1e-9
+
+
+def worth_of(plan: Plan, change: Change) -> float:
+    """Return the value that a change brings: of whom it takes in, restores, or (less) lowers."""
+    if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
+        return value_of(change.request, change.result.choices, plan.cluster.nominal)
+    number = plan.table.number_of(change.id) if isinstance(change, Degrade) else None
+    return 0.0 if number is None else -promise_of(plan, number).value
+
+
+def is_short(plan: Plan, changes: Sequence[Change]) -> bool:
+    """Return whether machines do not suffice for what a Plan holds, or for an owner of a change."""
+    owners = (one for one in changes if isinstance(one, Update | Degrade))
+    return bool(shortage_of(plan.ledger).counts) or any(_unfit(plan, one) for one in owners)
+
+
+def is_idle(plan: Plan, change: Change) -> bool:
+    """Return whether a change is of no use by itself, unless machines are short where it leaves.
+
+    A move after which its owner falls and costs no less, or a loss: of use neither where the owner
+    holds more than machines can.
+    """
+    if isinstance(change, Degrade):
+        return not _unfit(plan, change)
+    if not isinstance(change, Update) or _is_degraded(plan, change) or _unfit(plan, change):
+        return False
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    before = _figures(plan, plan.table.holding(number))
+    after = _figures(plan, holding_of(change.request, change.result))
+    return after[0] >= before[0] and after[1] >= before[1] - SAME
+
+
+def _is_degraded(plan: Plan, change: Update) -> bool:
+    number = plan.table.number_of(change.id)
+    return number is not None and plan.table.state(number) is State.DEGRADED
+
+
+def _unfit(plan: Plan, change: Update | Degrade) -> bool:
+    """Return whether an atom of the owner holds more bundles than the machines that are up can."""
+    number = plan.table.number_of(change.id)
+    if number is None:
+        return False
+    held = plan.table.holding(number)
+    return unfit(plan.ledger, pieces_of(held, plan.ledger, *plan.table.scope(number)))
+
+
+def _figures(plan: Plan, held: Holding) -> tuple[int, float]:
+    """Return falls and cost of a holding."""
+    rows = [(one.bundle, rows) for one in held.atoms for _, rows in one.occurrences() if len(rows)]
+    prices = prices_of(plan.cluster, plan.grid)
+    cost = 0.0 if prices is None else prices.cost(rows, plan.cluster.nominal)
+    return preemption(one for _, one in rows)[0], cost

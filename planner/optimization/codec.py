@@ -1,0 +1,122 @@
+"""Changes of an optimisation as plain JSON, and back on a Plan that may have moved on meanwhile.
+
+What is written of a placement is rows by the path of each atom, in steps; the request itself is
+compiled again on the Plan that is to take the change, because its grid may have rolled on. A
+change that no longer means anything there (the reservation is gone) is a `Conflict`, as one that
+no longer fits is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.optimization.candidates import refused_request
+from planner.placement import Code, PlacementResult
+from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
+from planner.plan.plan import Plan
+from planner.renegotiation.renegotiation import result_of
+from planner.replanning.commitment import promise_of
+from planner.request import Request
+from planner.reservation import Holding, rows_of
+
+
+def change_to_json(change: Change) -> dict[str, Any]:
+    """Return a change of an optimisation as plain JSON.
+
+    Raises
+    ------
+    TypeError
+        For a kind of change that the optimiser does not make.
+    """
+    match change:
+        case Update():
+            return {
+                "change": "update",
+                "id": change.id,
+                "revision": change.revision,
+                "agent": change.agent,
+                "cause": change.cause,
+                "rows": _rows_by_path(change.request, change.result),
+            }
+        case Admit():
+            request = change.request
+            rows = _rows_by_path(request, change.result)
+            return {"change": "admit", "id": request.id, "agent": change.agent, "rows": rows}
+        case Degrade():
+            return {
+                "change": "degrade",
+                "id": change.id,
+                "revision": change.revision,
+                "kept": change.kept.to_json(),
+                "reason": change.reason,
+                "cause": change.cause,
+            }
+    raise TypeError(f"an optimisation makes no {type(change).__name__}")
+
+
+def changes_from_json(
+    entries: Sequence[Mapping[str, Any]], plan: Plan, first: int = 0
+) -> tuple[list[Change], list[Conflict]]:
+    """Return the changes that `entries` mean on a Plan, and those that mean nothing there.
+
+    Conflicts are numbered from `first` on.
+    """
+    changes: list[Change] = []
+    conflicts: list[Conflict] = []
+    for index, entry in enumerate(entries, first):
+        read = _READERS[entry["change"]](plan, entry)
+        if isinstance(read, str):
+            conflicts.append(Conflict(index, entry["id"], Code.CONFLICT, read))
+        else:
+            changes.append(read)
+    return changes, conflicts
+
+
+def _rows_by_path(request: Request, result: PlacementResult) -> dict[str, list[list[int]]]:
+    paths = request.graph.paths
+    return {paths[vertex]: rows.tolist() for vertex, rows in result.atoms()}
+
+
+def _read_update(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+    number = plan.table.number_of(entry["id"])
+    if number is None:
+        return "there is no such reservation any more"
+    promise = promise_of(plan, number)
+    if promise.request is None:
+        return f"its request can no longer be planned: {promise.why}"
+    result = _result(promise.request, entry["rows"])
+    if isinstance(result, str):
+        return result
+    revision, agent, cause = entry["revision"], entry["agent"], entry["cause"]
+    return Update(entry["id"], revision, promise.request, result, agent, cause)
+
+
+def _read_admit(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+    refusal = plan.refusal(entry["id"])
+    if refusal is None:
+        return "it does not wait among the refused requests any more"
+    request = refused_request(plan, refusal)
+    if request is None:
+        return "its request can no longer be planned"
+    result = _result(request, entry["rows"])
+    return result if isinstance(result, str) else Admit(request, result, entry["agent"], anew=True)
+
+
+def _read_degrade(_plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+    kept = Holding.from_json(entry["kept"])
+    cause = entry["cause"]
+    return Degrade(entry["id"], entry["revision"], kept, entry["reason"], (), cause)
+
+
+def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> PlacementResult | str:
+    """Return rows by path as a placement of a request, or why they are none."""
+    numbered = {path: vertex for vertex, path in enumerate(request.graph.paths)}
+    if not numbered.keys() >= rows.keys():
+        return "it is another request by now"
+    vertices = sorted(numbered[path] for path in rows)
+    paths = request.graph.paths
+    return result_of(request.graph, vertices, [rows_of(rows[paths[v]]) for v in vertices])
+
+
+_READERS = {"update": _read_update, "admit": _read_admit, "degrade": _read_degrade}

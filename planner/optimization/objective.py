@@ -1,0 +1,195 @@
+"""What a better plan is: reject cost, churn, preemption and cost of steps, weighed or in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.metrics import preemption
+from planner.replanning.commitment import Promise
+from planner.replanning.draft_plan import work_moved
+from planner.reservation import Holding
+from planner.reservation_state import State
+from planner.value import PriceList, value_asked
+from rdl.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each part of a score counts; parts are shares, so that weights mean the same anywhere.
+
+    Attributes
+    ----------
+    reject
+        Of the value asked: 1 is everything refused.
+    churn
+        Of the work held before: 1 is all of it moved.
+    preemption
+        Of the bundles that fall at the start: 1 is as much as before.
+    cost
+        Of the price of the work at the start: 1 is as dear as before.
+    """
+
+    reject: float = 1000.0
+    churn: float = 1.0
+    preemption: float = 0.5
+    cost: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a weight.
+
+        Raises
+        ------
+        ValueError
+            For a weight below 0 or not finite.
+        """
+        for name in ("reject", "churn", "preemption", "cost"):
+            weight = getattr(self, name)
+            if not math.isfinite(weight) or weight < 0:
+                raise ValueError(f"the weight of {name} is 0 or more, not {weight}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a layout costs, in the units of the metrics.
+
+    Attributes
+    ----------
+    rejected
+        Value that was asked and is not held.
+    churn
+        Work moved from where it was promised (`work_moved`), in steps of the whole cluster.
+    preemption
+        Falls, each last fall included, in bundles.
+    cost
+        Sum over steps of work x price factor, in steps of the whole cluster.
+    """
+
+    rejected: float = 0.0
+    churn: float = 0.0
+    preemption: float = 0.0
+    cost: float = 0.0
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(
+            self.rejected + other.rejected,
+            self.churn + other.churn,
+            self.preemption + other.preemption,
+            self.cost + other.cost,
+        )
+
+    def __sub__(self, other: Parts) -> Parts:
+        return self + Parts(-other.rejected, -other.churn, -other.preemption, -other.cost)
+
+    def to_json(self) -> dict[str, float]:
+        """Return plain JSON."""
+        return {
+            "rejected": round(self.rejected, 6),
+            "churn": round(self.churn, 6),
+            "preemption": round(self.preemption, 6),
+            "cost": round(self.cost, 6),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """How parts become a score; less is better.
+
+    Attributes
+    ----------
+    lexicographic
+        Reject cost first, then churn, preemption, cost; weights then do not matter.
+    """
+
+    weights: Weights = field(default_factory=Weights)
+    lexicographic: bool = False
+
+    def score(self, parts: Parts, units: Units) -> tuple[float, ...]:
+        """Return the score, comparable with others of the same plan."""
+        shares = (
+            parts.rejected / units.value,
+            parts.churn / units.work,
+            parts.preemption / units.falls,
+            parts.cost / units.price,
+        )
+        rounded = tuple(round(share, 9) for share in shares)
+        if self.lexicographic:
+            return rounded
+        w = self.weights
+        factors = (w.reject, w.churn, w.preemption, w.cost)
+        total = sum(factor * share for factor, share in zip(factors, rounded, strict=True))
+        return (round(total, 9),)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is stated beside an answer."""
+        if self.lexicographic:
+            return {"order": ["reject", "churn", "preemption", "cost"]}
+        w = self.weights
+        parts = {"reject": w.reject, "churn": w.churn, "preemption": w.preemption, "cost": w.cost}
+        return {"weights": parts}
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What one share of each part is: all that is asked, held, fallen and paid at the start."""
+
+    value: float
+    work: float
+    falls: float
+    price: float
+
+
+class Account:
+    """Counts what promises cost where they stand.
+
+    Attributes
+    ----------
+    nominal
+        Capacity that shares are taken of.
+    """
+
+    def __init__(self, nominal: Resources, prices: PriceList, now: int) -> None:
+        self.nominal = nominal
+        self._prices = prices
+        self._now = now
+        self._asked: dict[int, float] = {}
+
+    def asked(self, promise: Promise) -> float:
+        """Return the most a promise can be worth: its value at a preference of 1."""
+        known = self._asked.get(promise.number)
+        if known is None:
+            request = promise.request
+            known = promise.value
+            if request is not None and request.graph.options:
+                known = max(known, value_asked(request, self.nominal))
+            self._asked[promise.number] = known
+        return known
+
+    def parts(self, promise: Promise, held: Holding | None, value: float) -> Parts:
+        """Return what one promise costs where it holds `held`, worth `value`; None: it waits."""
+        rejected = max(0.0, self.asked(promise) - value)
+        if held is None:
+            return Parts(rejected)
+        new = promise.state in (State.REFUSED, State.DEGRADED)
+        churn = 0.0 if new else work_moved(promise.before, held, self._now, self.nominal)
+        rows = [rows for atom in held.atoms for _, rows in atom.occurrences() if len(rows)]
+        return Parts(rejected, churn, float(preemption(rows)[0]), self.price(held))
+
+    def price(self, held: Holding) -> float:
+        """Return work x price factor over all steps."""
+        rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
+        return self._prices.cost(rows, self.nominal)
+
+    def units(self, promises: Iterable[Promise]) -> Units:
+        """Return what the shares of a score are taken of."""
+        value = work = falls = price = 0.0
+        nothing = Holding((), 0, 0)
+        for one in promises:
+            value += self.asked(one)
+            work += work_moved(nothing, one.before, self._now, self.nominal)
+            rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]
+            falls += preemption([held for held in rows if len(held)])[0]
+            price += self.price(one.before)
+        return Units(value or 1.0, work or 1.0, falls or 1.0, price or 1.0)

@@ -1,0 +1,157 @@
+"""What an optimisation is given, what it tells on the way, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.agent import Limits
+from planner.optimization.objective import Parts
+from planner.optimization.pins import PinConflict
+from planner.placement import Code
+from planner.plan.changes import Admit, Change, Update
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What may move.
+
+    Attributes
+    ----------
+    frozen_until
+        Step before which no row moves.
+    pins
+        Ids of reservations that stay wholly as they are.
+    admit_refused
+        Whether refused requests may come in.
+    """
+
+    frozen_until: int = 0
+    pins: tuple[str, ...] = ()
+    admit_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an optimisation is.
+
+    Attributes
+    ----------
+    value, bound
+        Value held now, and the most that any plan can hold.
+    source
+        What found it: the plan itself, a solver, the search.
+    """
+
+    value: float
+    bound: float
+    source: str
+    elapsed_s: float
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound; 0 where nothing more can be held."""
+        return max(0.0, (self.bound - self.value) / self.bound) if self.bound > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Somebody who waited for a place and has none.
+
+    Attributes
+    ----------
+    code
+        ``time_limit`` where a place may be there and the search ended before it was found; of
+        others, what refuses them.
+    """
+
+    id: str
+    code: Code
+    detail: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain JSON."""
+        return {"id": self.id, "code": self.code.value, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """What came of it.
+
+    Attributes
+    ----------
+    changes
+        For one joint commit on `based_on`; empty where nothing better was found.
+    before, after
+        Parts of the score.
+    value, bound
+        Value held after, and the most that any plan can hold, by those who may move or come in and
+        by those who still hold something: what is over or was cancelled is not among them.
+    status
+        ``optimal`` where all that is asked is held or the bound is reached and nothing else counts
+        against it, ``feasible``, or ``stopped``.
+    conflict
+        Pins that cannot all stay; then nothing was tried.
+    left_out
+        Who waited for a place and has none, in the order of the Plan: degraded reservations, and
+        refused requests where they may come in.
+    """
+
+    changes: tuple[Change, ...] = ()
+    based_on: int = 0
+    before: Parts = field(default_factory=Parts)
+    after: Parts = field(default_factory=Parts)
+    value: float = 0.0
+    bound: float = 0.0
+    status: str = "feasible"
+    source: str = "plan"
+    trials: int = 0
+    conflict: PinConflict | None = None
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def missing(self) -> float:
+        """Most value that a still better plan could hold beside this."""
+        return self.bound - self.value
+
+    @property
+    def gap(self) -> float:
+        """(bound - value) / bound."""
+        return Progress(self.value, self.bound, self.source, 0.0).gap
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; changes are told as a diff of plans, not here."""
+        return {
+            "status": self.status,
+            "value": round(self.value, 6),
+            "bound": round(self.bound, 6),
+            "gap": round(self.gap, 6),
+            "source": self.source,
+            "trials": self.trials,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "moved": sum(isinstance(one, Update) for one in self.changes),
+            "admitted": sum(isinstance(one, Admit) for one in self.changes),
+            "conflict": None if self.conflict is None else self.conflict.to_json(),
+            "left_out": [one.to_json() for one in self.left_out],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How it is sought.
+
+    Attributes
+    ----------
+    limits
+        `time_s`, `work` (trials), `seed`, `stop`.
+    solver
+        Name of an agent that solves; None chooses, ``""`` is none.
+    tell
+        Told of every better plan.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    solver: str | None = None
+    tell: Callable[[Progress], None] | None = None

@@ -1,0 +1,259 @@
+"""A solver beside the search: a bound on the value, and a plan, in which nobody who was kept loses.
+
+The solver is asked about everything that may move and everything that waits, on a Plan that holds
+the rest. Those who were kept may not be lost: `exact` takes that as a constraint and starts from
+where they stand; for other solvers keeping them counts so much more that it comes first, and what
+it counts more is taken off the bound. Either way the bound is one on plans in which everybody who
+holds something still does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from planner.agent import Limits, News
+from planner.agents import agent_named
+from planner.agents.check import sound
+from planner.agents.exact.must_keep import Keep
+from planner.holding import height_changes, stacked
+from planner.optimization.neighbourhood import Best, Search
+from planner.placement import Code, PlacementResult
+from planner.renegotiation.renegotiation import result_of
+from planner.replanning.draft_plan import Layout
+from planner.replanning.move import Move, move_of
+from planner.request import Request
+from planner.reservation import Rows
+from planner.value import size_of
+
+#: Part of the time that a solver gets.
+_SHARE: Final = 0.6
+
+#: How much more it counts for a solver without `keep` to keep a promise than to make one.
+_KEEPING: Final = 20.0
+
+#: The solver that takes `keep`.
+_KEEPS: Final = "exact"
+
+_REFUSED: Final = PlacementResult(Code.CAPACITY)
+
+
+@dataclass(slots=True)
+class _Question:
+    """What a solver is asked.
+
+    Attributes
+    ----------
+    layout
+        Holds all that is not asked about.
+    moves, rests, standing
+        One a promise asked about: how it moves, what of it is to be placed, and where that stands.
+    kept
+        Indexes of those that may not be lost.
+    aside
+        Most value of those that are not asked about.
+    """
+
+    layout: Layout
+    moves: list[Move] = field(default_factory=list)
+    rests: list[Request] = field(default_factory=list)
+    standing: list[PlacementResult] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    aside: float = 0.0
+
+
+class Solving:
+    """One solver asked about all that may move.
+
+    Parameters
+    ----------
+    name
+        The agent.
+    tell
+        Told of a bound on the value of the promises of the search as soon as there is one, from
+        any thread.
+
+    Attributes
+    ----------
+    bound
+        Most value that the promises of the search can have in any plan that loses nobody.
+    """
+
+    def __init__(
+        self, search: Search, name: str, limits: Limits, tell: Callable[[float], None]
+    ) -> None:
+        self._search, self._name, self._limits = search, name, limits
+        self._tell = tell
+        self.bound = sum(search.account.asked(one) for one in search.promises)
+
+    def run(self, start: Layout) -> Best | None:
+        """Return the solver's plan, or None where somebody who was kept has no place in it."""
+        question = self._question(start)
+        if not question.moves:
+            self.bound = min(self.bound, question.aside)
+            return None
+        results = self._solved(question)
+        return self._completed(start, question, results)
+
+    def _solved(self, question: _Question) -> Sequence[PlacementResult]:
+        """Return where the solver places what it is asked about, and lower the bound."""
+        agent: Any = agent_named(self._name)
+        rests, more = question.rests, 0.0
+        if self._name == _KEEPS:
+            keep = Keep(frozenset(question.kept), question.standing)
+            given: dict[str, Any] = {"keep": keep}
+        else:
+            given = {}
+            rests = self._eager(question)
+            more = (_KEEPING - 1) * self._held(question)
+        limits = self._share(lambda bound: self._lower(question.aside + bound - more))
+        results, report = agent.solve(rests, question.layout.view(), limits, **given)
+        self._lower(question.aside + float(report.bound) - more)
+        placed: Sequence[PlacementResult] = results
+        return placed
+
+    def _lower(self, bound: float) -> None:
+        if bound < self.bound:
+            self.bound = bound
+            self._tell(bound)
+
+    def _share(self, told: Callable[[float], None]) -> Limits:
+        def news(one: News) -> None:
+            told(one.bound)
+
+        limits = replace(self._limits, news=news)
+        return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)
+
+    def _eager(self, question: _Question) -> list[Request]:
+        """Return what is asked, with those who were kept worth so much more."""
+        kept = set(question.kept)
+        return [
+            replace(rest, weight=rest.weight * (_KEEPING if index in kept else 1.0))
+            for index, rest in enumerate(question.rests)
+        ]
+
+    @staticmethod
+    def _held(question: _Question) -> float:
+        return sum(question.moves[index].promise.value for index in question.kept)
+
+    def _question(self, start: Layout) -> _Question:
+        """Return what is asked: who waits, and who was kept and can be placed otherwise.
+
+        Who was kept and cannot move stays where it is. Whose place is none that the solver could
+        give it (rows were given back, say) is lifted and not asked about: its value is counted
+        whole, so that the bound stays one.
+        """
+        layout, account = start.copy(), self._search.account
+        found = _Question(layout)
+        for one in self._search.promises:
+            move = move_of(start.plan, one)
+            kept = one.number not in start.lifted
+            if not isinstance(move, Move) or move.remainder.request is None:
+                if any(self._search.moves.plain(start, one)):  # another way than the whole of it
+                    layout.lift(one)
+                    found.aside += account.asked(one)
+                elif kept:
+                    found.aside += self._search.value(start, one)
+                continue
+            standing = _standing(start, move) if kept else _REFUSED
+            if kept:
+                layout.lift(one)
+            if standing is None:
+                found.aside += account.asked(one)
+                continue
+            if kept:
+                found.kept.append(len(found.moves))
+            found.moves.append(move)
+            found.rests.append(self._weighted(move))
+            found.standing.append(standing)
+        return self._without_unsound(found)
+
+    def _without_unsound(self, found: _Question) -> _Question:
+        """Leave out those whose place the limits of today would not give them again."""
+        checked = sound(found.rests, found.standing, found.layout.view())
+        kept = set(found.kept)
+        bad = {index for index in kept if not checked[index].placed}
+        if not bad:
+            return found
+        left = _Question(found.layout, aside=found.aside)
+        for index, move in enumerate(found.moves):
+            if index in bad:
+                left.aside += self._search.account.asked(move.promise)
+                continue
+            if index in kept:
+                left.kept.append(len(left.moves))
+            left.moves.append(move)
+            left.rests.append(found.rests[index])
+            left.standing.append(checked[index])
+        return left
+
+    def _weighted(self, move: Move) -> Request:
+        """Return what is left of a promise, worth what the whole of it is.
+
+        Options that are taken for good are not in what is left, so their preference counts here.
+        """
+        rest, account = move.remainder.request, self._search.account
+        assert rest is not None
+        size = size_of(rest.graph, account.nominal)
+        value = account.asked(move.promise) * _worth_taken(move)
+        return replace(rest, weight=value / size if size else 0.0)
+
+    def _completed(
+        self, start: Layout, question: _Question, results: Iterable[PlacementResult]
+    ) -> Best | None:
+        """Return what a solver placed, with whom it left out placed beside; None if one is not."""
+        layout, search = question.layout, self._search
+        for move, result in zip(question.moves, results, strict=True):
+            search.take(layout, move.promise, move.whole(result))
+        for one in search.promises:
+            if one.number not in layout.lifted or one.number in start.lifted:
+                continue
+            if not layout.put_back(one) and not search.place(layout, one, search.placers[0]):
+                return None
+        calmer = search.settled(layout.copy())
+        found = [search.judged(one, self._name) for one in (layout, calmer)]
+        return min(found, key=lambda one: one.score)
+
+
+def _standing(start: Layout, move: Move) -> PlacementResult | None:
+    """Return where the rest of a promise stands, as a placement of it; None if it is none."""
+    rest = move.remainder.request
+    assert rest is not None
+    held: dict[str, Rows] = {}
+    for atom in start.held(move.promise).atoms:
+        held.update(atom.occurrences())
+    vertices, rows = [], []
+    for vertex in rest.graph.atoms.tolist():
+        path = move.remainder.old_path(rest.graph.paths[vertex])
+        begun = move.fixed.get(path)
+        there = held.get(path)
+        if there is not None and begun is not None:
+            there = _less(there, begun.rows)
+        if there is not None and len(there):
+            vertices.append(vertex)
+            rows.append(there)
+    placed = result_of(rest.graph, vertices, rows)
+    return placed if move.whole(placed).placed else None
+
+
+def _less(rows: Rows, fixed: Rows) -> Rows:
+    """Return what of `rows` is not among those that are fixed."""
+    marks = np.unique(np.concatenate([rows[:, :2], fixed[:, :2]]))
+    heights = np.maximum(0, height_changes(rows, fixed))
+    parts = np.stack([marks[:-1], marks[1:], heights[:-1]], axis=1)
+    return stacked(parts[parts[:, 2] > 0]) if (parts[:, 2] > 0).any() else parts[:0]
+
+
+def _worth_taken(move: Move) -> float:
+    """Return the product of the preferences of the options that what is left no longer has."""
+    rest, graph, choices = move.remainder.request, move.request.graph, move.promise.choices
+    assert rest is not None
+    open_ = {move.remainder.old_path(path) for _, path, _ in rest.graph.options}
+    worth = 1.0
+    for vertex, path, option in graph.options:
+        if path not in open_ and choices.get(path) == option:
+            worth *= float(graph.prefer[vertex])
+    return worth

@@ -1,0 +1,1 @@
+"""The Plan: changes asked of it, records of changes made, and the fold over them."""

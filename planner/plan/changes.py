@@ -1,0 +1,201 @@
+"""Changes asked of the Plan, and the records of changes made.
+
+A change (`Admit`, `Update`, ...) is what a caller wants; it carries a request and an agent's
+answer. A record (`Admitted`, `Updated`, ...) is what was done; it carries all that `Plan.apply`
+needs and nothing else, so that a log of records alone makes the same Plan again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from planner.cluster import Cluster
+from planner.placement import Binding, Code, PlacementResult
+from planner.plan.records import CommitRecord
+from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
+from planner.request import Request
+from planner.reservation import Holding, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asked for what, for a request that could not even be compiled."""
+
+    id: str
+    tenant: str
+    queue: str
+    submitted_ms: int
+    weight: float
+    priority: int
+    expression: str
+    creditable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Keep what an agent placed; `anew` where the request was refused before."""
+
+    request: Request
+    result: PlacementResult
+    agent: str
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Remember that a request was refused; nothing is held."""
+
+    request: Request | Asked
+    code: Code
+    detail: str = ""
+    binding: Binding | None = None
+    offers: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Swap the allocation of a reservation, or leave all as it was.
+
+    `result` holds everything from the request's first step on; rows before the Plan's present step
+    must be those the reservation already has. `cause` is the word of the history.
+    """
+
+    id: str
+    revision: int
+    request: Request
+    result: PlacementResult
+    agent: str
+    cause: str = RENEGOTIATED
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """Take away what a reservation can no longer hold; the Plan owes it the rest.
+
+    Attributes
+    ----------
+    kept
+        What it still holds: its past, and of the future no more than it held. One that is degraded
+        already may get some of it back.
+    reason, offers
+        What its owner is told.
+    cause
+        The word of the history.
+    """
+
+    id: str
+    revision: int
+    kept: Holding
+    reason: str
+    offers: tuple[dict[str, Any], ...] = ()
+    cause: str = DEGRADED
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Give a degraded reservation up: its window can no longer hold it."""
+
+    id: str
+    revision: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Give a reservation up; what is past stays."""
+
+    id: str
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Release what is left of a reservation whose work is done."""
+
+    id: str
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give some rows of the future back: their work was done early or is not needed.
+
+    Attributes
+    ----------
+    released
+        int64[m, 3] rows in steps by atom path, from the Plan's present step on and within what
+        the atom holds. What is left of each atom is 0 or at least g at every step.
+    reason
+        What the history says.
+    """
+
+    id: str
+    revision: int | None
+    released: tuple[tuple[str, Rows], ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Move the present to `now_step`; with `horizon` (steps from the origin) the Plan rolls on."""
+
+    now_step: int
+    horizon: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Plan on another description of the cluster: machines, outages, policies."""
+
+    cluster: Cluster
+
+
+Change: TypeAlias = (
+    Admit | Refuse | Update | Degrade | Release | Fail | Cancel | Close | Advance | Reconfigure
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A change that the record carries."""
+
+    index: int
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A change that cannot be made on the present Plan.
+
+    Attributes
+    ----------
+    index
+        Position in the batch.
+    code, detail
+        Why, as for a refusal.
+    binding
+        Where, when something is short.
+    """
+
+    index: int
+    id: str | None
+    code: Code
+    detail: str
+    binding: Binding | None = None
+
+
+Outcome: TypeAlias = Committed | Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a batch of changes comes to; `record` is None when nothing is to be done."""
+
+    record: CommitRecord | None
+    outcomes: tuple[Outcome, ...] = field(default=())
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The outcomes that are conflicts."""
+        return tuple(one for one in self.outcomes if isinstance(one, Conflict))

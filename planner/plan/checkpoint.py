@@ -1,0 +1,188 @@
+"""A whole Plan as bytes and back: where a restart begins instead of at the first record.
+
+`capture` copies columns and lists, milliseconds for a hundred thousand reservations, so it can be
+called while others wait; `PlanState.encode` does the long part and needs no Plan. Columns are
+stored with their names, so that a later version with more of them still reads an older state.
+"""
+# ruff: noqa: SLF001 - saving and restoring is the one other place that knows the table's columns
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.capacity.capacity_rows import RowBook
+from planner.capacity.profile import Ledger
+from planner.files.cluster_file import cluster_from_json
+from planner.files.cluster_writer import cluster_to_json
+from planner.plan.details import Kept, MemoryDetails, packed
+from planner.plan.growing_columns import Column, IdIndex
+from planner.plan.plan import Plan
+from planner.plan.reservation_records import Refused
+from planner.plan.table import ReservationTable
+from planner.reservation import Degradation, HistoryEntry, Refusal
+from planner.reservation_state import LIVE
+from rdl.resources import Resources
+
+#: Layout of the document; a reader refuses what it does not know.
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """A frozen copy of everything a Plan holds; nothing in it is written any more."""
+
+    head: dict[str, Any]
+    columns: tuple[NDArray[Any], ...]
+    words: dict[str, Any]
+    details: tuple[Kept, ...]
+    history: dict[int, tuple[HistoryEntry, ...]]
+    released: dict[int, NDArray[np.int64]]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def version(self) -> int:
+        """Version of the Plan it was taken of."""
+        version: int = self.head["version"]
+        return version
+
+    def encode(self, refused_since_ms: int = 0) -> bytes:
+        """Return the state as bytes.
+
+        Parameters
+        ----------
+        refused_since_ms
+            Refusals of requests submitted before this are left out, ms from the origin.
+        """
+        document = {
+            "format": FORMAT,
+            **self.head,
+            "columns": [[column.dtype.descr, column.tobytes()] for column in self.columns],
+            **self.words,
+            "details": [packed(one) for one in self.details],
+            "history": [
+                [number, [[e.at_ms, e.version, e.what, e.detail] for e in entries]]
+                for number, entries in self.history.items()
+            ],
+            "released": [[index, rows.tolist()] for index, rows in self.released.items()],
+            "refusals": [
+                Refused(one).to_json()
+                for one in self.refusals
+                if one.submitted_ms >= refused_since_ms
+            ],
+        }
+        return zlib.compress(msgspec.msgpack.encode(document), level=1)
+
+
+def capture(plan: Plan) -> PlanState:
+    """Copy what a Plan holds; the caller sees to it that nothing changes meanwhile.
+
+    Raises
+    ------
+    TypeError
+        If the details of the Plan are kept elsewhere than in memory.
+    """
+    table = plan.table
+    if not isinstance(table.details, MemoryDetails):
+        raise TypeError("only a Plan that keeps its details in memory can be captured")
+    head = {
+        "version": plan.version,
+        "now": plan.now,
+        "first": plan.ledger.first,
+        "horizon": plan.grid.horizon,
+        "cluster": cluster_to_json(plan.cluster),
+    }
+    words = {
+        "ids": list(table._ids),
+        "names": list(table._names.values),
+        "paths": list(table._paths.values),
+        "kinds": [[dict(bundle), label] for bundle, label in table._kinds.values],
+        "shifts": list(table._shifts.values),
+        "idle_rows": table._idle_rows,
+        "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
+    }
+    return PlanState(
+        head,
+        tuple(column.data.copy() for column in (table._meta, table._atoms, table._rows)),
+        words,
+        tuple(table.details._kept),
+        {number: tuple(entries) for number, entries in table._history.items()},
+        dict(table._released),
+        plan.refusals,
+    )
+
+
+def restore(encoded: bytes) -> Plan:
+    """Return the Plan whose state was encoded.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are of another format, or damaged.
+    """
+    try:
+        document = msgspec.msgpack.decode(zlib.decompress(encoded))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(f"this is no state of a plan: {error}") from error
+    if document.get("format") != FORMAT:
+        raise ValueError(f"a state of format {document.get('format')} cannot be read")
+    cluster = cluster_from_json(document["cluster"], "the stored plan")
+    grid = cluster.grid().with_horizon(document["horizon"])
+    plan = Plan(cluster, grid)
+    plan.version, plan.now = document["version"], document["now"]
+    plan.ledger = Ledger(RowBook(cluster), grid, document["first"])
+    _fill_table(plan.table, document)
+    for entry in document["refusals"]:
+        refusal = Refused.from_json(entry).refusal
+        plan._refusals[refusal.id] = refusal
+    plan.take_all()
+    for number in range(len(plan.table)):
+        if plan.table.state(number) in LIVE:
+            scope = plan.table.scope(number)
+            plan._live[scope] = plan._live.get(scope, 0) + 1
+    return plan
+
+
+def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
+    columns = (table._meta, table._atoms, table._rows)
+    for column, (descr, data) in zip(columns, document["columns"], strict=True):
+        _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
+    table._ids = document["ids"]
+    table._numbers = IdIndex(table._ids)
+    for name in document["names"]:
+        table._names.number(name)
+    for path in document["paths"]:
+        table._paths.number(_frozen(path))
+    for bundle, label in document["kinds"]:
+        table._kinds.number((Resources.of(bundle), label))
+    for shifts in document["shifts"]:
+        table._shifts.number(_frozen(shifts))
+    table._idle_rows = document["idle_rows"]
+    details = MemoryDetails()
+    details._kept = document["details"]
+    table.details = details
+    for number, entry in document.get("degradations", ()):
+        table.degradations[number] = Degradation.from_json(entry)
+    for number, entries in document["history"]:
+        table._history[number] = [HistoryEntry(*entry) for entry in entries]
+    for index, rows in document["released"]:
+        table._released[index] = np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def _fill_column(column: Column, stored: NDArray[Any]) -> None:
+    """Copy by name; a field that the stored state lacks is zero."""
+    wanted = np.zeros(len(stored), dtype=column.data.dtype)
+    for name in stored.dtype.names or ():
+        if name in (wanted.dtype.names or ()):
+            wanted[name] = stored[name]
+    column.append(wanted, len(wanted))
+
+
+def _frozen(value: Any) -> Any:
+    """Return what was decoded with its lists as the tuples they were."""
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

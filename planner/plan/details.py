@@ -1,0 +1,91 @@
+"""Where the expressions, choices and notes of reservations are kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Protocol, TypeAlias
+
+from planner.reservation import Details
+from rdl.expressions import Expression
+
+#: What one reservation's details are kept as: text, an object, or the tree alone.
+Kept: TypeAlias = "bytes | Details | Expression"
+
+
+class DetailStore(Protocol):
+    """Keeps the details of reservation number i."""
+
+    def put(self, number: int, details: Details) -> None:
+        """Keep or replace."""
+        ...
+
+    def get(self, number: int) -> Details:
+        """Return what was put last."""
+        ...
+
+    def nbytes(self) -> int:
+        """Return the memory it takes."""
+        ...
+
+
+class MemoryDetails:
+    """Details in memory: compact text, or the tree a commit brought while nobody wrote its text."""
+
+    def __init__(self) -> None:
+        # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
+        self._kept: list[Kept] = []
+
+    def put(self, number: int, details: Details) -> None:
+        """Keep or replace; numbers come in order."""
+        entry: Kept = details
+        if details.expression is None or details.is_written:
+            entry = packed(details)  # text takes a fraction of its tree's memory
+        elif _is_plain(details):
+            entry = details.expression
+        if number == len(self._kept):
+            self._kept.append(entry)
+        else:
+            self._kept[number] = entry
+
+    def get(self, number: int) -> Details:
+        """Return what was put last."""
+        entry = self._kept[number]
+        return unpacked(entry) if isinstance(entry, bytes) else _object(entry)
+
+    def nbytes(self) -> int:
+        """Return the memory of the texts; trees that a commit brought are their maker's."""
+        texts = sum(sys.getsizeof(one) for one in self._kept if isinstance(one, bytes))
+        return texts + sys.getsizeof(self._kept)
+
+
+def _object(entry: Details | Expression) -> Details:
+    return entry if isinstance(entry, Details) else Details(entry)
+
+
+def _is_plain(details: Details) -> bool:
+    """Return whether the expression is all there is."""
+    return not (details.choices or details.notes or details.creditable)
+
+
+def packed(entry: Kept) -> bytes:
+    """Return details as compact text."""
+    if isinstance(entry, bytes):
+        return entry
+    details = _object(entry)
+    if _is_plain(details):
+        return details.text.encode()
+    kept: list[object] = [dict(details.choices), list(details.notes)]
+    if details.creditable:
+        kept.append(True)
+    rest = json.dumps(kept, separators=(",", ":"))
+    return f"{details.text}\0{rest}".encode()
+
+
+def unpacked(entry: bytes) -> Details:
+    """Return what `packed` wrote."""
+    text, _, rest = entry.decode().partition("\0")
+    if not rest:
+        return Details(text)
+    choices, notes, *flags = json.loads(rest)
+    return Details(text, tuple(choices.items()), tuple(notes), creditable=any(flags))

@@ -1,0 +1,331 @@
+"""What a batch of changes comes to on a Plan: records for what can be done, conflicts for the rest.
+
+Pure: the Plan is read, never written. Each change sees the changes of the batch before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from planner.capacity.overlay import Overlay, Piece, pieces_of
+from planner.holding import details_of, given_back, holding_of, past_of
+from planner.placement import Code
+from planner.plan.admission import limit_refusal
+from planner.plan.changes import (
+    Admit,
+    Advance,
+    Asked,
+    Cancel,
+    Change,
+    Close,
+    Committed,
+    Conflict,
+    Degrade,
+    Fail,
+    Outcome,
+    Prepared,
+    Reconfigure,
+    Refuse,
+    Release,
+    Update,
+)
+from planner.plan.joint_commit import degrade_conflict, joint_shortage, pieces_of_degrade
+from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.release import keeping_released, release_conflict
+from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
+from planner.plan.rolling_horizon import extensions
+from planner.plan.state import PlanState
+from planner.request import header_of
+from planner.reservation import Holding, Refusal
+from planner.reservation_state import Event, State, may
+
+_Answer = RecordedChange | Conflict
+
+#: Batches above this are judged as a whole first.
+_MANY = 4
+
+
+def prepare(
+    plan: PlanState, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
+) -> Prepared:
+    """Return the record and one outcome a change; see `Plan.prepare`."""
+    if len(changes) > 1:
+        _refuse_company(changes)
+    batch = _Batch(plan)
+    if joint:
+        short = joint_shortage(plan, changes)
+        if short is not None:
+            return Prepared(None, (short,))
+        batch.assume_room()
+    elif len(changes) > _MANY:
+        batch.foresee(changes)
+    records: list[RecordedChange] = []
+    outcomes: list[Outcome] = []
+    for index, change in enumerate(changes):
+        answer = batch.answer(index, change)
+        if isinstance(answer, Conflict):
+            outcomes.append(answer)
+        else:
+            records.append(answer)
+            outcomes.append(Committed(index, getattr(answer, "id", None)))
+    failed = (atomic or joint) and len(records) < len(changes)
+    if failed or not records:
+        return Prepared(None, tuple(outcomes))
+    record = CommitRecord(plan.version + 1, at_ms, tuple(records))
+    if len(batch.admitted) == len(records):
+        plan.remember_judged(record, [piece for pieces in batch.admitted for piece in pieces])
+    return Prepared(record, tuple(outcomes))
+
+
+def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
+    """Return which changes mean nothing on a PlanState, however much room there is."""
+    batch = _Batch(plan)
+    batch.assume_room()
+    answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    return [one for one in answers if isinstance(one, Conflict)]
+
+
+def _refuse_company(changes: Sequence[Change]) -> None:
+    """Raise if one of several changes is of those that take a commit of their own."""
+    for change in changes:
+        if isinstance(change, (Advance, Reconfigure)):
+            raise ValueError(f"{type(change).__name__} takes a commit of its own")
+
+
+class _Batch:
+    """The changes of one batch so far."""
+
+    def __init__(self, plan: PlanState) -> None:
+        self.plan = plan
+        self.overlay = Overlay(plan.ledger)
+        self.new_ids: set[str] = set()
+        self.touched: set[str] = set()
+        self.added: dict[tuple[str, str], int] = {}
+        self._foreseen: dict[int, tuple[Holding, list[Piece]]] = {}
+        self._assured = False
+        #: What each admission so far takes.
+        self.admitted: list[list[Piece]] = []
+
+    def assume_room(self) -> None:
+        """Judge no change for room: the whole batch has been."""
+        self._assured = True
+
+    def foresee(self, changes: Sequence[Change]) -> None:
+        """Judge all admissions as one: if their sum fits, each fits in its turn."""
+        everything: list[Piece] = []
+        for index, change in enumerate(changes):
+            if isinstance(change, Admit) and change.result.placed:
+                found = self._pieces(change)
+                self._foreseen[index] = found
+                everything.extend(found[1])
+        calm = all(isinstance(change, Admit | Refuse) for change in changes)
+        self._assured = calm and self.overlay.shortage(everything) is None
+
+    def _pieces(self, change: Admit) -> tuple[Holding, list[Piece]]:
+        request = change.request
+        holding = holding_of(request, change.result)
+        return holding, pieces_of(holding, self.plan.ledger, request.tenant, request.queue)
+
+    def answer(self, index: int, change: Change) -> _Answer:
+        """Return the record of a change, or why there is none."""
+        return _ANSWERS[type(change)](self, index, change)
+
+    def _admit(self, index: int, change: Admit) -> _Answer:
+        request, result = change.request, change.result
+        if not result.placed:
+            raise ValueError(f"request {request.id!r} is refused; commit it with Refuse")
+        if self._known(request.id, refused_before=change.anew):
+            return _duplicate(index, request.id)
+        scope = (request.tenant, request.queue)
+        refused = limit_refusal(self.plan, request, self.added)
+        if refused is not None and refused.code is not None:
+            return Conflict(index, request.id, refused.code, refused.detail, refused.binding)
+        holding, pieces = self._foreseen.get(index) or self._pieces(change)
+        if holding.atoms and holding.begin < self.plan.now:
+            detail = "the plan has moved past its first step; plan it again"
+            return Conflict(index, request.id, Code.CONFLICT, detail)
+        short = None if self._assured else self.overlay.shortage(pieces)
+        if short is not None:
+            return Conflict(index, request.id, short.code, short.detail, short.binding)
+        if not self._assured:
+            self.overlay.add(pieces)
+        self.admitted.append(pieces)
+        self.new_ids.add(request.id)
+        self.added[scope] = self.added.get(scope, 0) + 1
+        return Admitted(
+            request.id,
+            request.tenant,
+            request.queue,
+            request.submitted_ms,
+            request.weight,
+            request.priority,
+            change.agent,
+            details_of(request, result),
+            holding,
+        )
+
+    def _refuse(self, index: int, change: Refuse) -> _Answer:
+        asked = change.request
+        if self._known(asked.id):
+            return _duplicate(index, asked.id)
+        self.new_ids.add(asked.id)
+        if isinstance(asked, Asked):
+            text = asked.expression
+        else:
+            from rdl.text.formatter import format_expression
+
+            text = format_expression(asked.graph.expression)
+        refusal = Refusal(
+            **header_of(asked),
+            expression=text,
+            code=change.code,
+            detail=change.detail,
+            binding=change.binding,
+            offers=change.offers,
+        )
+        return Refused(refusal)
+
+    def _update(self, index: int, change: Update) -> _Answer:
+        plan = self.plan
+        blocked = self._blocked(index, change.id, change.revision, Event.RENEGOTIATE)
+        if blocked is not None:
+            return blocked
+        if not change.result.placed:
+            raise ValueError(f"the update of {change.id!r} is refused; there is nothing to swap")
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        before = plan.table.holding(number)
+        holding = holding_of(change.request, change.result)
+        if past_of(before, plan.now) != past_of(holding, plan.now):
+            detail = "what was held before now is not what the new allocation says"
+            return Conflict(index, change.id, Code.PAST_CHANGED, detail)
+        holding = keeping_released(holding, before, change.request, change.result)
+        tenant, queue = plan.table.scope(number)
+        pieces = pieces_of(before, plan.ledger, tenant, queue, -1)
+        pieces += pieces_of(holding, plan.ledger, tenant, queue)
+        short = None if self._assured else self.overlay.shortage(pieces)
+        if short is not None:
+            return Conflict(index, change.id, short.code, short.detail, short.binding)
+        self.overlay.add(pieces)
+        self.touched.add(change.id)
+        request = change.request
+        return Updated(
+            change.id,
+            int(plan.table.meta[number]["revision"]) + 1,
+            change.agent,
+            request.weight,
+            request.priority,
+            details_of(request, change.result),
+            holding,
+            change.cause,
+        )
+
+    def _degrade(self, index: int, change: Degrade) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
+        if blocked is None:
+            blocked = degrade_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        pieces = pieces_of_degrade(self.plan, change)
+        short = None if self._assured else self.overlay.shortage(pieces)
+        if short is not None:
+            return Conflict(index, change.id, short.code, short.detail, short.binding)
+        self.overlay.add(pieces)
+        self.touched.add(change.id)
+        return Degraded(change.id, change.kept, change.reason, change.offers, change.cause)
+
+    def _release(self, index: int, change: Release) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)
+        if blocked is None:
+            blocked = release_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        plan = self.plan
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        _, given = given_back(plan.table.holding(number), change.released, plan.now)
+        self.overlay.add(pieces_of(given, plan.ledger, *plan.table.scope(number), -1))
+        self.touched.add(change.id)
+        return Released(change.id, change.released, change.reason)
+
+    def _fail(self, index: int, change: Fail) -> _Answer:
+        return self._ended(index, change, Event.FAIL, State.FAILED)
+
+    def _cancel(self, index: int, change: Cancel) -> _Answer:
+        return self._ended(index, change, Event.CANCEL, State.CANCELLED)
+
+    def _close(self, index: int, change: Close) -> _Answer:
+        return self._ended(index, change, Event.CLOSE, State.COMPLETED)
+
+    def _ended(
+        self, index: int, change: Cancel | Close | Fail, event: Event, state: State
+    ) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, event)
+        if blocked is not None:
+            return blocked
+        plan = self.plan
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        tenant, queue = plan.table.scope(number)
+        held = plan.table.holding(number)
+        # What is given back in this batch serves the changes after it, from the present step on.
+        self.overlay.add(pieces_of(held, plan.ledger, tenant, queue, -1))
+        self.touched.add(change.id)
+        return Ended(change.id, state, plan.now, getattr(change, "reason", ""))
+
+    def _advance(self, index: int, change: Advance) -> _Answer:
+        plan = self.plan
+        horizon = max(plan.grid.horizon, change.horizon or 0)
+        if change.now_step < plan.now:
+            detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
+            return Conflict(index, None, Code.CONFLICT, detail)
+        if change.now_step >= horizon:
+            detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
+            return Conflict(index, None, Code.BEYOND_HORIZON, detail)
+        return Advanced(change.now_step, horizon, extensions(plan, horizon))
+
+    def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
+        cluster, plan = change.cluster, self.plan
+        if cluster.step_ms != plan.grid.step_ms:
+            return Conflict(index, None, Code.CONFLICT, "the step of a plan cannot change")
+        return Reconfigured(cluster)
+
+    def _known(self, id_: str, *, refused_before: bool = False) -> bool:
+        if refused_before and self.plan.refusal(id_) is not None:
+            return id_ in self.new_ids
+        return id_ in self.new_ids or self.plan.knows(id_)
+
+    def _blocked(self, index: int, id_: str, revision: int | None, event: Event) -> Conflict | None:
+        """Return why an event cannot happen to a reservation, or None."""
+        number = self.plan.table.number_of(id_)
+        if number is None:
+            return Conflict(index, id_, Code.CONFLICT, f"there is no reservation {id_!r}")
+        if id_ in self.touched:
+            return Conflict(index, id_, Code.CONFLICT, "it is changed twice in one batch")
+        present = int(self.plan.table.meta[number]["revision"])
+        if revision is not None and revision != present:
+            detail = f"it is at revision {present}, not {revision}"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        state = self.plan.table.state(number)
+        if not may(state, event):
+            return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}")
+        return None
+
+
+_ANSWERS: dict[type, Callable[[_Batch, int, Any], _Answer]] = {
+    Admit: _Batch._admit,  # noqa: SLF001 - one dict for all batches instead of one for each
+    Refuse: _Batch._refuse,  # noqa: SLF001
+    Update: _Batch._update,  # noqa: SLF001
+    Degrade: _Batch._degrade,  # noqa: SLF001
+    Release: _Batch._release,  # noqa: SLF001
+    Fail: _Batch._fail,  # noqa: SLF001
+    Cancel: _Batch._cancel,  # noqa: SLF001
+    Close: _Batch._close,  # noqa: SLF001
+    Advance: _Batch._advance,  # noqa: SLF001
+    Reconfigure: _Batch._reconfigure,  # noqa: SLF001
+}
+
+
+def _duplicate(index: int, id_: str) -> Conflict:
+    return Conflict(index, id_, Code.DUPLICATE_ID, f"the id {id_!r} is taken")

@@ -1,0 +1,236 @@
+"""Records of what became of one request: admitted, refused, changed, given back, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from planner.placement import Binding, Code
+from planner.reservation import Details, Holding, Refusal, Rows, rows_of
+from planner.reservation_state import State
+
+#: Cause of an update that its owner asked for; others are told in the history in their own word.
+RENEGOTIATED = "renegotiated"
+
+#: Cause of a change that takes part of what was promised away.
+DEGRADED = "degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A reservation was made."""
+
+    id: str
+    tenant: str
+    queue: str
+    submitted_ms: int
+    weight: float
+    priority: int
+    agent: str
+    details: Details
+    holding: Holding
+    op: ClassVar[str] = "admit"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {
+            "op": self.op,
+            "id": self.id,
+            "tenant": self.tenant,
+            "queue": self.queue,
+            "submitted_ms": self.submitted_ms,
+            "weight": self.weight,
+            "priority": self.priority,
+            "agent": self.agent,
+            **self.details.to_json(),
+            **self.holding.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Admitted:
+        """Read what :meth:`to_json` wrote."""
+        return cls(
+            entry["id"],
+            entry["tenant"],
+            entry["queue"],
+            entry["submitted_ms"],
+            entry["weight"],
+            entry["priority"],
+            entry["agent"],
+            Details.from_json(entry),
+            Holding.from_json(entry),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request was refused."""
+
+    refusal: Refusal
+    op: ClassVar[str] = "refuse"
+
+    @property
+    def id(self) -> str:
+        """Id of the request."""
+        return self.refusal.id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        one = self.refusal
+        entry: dict[str, Any] = {
+            "op": self.op,
+            "id": one.id,
+            "tenant": one.tenant,
+            "queue": one.queue,
+            "submitted_ms": one.submitted_ms,
+            "weight": one.weight,
+            "priority": one.priority,
+            "expression": one.expression,
+            "code": one.code.value,
+            "detail": one.detail,
+        }
+        if one.binding is not None:
+            b = one.binding
+            entry["binding"] = [b.path, b.kind, b.at, b.resource, b.needed, b.free, b.policy]
+        if one.creditable:
+            entry["creditable"] = True
+        return entry | {"offers": list(one.offers)} if one.offers else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Refused:
+        """Read what :meth:`to_json` wrote."""
+        binding = Binding(*entry["binding"]) if "binding" in entry else None
+        refusal = Refusal(
+            entry["id"],
+            entry["tenant"],
+            entry["queue"],
+            entry["submitted_ms"],
+            entry["weight"],
+            entry["priority"],
+            entry["expression"],
+            Code(entry["code"]),
+            entry["detail"],
+            binding,
+            tuple(entry.get("offers", ())),
+            entry.get("creditable", False),
+        )
+        return cls(refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A reservation holds something else now."""
+
+    id: str
+    revision: int
+    agent: str
+    weight: float
+    priority: int
+    details: Details
+    holding: Holding
+    cause: str = RENEGOTIATED
+    op: ClassVar[str] = "update"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {
+            "op": self.op,
+            "id": self.id,
+            "revision": self.revision,
+            "agent": self.agent,
+            "weight": self.weight,
+            "priority": self.priority,
+            **self.details.to_json(),
+            **self.holding.to_json(),
+        }
+        return entry if self.cause == RENEGOTIATED else entry | {"cause": self.cause}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Updated:
+        """Read what :meth:`to_json` wrote."""
+        return cls(
+            entry["id"],
+            entry["revision"],
+            entry["agent"],
+            entry["weight"],
+            entry["priority"],
+            Details.from_json(entry),
+            Holding.from_json(entry),
+            entry.get("cause", RENEGOTIATED),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Capacity under a reservation was lost: `holding` is all that it still holds."""
+
+    id: str
+    holding: Holding
+    reason: str
+    offers: tuple[dict[str, Any], ...] = ()
+    cause: str = DEGRADED
+    op: ClassVar[str] = "degrade"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {"op": self.op, "id": self.id, "reason": self.reason, **self.holding.to_json()}
+        if self.offers:
+            entry["offers"] = list(self.offers)
+        return entry if self.cause == DEGRADED else entry | {"cause": self.cause}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Degraded:
+        """Read what :meth:`to_json` wrote."""
+        offers = tuple(entry.get("offers", ()))
+        cause = entry.get("cause", DEGRADED)
+        return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers, cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Rows of the future were given back, by atom path; the reservation goes on."""
+
+    id: str
+    released: tuple[tuple[str, Rows], ...]
+    reason: str = ""
+    op: ClassVar[str] = "release"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        rows = [[path, given.tolist()] for path, given in self.released]
+        entry: dict[str, Any] = {"op": self.op, "id": self.id, "released": rows}
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Released:
+        """Read what :meth:`to_json` wrote."""
+        released = tuple((path, rows_of(given)) for path, given in entry["released"])
+        return cls(entry["id"], released, entry.get("reason", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A reservation was cancelled or closed, or failed: rows from `from_step` on are released."""
+
+    id: str
+    state: State
+    from_step: int
+    reason: str = ""
+    op: ClassVar[str] = "end"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry: dict[str, Any] = {
+            "op": self.op,
+            "id": self.id,
+            "state": self.state.value,
+            "from_step": self.from_step,
+        }
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Ended:
+        """Read what :meth:`to_json` wrote."""
+        reason = entry.get("reason", "")
+        return cls(entry["id"], State(entry["state"]), entry["from_step"], reason)

@@ -1,0 +1,302 @@
+"""The state of a Plan: a fold over commit records.
+
+`apply` is the only change; replay, other processes, tests and simulators use the same one. The
+state knows no store and no clock: time comes in as `Advance`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
+
+import numpy as np
+
+from planner.capacity.capacity_rows import RowBook
+from planner.capacity.overlay import Piece, grouped, pieces_of
+from planner.capacity.profile import Ledger
+from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster import Cluster
+from planner.holding import extended, given_back, without_after
+from planner.plan.details import DetailStore
+from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
+from planner.plan.table import ReservationTable
+from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
+from planner.reservation_state import LIVE, STATE_NUMBERS, State
+from rdl.time_grid import TimeGrid
+
+_ACCEPTED = STATE_NUMBERS[State.ACCEPTED]
+_ACTIVE = STATE_NUMBERS[State.ACTIVE]
+_COMPLETED = STATE_NUMBERS[State.COMPLETED]
+
+
+class StaleVersionError(ValueError):
+    """A commit based on, or a record of, a version that the Plan does not have."""
+
+
+class PlanState:
+    """Every reservation with its allocation, every refusal, and what is left.
+
+    Not thread-safe: one writer at a time. Snapshots may be read by any thread.
+
+    Attributes
+    ----------
+    cluster, grid
+        As of the present version.
+    version
+        Number of records applied.
+    now
+        The present step; 0 until the first `Advance`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, grid: TimeGrid, details: DetailStore | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.grid = grid
+        self.version = 0
+        self.now = 0
+        self.table = ReservationTable(details)
+        self.ledger = Ledger(RowBook(cluster), grid, 0)
+        self._refusals: dict[str, Refusal] = {}
+        self._live: dict[tuple[str, str], int] = {}
+        self._readers: weakref.WeakSet[PlanSnapshot] = weakref.WeakSet()
+        self._judged: tuple[CommitRecord, list[Piece]] | None = None
+
+    @classmethod
+    def replay(
+        cls,
+        cluster: Cluster,
+        grid: TimeGrid,
+        records: Iterable[CommitRecord],
+        details: DetailStore | None = None,
+    ) -> Self:
+        """Return the Plan that `records` make from nothing."""
+        plan = cls(cluster, grid, details)
+        for record in records:
+            plan.apply(record)
+        return plan
+
+    def snapshot(self) -> PlanSnapshot:
+        """Return a view that stays as it is; the next commit copies the profile if it lives on."""
+        snapshot = PlanSnapshot(self.ledger, self.version)
+        self._readers.add(snapshot)
+        return snapshot
+
+    def view(self) -> PlanSnapshot:
+        """Return a view without a copy, true until the next `apply`: for a single writer."""
+        return PlanSnapshot(self.ledger, self.version)
+
+    def view_without(self, ids: Iterable[str]) -> PlanSnapshot:
+        """Return a view in which the given reservations hold nothing from `now` on."""
+        ledger = self.ledger.copy()
+        for id_ in ids:
+            number = self.table.number_of(id_)
+            if number is not None:
+                self._take(ledger, number, self.table.holding(number), -1)
+        return PlanSnapshot(ledger, self.version)
+
+    def reservation(self, id: str) -> Reservation | None:  # noqa: A002 - the field's word
+        """Return a reservation, or None."""
+        number = self.table.number_of(id)
+        return None if number is None else self.table.read(number)
+
+    def reservations(self) -> Iterator[Reservation]:
+        """Yield all reservations in order of admission."""
+        for number in range(len(self.table)):
+            yield self.table.read(number)
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """All refusals that are remembered, in order."""
+        return tuple(self._refusals.values())
+
+    def refusal(self, id: str) -> Refusal | None:  # noqa: A002 - the field's word
+        """Return a refusal, or None."""
+        return self._refusals.get(id)
+
+    def knows(self, id: str) -> bool:  # noqa: A002 - the field's word
+        """Return whether an id is taken, by a reservation or a refusal."""
+        return self.table.number_of(id) is not None or id in self._refusals
+
+    def live_count(self, tenant: str | None, queue: str | None) -> int:
+        """Return how many reservations of a scope are accepted, active or degraded."""
+        return sum(
+            count
+            for (one, other), count in self._live.items()
+            if tenant in (None, one) and queue in (None, other)
+        )
+
+    def remember_judged(self, record: CommitRecord, pieces: list[Piece]) -> None:
+        """Keep what a record of admissions alone takes: the same Plan applies it, as a rule, next.
+
+        The version that a record makes tells that nothing came between.
+        """
+        self._judged = (record, pieces)
+
+    def apply(self, record: CommitRecord) -> None:
+        """Make the changes of a record.
+
+        Raises
+        ------
+        StaleVersionError
+            If it is not the record of the next version.
+        """
+        if record.version != self.version + 1:
+            raise StaleVersionError(
+                f"the plan is at version {self.version}, the record makes {record.version}"
+            )
+        if self._readers:
+            # Somebody still reads the profile as it was.
+            self.ledger = self.ledger.copy()
+            self._readers = weakref.WeakSet()
+        admitted: list[Admitted] = []
+        for change in record.changes:
+            if isinstance(change, Admitted):
+                admitted.append(change)
+            else:
+                self._admit(admitted, record)
+                admitted = []
+                self._apply(change, record)
+        self._admit(admitted, record)
+        self.version = record.version
+
+    def _apply(self, change: RecordedChange, record: CommitRecord) -> None:
+        match change:
+            case Refused(refusal=refusal):
+                self._refusals[refusal.id] = refusal
+            case Updated():
+                self._update(change, record)
+            case Degraded():
+                self._degrade(change, record)
+            case Released():
+                self._release(change, record)
+            case Ended():
+                self._end(change, record)
+            case Advanced():
+                self._advance(change, record)
+            case Reconfigured(cluster=cluster):
+                self._reconfigure(cluster)
+
+    def _admit(self, changes: Sequence[Admitted], record: CommitRecord) -> None:
+        if not changes:
+            return
+        first = self.table.append(changes, record.at_ms, record.version)
+        judged, self._judged = self._judged, None
+        known = judged is not None and judged[0] is record
+        pieces: list[Piece] = judged[1] if judged is not None and known else []
+        for number, change in enumerate(changes, first):
+            if self._refusals:
+                self._refusals.pop(change.id, None)  # refused once, and placed since
+            scope = (change.tenant, change.queue)
+            self._live[scope] = self._live.get(scope, 0) + 1
+            if not known:
+                pieces += pieces_of(change.holding, self.ledger, *scope)
+            if change.holding.begin <= self.now and self.now > 0:
+                self.table.meta[number]["state"] = _ACTIVE
+        self.ledger.take((group.demand, group.rows, 1) for group in grouped(pieces))
+
+    def _update(self, change: Updated, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        self._take(self.ledger, number, self.table.holding(number), -1)
+        self.table.replace(number, change.holding)
+        self.table.details.put(number, change.details)
+        meta = self.table.meta[number]
+        meta["revision"] = change.revision
+        meta["weight"], meta["priority"] = change.weight, change.priority
+        meta["agent"] = self.table.agent_number(change.agent)
+        self._take_new(number, change.holding)
+        started = change.holding.begin <= self.now
+        meta["state"] = _ACTIVE if started else _ACCEPTED
+        self.table.degradations.pop(number, None)
+        self.table.note(number, HistoryEntry(record.at_ms, record.version, change.cause))
+
+    def _degrade(self, change: Degraded, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        self._take(self.ledger, number, self.table.holding(number), -1)
+        self.table.replace(number, change.holding)
+        self._take_new(number, change.holding)
+        self.table.meta[number]["revision"] += 1
+        self._set_state(number, State.DEGRADED)
+        known = self.table.degradations.get(number)
+        since_ms = record.at_ms if known is None else known.since_ms
+        self.table.degradations[number] = Degradation(since_ms, change.reason, change.offers)
+        entry = HistoryEntry(record.at_ms, record.version, change.cause, change.reason)
+        self.table.note(number, entry)
+
+    def _release(self, change: Released, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        kept, given = given_back(self.table.holding(number), change.released, self.now)
+        self._take(self.ledger, number, given, -1)
+        self.table.replace(number, kept)
+        self.table.meta[number]["revision"] += 1
+        entry = HistoryEntry(record.at_ms, record.version, "released", change.reason)
+        self.table.note(number, entry)
+
+    def _end(self, change: Ended, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        holding = self.table.holding(number)
+        self._take(self.ledger, number, holding, -1)
+        kept = without_after(holding, change.from_step)
+        self.table.replace(number, kept)
+        self._take_new(number, kept)
+        meta = self.table.meta[number]
+        meta["revision"] += 1
+        self._set_state(number, change.state)
+        self.table.degradations.pop(number, None)
+        what = "closed" if change.state is State.COMPLETED else change.state.value
+        self.table.note(number, HistoryEntry(record.at_ms, record.version, what, change.reason))
+
+    def _advance(self, change: Advanced, record: CommitRecord) -> None:
+        first = max(change.now_step, self.ledger.first)
+        if first != self.ledger.first or change.horizon != self.grid.horizon:
+            self.grid = self.grid.with_horizon(change.horizon)
+            self.ledger = self.ledger.rolled(self.grid, first)
+        self.now = max(self.now, change.now_step)
+        for id_, shifts in change.extended:
+            self._extend(self._number(id_), shifts)
+        meta = self.table.meta
+        begun = (meta["state"] == _ACCEPTED) & (meta["begin"] <= self.now)
+        meta["state"][begun] = _ACTIVE
+        ended = np.flatnonzero((meta["state"] == _ACTIVE) & (meta["finish"] <= self.now))
+        for number in ended.tolist():
+            self._set_state(number, State.COMPLETED)
+
+    def _extend(self, number: int, shifts: tuple[tuple[int, ...], ...]) -> None:
+        holding = self.table.holding(number)
+        later = extended(holding, shifts)
+        added = extended(holding, shifts, only_new=True)
+        self.table.replace(number, later)
+        self._take(self.ledger, number, added, 1)
+
+    def _reconfigure(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.ledger = Ledger(RowBook(cluster), self.grid, self.ledger.first)
+        self.take_all()
+
+    def take_all(self) -> None:
+        """Take everything held from a ledger that is new; a million reservations in seconds."""
+        for held in self.table.held():
+            demand = self.ledger.demand(held.bundle, held.label, held.tenant, held.queue)
+            self.ledger.take([(demand, held.rows, 1)])
+
+    def _take_new(self, number: int, holding: Holding) -> None:
+        self._take(self.ledger, number, holding, 1)
+
+    def _take(self, ledger: Ledger, number: int, holding: Holding, sign: int) -> None:
+        tenant, queue = self.table.scope(number)
+        pieces = pieces_of(holding, ledger, tenant, queue, sign)
+        ledger.take((piece.demand, piece.rows, sign) for piece in pieces)
+
+    def _set_state(self, number: int, state: State) -> None:
+        before = self.table.state(number)
+        self.table.meta[number]["state"] = STATE_NUMBERS[state]
+        if before in LIVE and state not in LIVE:
+            self._live[self.table.scope(number)] -= 1
+
+    def _number(self, id_: str) -> int:
+        number = self.table.number_of(id_)
+        if number is None:
+            raise KeyError(f"no reservation {id_!r}")
+        return number

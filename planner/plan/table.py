@@ -1,0 +1,372 @@
+"""Reservations as columns: a million of them are arrays, and objects only when they are read.
+
+What is counted against 300 bytes a reservation: every column below, the id index (dicts of str to
+int, and the id texts), rows, atoms and interned words. Expression texts, choices and notes stand in
+`DetailStore`: the default keeps them in memory as compact bytes, a service may read them from its
+log instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.plan.details import DetailStore, MemoryDetails
+from planner.plan.growing_columns import Column, IdIndex, Words
+from planner.plan.reservation_records import Admitted
+from planner.request import RequestHeader
+from planner.reservation import (
+    AtomAllocation,
+    Degradation,
+    Details,
+    HistoryEntry,
+    Holding,
+    Reservation,
+)
+from planner.reservation_state import NUMBERED_STATES, STATE_NUMBERS, State
+from rdl.resources import Resources
+
+_META = np.dtype(
+    [
+        ("submitted", np.int64),
+        ("at", np.int64),
+        ("weight", np.float64),
+        ("version", np.int32),
+        ("tenant", np.int32),
+        ("priority", np.int32),
+        ("revision", np.int32),
+        ("begin", np.int32),
+        ("finish", np.int32),
+        ("endless", np.int32),
+        ("atom", np.int32),
+        ("atoms", np.int32),
+        ("queue", np.int32),
+        ("agent", np.int32),
+        ("state", np.int8),
+    ]
+)
+_META_NAMES = _META.names or ()
+_ATOM = np.dtype(
+    [
+        ("row", np.int32),
+        ("rows", np.int32),
+        ("path", np.int32),
+        ("kind", np.int32),
+        ("shifts", np.int32),
+    ]
+)
+_ROW = np.dtype([("start", np.int32), ("end", np.int32), ("bundles", np.int64)])
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """Rows of all reservations that take the same; all occurrences, unmerged."""
+
+    tenant: str
+    queue: str
+    bundle: Resources
+    label: str | None
+    rows: NDArray[np.int64]
+
+
+class ReservationTable:
+    """All reservations of a Plan, by number in order of admission."""
+
+    def __init__(self, details: DetailStore | None = None) -> None:
+        self.details: DetailStore = MemoryDetails() if details is None else details
+        self._meta = Column(_META)
+        self._atoms = Column(_ATOM)
+        self._rows = Column(_ROW)
+        self._numbers = IdIndex()
+        self._ids: list[str] = []
+        self._names: Words[str] = Words()
+        self._paths: Words[tuple[str, tuple[int, ...]]] = Words()
+        self._kinds: Words[tuple[Resources, str | None]] = Words()
+        self._shifts: Words[tuple[int, ...]] = Words()
+        self._released: dict[int, NDArray[np.int64]] = {}
+        self._history: dict[int, list[HistoryEntry]] = {}
+        self.degradations: dict[int, Degradation] = {}
+        self._idle_rows = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def number_of(self, id: str) -> int | None:  # noqa: A002 - the field's word
+        """Return the number of a reservation, or None."""
+        return self._numbers.get(id)
+
+    @property
+    def meta(self) -> NDArray[Any]:
+        """The structured column of whole reservations; written by the Plan alone."""
+        return self._meta.data
+
+    def append(self, admitted: Sequence[Admitted], at_ms: int, version: int) -> int:
+        """Keep new reservations; return the number of the first, the others follow."""
+        number = len(self._ids)
+        atom = self._append_atoms([one.holding for one in admitted])
+        accepted = STATE_NUMBERS[State.ACCEPTED]
+        metas = []
+        for offset, one in enumerate(admitted):
+            holding = one.holding
+            metas.append(
+                (
+                    one.submitted_ms,
+                    at_ms,
+                    one.weight,
+                    version,
+                    self._names.number(one.tenant),
+                    one.priority,
+                    1,
+                    holding.begin,
+                    holding.finish,
+                    holding.endless,
+                    atom,
+                    len(holding.atoms),
+                    self._names.number(one.queue),
+                    self._names.number(one.agent),
+                    accepted,
+                )
+            )
+            atom += len(holding.atoms)
+            self._numbers.put(one.id, number + offset)
+            self._ids.append(one.id)
+            self.details.put(number + offset, one.details)
+        self._meta.append(metas, len(metas))
+        return number
+
+    def _append_atoms(self, holdings: Sequence[Holding]) -> int:
+        """Append the atoms and rows of holdings; return the index of the first atom."""
+        first = self._atoms.count
+        row = self._rows.count
+        atoms: list[tuple[int, int, int, int, int]] = []
+        rows: list[NDArray[np.int64]] = []
+        for holding in holdings:
+            for atom in holding.atoms:
+                if atom.released is not None and len(atom.released):
+                    self._released[first + len(atoms)] = atom.released
+                path = self._paths.number((atom.path, atom.inner))
+                kind = self._kinds.number((atom.bundle, atom.label))
+                shifts = self._shifts.number(atom.shifts)
+                count = len(atom.rows)
+                atoms.append((row, count, path, kind, shifts))
+                rows.append(atom.rows)
+                row += count
+        if atoms:
+            self._atoms.append(atoms, len(atoms))
+            joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
+            plain = len(joined) == 1  # one tuple is written faster than three columns
+            self._rows.append(
+                [tuple(joined[0].tolist())] if plain else _structured(joined), len(joined)
+            )
+        return first
+
+    def held(self) -> Iterator[HeldRows]:
+        """Yield all rows held, joined by what takes them: scope, bundle and machines."""
+        meta, atoms = self._meta.data, self._atoms.data
+        counts = meta["atoms"].astype(np.int64)
+        owner = np.repeat(np.arange(len(meta)), counts)
+        index = _ranges(meta["atom"].astype(np.int64), counts)
+        key = np.stack(
+            [
+                meta["tenant"][owner],
+                meta["queue"][owner],
+                atoms["kind"][index],
+                atoms["shifts"][index],
+            ],
+            axis=1,
+        )
+        kinds, group = np.unique(key, axis=0, return_inverse=True)
+        order = np.argsort(group.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(group.reshape(-1), minlength=len(kinds)))
+        for number, (tenant, queue, kind, shifts) in enumerate(kinds.tolist()):
+            chosen = index[order[(ends[number - 1] if number else 0) : ends[number]]]
+            rows = self._rows_of(chosen)
+            bundle, label = self._kinds.values[kind]
+            moved = AtomAllocation("", bundle, label, rows, self._shifts.values[shifts])
+            names = self._names.values
+            yield HeldRows(names[tenant], names[queue], bundle, label, moved.all_rows())
+
+    def matching(
+        self,
+        numbers: range,
+        tenant: str | None = None,
+        queue: str | None = None,
+        state: State | None = None,
+    ) -> NDArray[np.int64]:
+        """Return those of `numbers` whose tenant, queue and state are these; None is any.
+
+        Columns are their own index: a hundred thousand entries are compared in less than a
+        millisecond, and nothing has to be kept up to date with them.
+        """
+        meta = self._meta.data[numbers.start : numbers.stop]
+        fits = np.ones(len(meta), dtype=np.bool_)
+        for column, name in (("tenant", tenant), ("queue", queue)):
+            if name is not None:
+                # -1 stands nowhere: a name that was never met has no reservation
+                found = self._names.find(name)
+                fits &= meta[column] == (-1 if found is None else found)
+        if state is not None:
+            fits &= meta["state"] == STATE_NUMBERS[state]
+        return np.flatnonzero(fits) + numbers.start
+
+    def holding_between(
+        self, numbers: NDArray[np.int64], start: int, end: int
+    ) -> NDArray[np.int64]:
+        """Return those of `numbers` that hold something in the steps [start, end)."""
+        meta = self._meta.data
+        near = numbers[(meta["begin"][numbers] < end) & (meta["finish"][numbers] > start)]
+        counts = meta["atoms"][near].astype(np.int64)
+        owner = np.repeat(np.arange(len(near)), counts)
+        atoms = self._atoms.data[_ranges(meta["atom"][near].astype(np.int64), counts)]
+        row_counts = atoms["rows"].astype(np.int64)
+        rows = self._rows.data[_ranges(atoms["row"].astype(np.int64), row_counts)]
+        owner = np.repeat(owner, row_counts)
+        shifts = np.repeat(atoms["shifts"], row_counts)
+        holds = np.zeros(len(near), dtype=np.bool_)
+        for number in np.unique(shifts).tolist():
+            chosen = shifts == number
+            shift = np.array(self._shifts.values[number], dtype=np.int64)
+            begins = rows["start"][chosen][:, None] + shift
+            ends = rows["end"][chosen][:, None] + shift
+            holds[owner[chosen][((begins < end) & (ends > start)).any(axis=1)]] = True
+        return near[holds]
+
+    def _rows_of(self, atoms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of many atoms, one after the other."""
+        chosen = self._atoms.data[atoms]
+        first, count = chosen["row"].astype(np.int64), chosen["rows"].astype(np.int64)
+        return _plain(self._rows.data[_ranges(first, count)])
+
+    def replace(self, number: int, holding: Holding) -> None:
+        """Give a reservation another holding; the old rows lie idle until the next compaction."""
+        meta = self._meta.data[number]
+        for index in range(int(meta["atom"]), int(meta["atom"]) + int(meta["atoms"])):
+            self._idle_rows += int(self._atoms.data[index]["rows"])
+            self._released.pop(index, None)
+        first = self._append_atoms([holding])
+        meta = self._meta.data[number]
+        meta["atom"], meta["atoms"] = first, len(holding.atoms)
+        meta["begin"], meta["finish"] = holding.begin, holding.finish
+        meta["endless"] = holding.endless
+        if self._idle_rows > 4096 and 2 * self._idle_rows > self._rows.count:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Rewrite atoms and rows without the idle ones."""
+        holdings = [self.holding(number) for number in range(len(self))]
+        self._atoms, self._rows = Column(_ATOM), Column(_ROW)
+        self._released, self._idle_rows = {}, 0
+        for number, holding in enumerate(holdings):
+            self._meta.data[number]["atom"] = self._append_atoms([holding])
+
+    def note(self, number: int, entry: HistoryEntry) -> None:
+        """Add to the history of a reservation."""
+        self._history.setdefault(number, []).append(entry)
+
+    def holding(self, number: int) -> Holding:
+        """Return what a reservation holds."""
+        meta = self._entry(number)
+        first = meta["atom"]
+        atoms = tuple(self._atom(index) for index in range(first, first + meta["atoms"]))
+        return Holding(atoms, meta["begin"], meta["finish"], meta["endless"])
+
+    def _entry(self, number: int) -> dict[str, Any]:
+        """Return an entry as plain numbers: one by one they cost several times as much."""
+        return dict(zip(_META_NAMES, self._meta.data[number].item(), strict=True))
+
+    def _atom(self, index: int) -> AtomAllocation:
+        row, count, path, kind, shifts = self._atoms.data[index].tolist()
+        rows = _plain(self._rows.data[row : row + count])
+        rows.flags.writeable = False
+        bundle, label = self._kinds.values[kind]
+        released = self._released.get(index)
+        name, inner = self._paths.values[path]
+        return AtomAllocation(
+            name, bundle, label, rows, self._shifts.values[shifts], released, inner
+        )
+
+    def scope(self, number: int) -> tuple[str, str]:
+        """Return (tenant, queue)."""
+        meta = self._meta.data[number]
+        return self._names.values[meta["tenant"]], self._names.values[meta["queue"]]
+
+    def state(self, number: int) -> State:
+        """Return the state of a reservation."""
+        return NUMBERED_STATES[int(self._meta.data[number]["state"])]
+
+    def header(self, number: int) -> RequestHeader:
+        """Return who asked for a reservation, when, and what it is worth."""
+        return self._header(number, self._entry(number), self.details.get(number))
+
+    def _header(self, number: int, meta: Mapping[str, Any], details: Details) -> RequestHeader:
+        names = self._names.values
+        return RequestHeader(
+            id=self._ids[number],
+            tenant=names[meta["tenant"]],
+            queue=names[meta["queue"]],
+            submitted_ms=meta["submitted"],
+            weight=meta["weight"],
+            priority=meta["priority"],
+            creditable=details.creditable,
+        )
+
+    def read(self, number: int) -> Reservation:
+        """Return a reservation as an object."""
+        meta, names = self._entry(number), self._names.values
+        details = self.details.get(number)
+        admitted = HistoryEntry(meta["at"], meta["version"], "admitted")
+        return Reservation(
+            **self._header(number, meta, details),
+            state=NUMBERED_STATES[meta["state"]],
+            revision=meta["revision"],
+            agent=names[meta["agent"]],
+            expression=details.text,
+            choices=details.choices,
+            notes=details.notes,
+            atoms=self.holding(number).atoms,
+            history=(admitted, *self._history.get(number, ())),
+            degradation=self.degradations.get(number),
+        )
+
+    def agent_number(self, name: str) -> int:
+        """Return the number an agent's name is kept under."""
+        return self._names.number(name)
+
+    def ids(self) -> Iterator[str]:
+        """Yield all ids in order of admission."""
+        return iter(self._ids)
+
+    def id_of(self, number: int) -> str:
+        """Return the id of a reservation."""
+        return self._ids[number]
+
+    def nbytes(self) -> int:
+        """Return the bytes of everything but details: see the head of this file."""
+        columns = self._meta.nbytes() + self._atoms.nbytes() + self._rows.nbytes()
+        words = self._names.nbytes() + self._paths.nbytes() + self._shifts.nbytes()
+        index = self._numbers.nbytes() + sys.getsizeof(self._ids)
+        return columns + words + self._kinds.nbytes() + index
+
+
+def _structured(rows: NDArray[np.int64]) -> NDArray[Any]:
+    out = np.empty(len(rows), dtype=_ROW)
+    out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]
+    return out
+
+
+def _plain(rows: NDArray[Any]) -> NDArray[np.int64]:
+    out = np.empty((len(rows), 3), dtype=np.int64)
+    out[:, 0], out[:, 1], out[:, 2] = rows["start"], rows["end"], rows["bundles"]
+    return out
+
+
+def _ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return first[0], first[0] + 1, ... count[0] of them, then those of the next."""
+    total = int(count.sum())
+    starts = np.cumsum(count) - count
+    return np.arange(total, dtype=np.int64) - np.repeat(starts - first, count)

@@ -1,0 +1,299 @@
+"""What is left of a request once part of it is fixed, as a request of its own.
+
+Fixed is what was held before now, and whatever else a caller will not have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from planner.renegotiation.fixed import Begun, PastChangedError
+from planner.request import Request
+from rdl.compile.civil_time import ORIGIN, instant_ms, periods
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
+from rdl.expressions import (
+    AfterSubmission,
+    AllOf,
+    AnyOf,
+    Atom,
+    Edge,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Instant,
+    Offset,
+    Order,
+    Void,
+    Window,
+    children_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What is left, compiled.
+
+    Attributes
+    ----------
+    request
+        The remainder as a request, None when nothing is left.
+    paths
+        (path in the remainder, path in the whole) of atoms and of parts taken over unchanged.
+    """
+
+    request: Request | None
+    paths: tuple[tuple[str, str], ...]
+
+    def old_path(self, path: str) -> str:
+        """Return the path in the whole request."""
+        for new, old in self.paths:
+            if path == new:
+                return old
+            head = f"{new}." if new else ""
+            if path.startswith(head):
+                rest = path[len(head) :]
+                return f"{old}.{rest}" if old and rest else old or rest
+        raise KeyError(path)
+
+
+def remainder_of(
+    request: Request,
+    begun: Mapping[str, Begun],
+    context: CompileContext,
+    now: int,
+    held: frozenset[str] = frozenset(),
+) -> Remainder:
+    """Return what is left to place.
+
+    Parameters
+    ----------
+    begun
+        What is fixed, by atom path.
+    held
+        Paths of all atoms held under the same request, with occurrences: those of a recurrence
+        whose occurrences are free can then be placed one by one.
+
+    Raises
+    ------
+    PastChangedError
+        If the new request asks for something before what has begun already.
+    RdlError
+        If what is left cannot be planned in any way.
+    """
+    cutter = _Cutter(begun, context, now, held)
+    part = cutter.cut(request.graph.expression, "", "0", None)
+    if part is None:
+        return Remainder(None, tuple(cutter.paths))
+    horizon = Offset(context.grid.horizon_ms)
+    whole = Window(Offset(context.grid.ms(now)), horizon, part)
+    graph = compile_expression(whole, context)
+    return Remainder(replace(request, graph=graph), tuple(cutter.paths))
+
+
+class _Cutter:
+    """Rewrites an expression without what is held, remembering where each path went."""
+
+    def __init__(
+        self,
+        begun: Mapping[str, Begun],
+        context: CompileContext,
+        now: int,
+        held: frozenset[str],
+    ) -> None:
+        self.begun = begun
+        self.grid = context.grid
+        self.submitted_ms = context.submitted_ms
+        self.now = now
+        self.held = held
+        self.paths: list[tuple[str, str]] = []
+
+    def cut(
+        self, expression: Expression, old: str, new: str, anchor: Instant | None
+    ) -> Expression | None:
+        """Return what is left of one part, or None; `anchor` is the enclosing window's start."""
+        if not self._has_begun(old):
+            self.paths.append((new, old))
+            return _anchored(expression, anchor)
+        match expression:
+            case Atom():
+                return self._atom(expression, old, new)
+            case Window(start=start, of=of):
+                inner = self.cut(of, _child(old, 0), _child(new, 0), start)
+                return None if inner is None else replace(expression, of=inner)
+            case AnyOf(options=options):
+                index = self._option(old, len(options))
+                return self.cut(options[index], _child(old, index), new, anchor)
+            case AllOf(children=children):
+                return self._group(children, old, new, anchor, ())
+            case Order(children=children, gap=gap):
+                edges = tuple(Edge(i, i + 1, gap) for i in range(len(children) - 1))
+                return self._group(children, old, new, anchor, edges)
+            case Graph(children=children, edges=edges):
+                return self._group(children, old, new, anchor, edges)
+            case Every(same_offset=False) if self.held:
+                return self._every(expression, old, new, anchor)
+            case Every() | Void():
+                raise PastChangedError(f"the recurrence at {old} has begun and keeps its rows")
+
+    def _every(self, every: Every, old: str, new: str, anchor: Instant | None) -> Expression | None:
+        """Return the occurrences that are not fixed, each a recurrence that comes once."""
+        child = _child(old, 0)
+        if "@" in child:
+            raise PastChangedError(f"the recurrence at {old} stands in another and keeps its rows")
+        numbers = {int(one[len(child) + 1 :].partition(".")[0]) for one in self._under(child)}
+        start = every.anchor or anchor or AfterSubmission(0)
+        start_ms = instant_ms(start, ORIGIN, self.grid, self.submitted_ms)
+        parts: list[Expression] = []
+        for k, period in enumerate(islice(periods(every, start_ms, self.grid), max(numbers) + 1)):
+            path = f"{child}@{k}"
+            if not self._has_begun(path):
+                self.paths.append((f"{_child(new, len(parts))}.0@0", path))
+                once = replace(every, times=1, until=None, anchor=Offset(period.start_ms))
+                parts.append(replace(once, same_offset=True))
+            elif not self._all_fixed(path):
+                raise PastChangedError(f"occurrence {k} at {old} has begun and keeps its rows")
+        return AllOf(tuple(parts)) if parts else None
+
+    def _under(self, path: str) -> list[str]:
+        """Return the atoms held under the occurrences of a recurrence's child."""
+        return [one for one in self.held if one.startswith(f"{path}@")]
+
+    def _all_fixed(self, path: str) -> bool:
+        under = [one for one in self.held if one == path or one.startswith(f"{path}.")]
+        return all(one in self.begun and not self.begun[one].left for one in under)
+
+    def _atom(self, atom: Atom, old: str, new: str) -> Expression | None:
+        one = self.begun[old]
+        if not one.left:
+            return None
+        lease = max(1, self.grid.ceil(atom.lease_ms))
+        rest = replace(
+            atom, lease_ms=self.grid.ms(lease), work_ms=self.grid.ms(one.left), span=None
+        )
+        if one.beside:
+            self.paths.append((new, old))
+            return replace(rest, maximum=one.beside)
+        self.paths.append((_child(new, 0), old))
+        return self._after(rest, one.end)
+
+    def _group(
+        self,
+        children: tuple[Expression, ...],
+        old: str,
+        new: str,
+        anchor: Instant | None,
+        edges: tuple[Edge, ...],
+    ) -> Expression | None:
+        """Return the children that are left as a graph; what is done bounds what follows it."""
+        before = [self._is_done(child, _child(old, i)) for i, child in enumerate(children)]
+        bounds = self._bounds(old, edges, before)
+        kept = [index for index in range(len(children)) if not before[index]]
+        if not kept:
+            return None
+        place = {index: position for position, index in enumerate(kept)}
+        parts: list[Expression] = []
+        for index, child in enumerate(children):
+            if index not in place:
+                continue
+            inner = _child(_child(new, place[index]), 0)
+            part = self.cut(child, _child(old, index), inner, anchor)
+            assert part is not None
+            parts.append(self._after(part, *bounds.get(index, (0, None))))
+        arrows = tuple(
+            Edge(place[e.before], place[e.after], e.gap)
+            for e in edges
+            if e.before in place and e.after in place
+        )
+        names = tuple(f"c{index}" for index in kept)
+        return Graph(names, tuple(parts), arrows) if arrows else AllOf(tuple(parts))
+
+    def _bounds(
+        self, old: str, edges: tuple[Edge, ...], done: list[bool]
+    ) -> dict[int, tuple[int, int | None]]:
+        """Return (first step, step past the last) that fixed neighbours leave each child."""
+        found: dict[int, tuple[int, int | None]] = {}
+        for edge in edges:
+            first, second = _child(old, edge.before), _child(old, edge.after)
+            gap = self.grid.ceil((edge.gap or Gap()).minimum_ms)
+            if done[edge.before]:
+                start, end = found.get(edge.after, (0, None))
+                found[edge.after] = (max(start, self._end(first) + gap), end)
+            elif self._has_begun(second):
+                begins = self._begin(second)
+                if begins < self.now:
+                    raise PastChangedError(f"{second} has begun, and {first} before it is not done")
+                start, end = found.get(edge.before, (0, None))
+                latest = begins - gap if end is None else min(end, begins - gap)
+                found[edge.before] = (start, latest)
+        return found
+
+    def _after(self, expression: Expression, step: int, end: int | None = None) -> Expression:
+        """Bound an expression to start at or after a step, and to be over by `end`."""
+        last = self.grid.horizon_ms if end is None else max(0, self.grid.ms(end))
+        return Window(Offset(self.grid.ms(step)), Offset(last), expression)
+
+    def _has_begun(self, path: str) -> bool:
+        return any(_is_under(one, path) for one in self.begun)
+
+    def _option(self, path: str, count: int) -> int:
+        """Return the option of an `any` that has begun."""
+        begun = [index for index in range(count) if self._has_begun(_child(path, index))]
+        if len(begun) != 1:
+            raise PastChangedError(f"more than one option of the any at {path} has been held")
+        return begun[0]
+
+    def _is_done(self, expression: Expression, path: str) -> bool:
+        """Return whether nothing is left of a part."""
+        if not self._has_begun(path):
+            return False
+        match expression:
+            case Atom():
+                return not self.begun[path].left
+            case AnyOf(options=options):
+                index = self._option(path, len(options))
+                return self._is_done(options[index], _child(path, index))
+            case Every():
+                return self._all_fixed_under(path)
+            case _:
+                kids = children_of(expression)
+                return all(self._is_done(kid, _child(path, i)) for i, kid in enumerate(kids))
+
+    def _all_fixed_under(self, path: str) -> bool:
+        under = self._under(_child(path, 0))
+        return bool(under) and all(one in self.begun and not self.begun[one].left for one in under)
+
+    def _end(self, path: str) -> int:
+        return max(one.end for at, one in self.begun.items() if _is_under(at, path))
+
+    def _begin(self, path: str) -> int:
+        return min(one.first for at, one in self.begun.items() if _is_under(at, path))
+
+
+def _is_under(path: str, above: str) -> bool:
+    """Return whether an atom is `above` or stands in it, in whatever occurrence."""
+    if not above or path == above:
+        return True
+    return path.startswith((f"{above}.", f"{above}@"))
+
+
+def _anchored(expression: Expression, anchor: Instant | None) -> Expression:
+    """Say where recurrences count from, since they will stand inside other windows."""
+    match expression:
+        case Every(anchor=None):
+            return replace(expression, anchor=anchor or AfterSubmission(0))
+        case Window(start=start, of=of):
+            return replace(expression, of=_anchored(of, start))
+        case AnyOf(options=options):
+            return replace(expression, options=tuple(_anchored(one, anchor) for one in options))
+        case AllOf(children=children) | Order(children=children) | Graph(children=children):
+            return replace(expression, children=tuple(_anchored(one, anchor) for one in children))
+        case _:
+            return expression
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)

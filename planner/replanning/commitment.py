@@ -1,0 +1,186 @@
+"""A promise: one reservation as something that may be placed again, and what of it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.cluster import Cluster
+from planner.holding import bundle_steps, without_after
+from planner.plan.plan import Plan
+from planner.request import Request
+from planner.reservation import AtomAllocation, Holding, Rows
+from planner.reservation_state import State
+from planner.value import size_of
+from rdl.compile.compiler import compile_expression, compile_source
+from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
+from rdl.work_graph import (
+    WorkGraph,
+)
+
+#: States in which all that was asked is held.
+_WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
+
+
+class Source:
+    """A request that is compiled when first asked for, or why it cannot be."""
+
+    __slots__ = ("_found", "_make")
+
+    def __init__(self, make: Callable[[], tuple[Request | None, str]]) -> None:
+        self._make = make
+        self._found: tuple[Request | None, str] | None = None
+
+    def get(self) -> tuple[Request | None, str]:
+        """Return the request and an empty text, or None and why."""
+        if self._found is None:
+            self._found = self._make()
+        return self._found
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One live reservation of a Plan.
+
+    Attributes
+    ----------
+    number, id, tenant, queue, revision, state
+        As the Plan has them.
+    before
+        What it holds.
+    value
+        What keeping it is worth: weight x size x preferences of the options taken.
+    source
+        Gives the whole request, compiled when first asked for.
+    choices
+        Option taken by path of each `any`.
+    started
+        Whether any of it has begun.
+    """
+
+    number: int
+    id: str
+    tenant: str
+    queue: str
+    revision: int
+    state: State
+    before: Holding
+    value: float
+    source: Source
+    choices: Mapping[str, int] = field(default_factory=dict)
+    started: bool = False
+
+    @property
+    def request(self) -> Request | None:
+        """The whole request on the Plan's grid; None where it no longer compiles."""
+        return self.source.get()[0]
+
+    @property
+    def why(self) -> str:
+        """Why it does not compile, empty where it does."""
+        return self.source.get()[1]
+
+    def occurrences(self) -> Iterator[tuple[AtomAllocation, str, Rows]]:
+        """Yield (atom, path, rows) of every occurrence that holds something."""
+        for atom in self.before.atoms:
+            if len(atom.rows):
+                for path, rows in atom.occurrences():
+                    yield atom, path, rows
+
+    def past(self, now: int) -> Holding:
+        """Return what is left when nothing of the future is held."""
+        return _unreleased(without_after(self.before, now))
+
+
+def _unreleased(holding: Holding) -> Holding:
+    """Return a holding whose cut-off rows are not given back by their owner, but lost."""
+    atoms = tuple(
+        AtomAllocation(one.path, one.bundle, one.label, one.rows)
+        for one in holding.atoms
+        if len(one.rows)
+    )
+    return Holding(atoms, holding.begin, holding.finish)
+
+
+def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Promise:
+    """Return reservation `number` of a Plan.
+
+    Parameters
+    ----------
+    cluster
+        Machines to compile for; by default the Plan's.
+    """
+    table = plan.table
+    meta, details, before = table.meta[number], table.details.get(number), table.holding(number)
+    tenant, queue = table.scope(number)
+    choices = dict(details.choices)
+    source = Source(lambda: _compiled(plan, number, cluster))
+    state = table.state(number)
+    started = any(
+        int(atom.rows[0, 0]) + atom.shifts[0] < plan.now for atom in before.atoms if len(atom.rows)
+    )
+    return Promise(
+        number,
+        table.id_of(number),
+        tenant,
+        queue,
+        int(meta["revision"]),
+        state,
+        before,
+        _value(plan, float(meta["weight"]), before, source, choices, whole=state in _WHOLE),
+        source,
+        choices,
+        started,
+    )
+
+
+def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request | None, str]:
+    """Compile what reservation `number` was asked with; None and why where no plan can hold it."""
+    table = plan.table
+    details = table.details.get(number)
+    context = context_for(plan, int(table.meta[number]["submitted"]), cluster)
+    try:
+        if details.expression is not None:
+            graph = compile_expression(details.expression, context)
+        else:
+            graph = compile_source(details.text, context)
+    except RdlError as error:
+        return None, str(error)
+    return Request(**table.header(number), graph=graph), ""
+
+
+def _value(
+    plan: Plan,
+    weight: float,
+    held: Holding,
+    source: Source,
+    choices: Mapping[str, int],
+    *,
+    whole: bool,
+) -> float:
+    """Return weight x size x worth; of one that holds all of it and chose nothing, by its rows."""
+    nominal = plan.cluster.nominal
+    if whole and not choices:
+        shares = (bundle_steps([atom]) * atom.bundle.dominant_share(nominal) for atom in held.atoms)
+        return weight * sum(shares) * plan.grid.step_ms / 1000
+    request = source.get()[0]
+    if request is None:
+        return weight
+    return weight * size_of(request.graph, nominal) * _worth(request.graph, choices)
+
+
+def context_for(plan: Plan, submitted_ms: int, cluster: Cluster | None = None) -> CompileContext:
+    """Return what a request of a Plan is compiled against."""
+    chosen = plan.cluster if cluster is None else cluster
+    return CompileContext(plan.grid, submitted_ms, chosen.shapes(), chosen.max_period_ms)
+
+
+def _worth(graph: WorkGraph, choices: Mapping[str, int]) -> float:
+    """Return the product of the preferences of the options taken, by path."""
+    worth = 1.0
+    for vertex, path, option in graph.options:
+        if choices.get(path) == option:
+            worth *= float(graph.prefer[vertex])
+    return worth

@@ -1,0 +1,250 @@
+"""A layout: a Plan's ledger with some promises lifted, put back, moved or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agent import Agent
+from planner.capacity.capacity_rows import RowBook
+from planner.capacity.overlay import Overlay, Piece, pieces_of
+from planner.capacity.profile import Ledger
+from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster import Cluster
+from planner.holding import height_changes, holding_of, split
+from planner.placement import PlacementResult
+from planner.plan.plan import Plan
+from planner.replanning.commitment import Promise
+from planner.replanning.move import Move, move_of
+from planner.reservation import AtomAllocation, Holding, Rows
+from planner.reservation_state import State
+from rdl.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Where capacity is over-committed.
+
+    Attributes
+    ----------
+    counts
+        Row of the ledger -> int64[steps + 1], running count of the steps at which it is below 0.
+    first
+        Step of column 0.
+    """
+
+    counts: Mapping[int, NDArray[np.int64]]
+    first: int
+
+    def hits(self, pieces: Iterable[Piece]) -> bool:
+        """Return whether any of `pieces` takes from a row at a step where it is short."""
+        return any(self.hit_rows(piece).any() for piece in pieces)
+
+    def hit_rows(self, piece: Piece) -> NDArray[np.bool_]:
+        """Return bool[rows of the piece]: which of them take where it is short."""
+        hit = np.zeros(len(piece.rows), dtype=bool)
+        for row in piece.demand.rows:
+            count = self.counts.get(row)
+            if count is not None:
+                ends = np.clip(piece.rows[:, :2] - self.first, 0, len(count) - 1)
+                hit |= count[ends[:, 1]] > count[ends[:, 0]]
+        return hit
+
+
+def shortage_of(ledger: Ledger) -> Shortage:
+    """Return where machines do not suffice; policies evict nobody and are not looked at."""
+    counts: dict[int, NDArray[np.int64]] = {}
+    free = ledger.free
+    for number, row in enumerate(ledger.book.rows):
+        if row.policy is None and (free[number] < 0).any():
+            counts[number] = np.concatenate([[0], np.cumsum(free[number] < 0)])
+    return Shortage(counts, ledger.first)
+
+
+def unfit(ledger: Ledger, pieces: Iterable[Piece]) -> bool:
+    """Return whether an atom holds more bundles than the machines that are up can."""
+    for piece in pieces:
+        fit = piece.demand.fit
+        if fit and len(piece.rows) and int(piece.rows[:, 2].max()) > min(fit):
+            caps = np.repeat(np.array(fit, dtype=np.int64), np.diff(ledger.calendar.breaks))
+            if (ledger.use_of(piece.rows) > caps).any():
+                return True
+    return False
+
+
+@dataclass(slots=True)
+class Layout:
+    """What is held, as a copy of the Plan that can be changed and thrown away.
+
+    A lifted promise holds nothing but its *anchor*: its past and the leases in force. Started work
+    is pinned in that way; only the remainder moves.
+
+    Attributes
+    ----------
+    ledger
+        What is free.
+    lifted
+        Number -> promise that waits for a place.
+    moved
+        Number -> (promise, new whole allocation, what it then holds).
+    stripped
+        Number -> promise whose anchor is gone too, because the machines under it are.
+    """
+
+    plan: Plan
+    ledger: Ledger
+    lifted: dict[int, Promise] = field(default_factory=dict)
+    moved: dict[int, tuple[Promise, PlacementResult, Holding]] = field(default_factory=dict)
+    stripped: dict[int, Promise] = field(default_factory=dict)
+    _anchors: dict[int, Holding] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: Plan, cluster: Cluster | None = None) -> Layout:
+        """Return the layout of a Plan, on another description of its cluster if one is given."""
+        if cluster is None:
+            return cls(plan, plan.ledger.copy())
+        ledger = Ledger(RowBook(cluster), plan.grid, plan.ledger.first)
+        for held in plan.table.held():
+            demand = ledger.demand(held.bundle, held.label, held.tenant, held.queue)
+            ledger.take([(demand, held.rows, 1)])
+        return cls(plan, ledger)
+
+    def copy(self) -> Layout:
+        """Return an equal layout that shares nothing that is written."""
+        lifted, moved, stripped = dict(self.lifted), dict(self.moved), dict(self.stripped)
+        return Layout(self.plan, self.ledger.copy(), lifted, moved, stripped, self._anchors)
+
+    def view(self) -> PlanSnapshot:
+        """Return what an agent sees of it; true until the next change."""
+        return PlanSnapshot(self.ledger, self.plan.version)
+
+    def pieces(self, promise: Promise, holding: Holding, sign: int = 1) -> list[Piece]:
+        """Return the pieces of a holding of a promise."""
+        return pieces_of(holding, self.ledger, promise.tenant, promise.queue, sign)
+
+    def anchor(self, promise: Promise) -> Holding:
+        """Return what of a promise stays when it is lifted; of a degraded one, all it still has."""
+        if promise.state is State.DEGRADED:
+            return promise.before
+        known = self._anchors.get(promise.number)
+        if known is None:
+            known = self._anchors[promise.number] = anchor_of(self.plan, promise)
+        return known
+
+    def held(self, promise: Promise) -> Holding:
+        """Return what a promise holds in this layout."""
+        if promise.number in self.moved:
+            return self.moved[promise.number][2]
+        if promise.number in self.stripped:
+            return promise.past(self.plan.now)
+        return self.anchor(promise) if promise.number in self.lifted else promise.before
+
+    def fits(self, promise: Promise, holding: Holding) -> bool:
+        """Return whether a promise could hold that instead of what it holds."""
+        pieces = self.pieces(promise, self.held(promise), -1) + self.pieces(promise, holding)
+        return Overlay(self.ledger).shortage(pieces) is None
+
+    def lift(self, promise: Promise) -> None:
+        """Take all of a promise away but its anchor."""
+        self._swap(promise, self.anchor(promise))
+        self.moved.pop(promise.number, None)
+        self.lifted[promise.number] = promise
+
+    def strip(self, promise: Promise) -> None:
+        """Take the anchor of a lifted promise away too."""
+        self._swap(promise, promise.past(self.plan.now))
+        self.stripped[promise.number] = promise
+
+    def put_back(self, promise: Promise) -> bool:
+        """Give a lifted promise the rows it had, if they fit; return whether they did."""
+        if not self.fits(promise, promise.before):
+            return False
+        self._swap(promise, promise.before)
+        self.lifted.pop(promise.number, None)
+        self.stripped.pop(promise.number, None)
+        return True
+
+    def place(self, move: Move, agent: Agent) -> bool:
+        """Find a lifted promise another place; return whether there is one."""
+        held, fixed = self.held(move.promise), move.holding()
+        self._change(move.promise, held, fixed)
+        result = move.place(self.view(), agent)
+        self._change(move.promise, fixed, held)
+        return result.placed and self.take(move.promise, result)
+
+    def take(self, promise: Promise, result: PlacementResult) -> bool:
+        """Give a promise another whole allocation, if it fits; return whether it did."""
+        assert promise.request is not None
+        holding = holding_of(promise.request, result)
+        if not self.fits(promise, holding):
+            return False
+        self._swap(promise, holding)
+        self.lifted.pop(promise.number, None)
+        self.stripped.pop(promise.number, None)
+        self.moved[promise.number] = (promise, result, holding)
+        return True
+
+    def fits_beside(self, promise: Promise, atoms: Sequence[AtomAllocation]) -> bool:
+        """Return whether there is room for `atoms` besides all that is held."""
+        pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
+        return Overlay(self.ledger).shortage(pieces) is None
+
+    def hold(self, promise: Promise, atoms: Sequence[AtomAllocation]) -> None:
+        """Take room for `atoms` of a promise that stays lifted otherwise."""
+        pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
+        self.ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+
+    def _swap(self, promise: Promise, holding: Holding) -> None:
+        self._change(promise, self.held(promise), holding)
+
+    def _change(self, promise: Promise, before: Holding, after: Holding) -> None:
+        self.ledger.take(
+            (piece.demand, piece.rows, piece.sign)
+            for piece in self.pieces(promise, before, -1) + self.pieces(promise, after)
+        )
+
+
+def anchor_of(plan: Plan, promise: Promise) -> Holding:
+    """Return the past of a promise and the leases in force; of recurrences, whole occurrences."""
+    if not promise.started:
+        return promise.past(plan.now)
+    move = move_of(plan, promise)
+    if isinstance(move, Move):
+        return move.holding()
+    atoms = []
+    for atom, path, rows in promise.occurrences():
+        if int(rows[0, 0]) < plan.now and "@" in path:
+            atoms.append(AtomAllocation(path, atom.bundle, atom.label, rows))
+    past = promise.past(plan.now)
+    begun = {atom.path for atom in atoms}
+    atoms += [atom for atom in past.atoms if atom.path not in begun]
+    finish = max((int(atom.rows[-1, 1]) for atom in atoms), default=plan.now)
+    return Holding(tuple(atoms), past.begin, finish)
+
+
+def work_moved(before: Holding, after: Holding, now: int, nominal: Resources) -> float:
+    """Return the churn from one holding to another.
+
+    Sum over atoms and steps from `now` on of max(0, new - old) x dominant share of the bundle, in
+    steps of the whole cluster.
+    """
+    old = {path: split(rows, now)[1] for atom in before.atoms for path, rows in atom.occurrences()}
+    total = 0.0
+    for atom in after.atoms:
+        share = atom.bundle.dominant_share(nominal)
+        for path, rows in atom.occurrences():
+            total += share * _gained(old.get(path), split(rows, now)[1])
+    return total
+
+
+def _gained(old: Rows | None, new: Rows) -> int:
+    if not len(new):
+        return 0
+    if old is None or not len(old):
+        return int(((new[:, 1] - new[:, 0]) * new[:, 2]).sum())
+    marks = np.unique(np.concatenate([new[:, :2], old[:, :2]]))
+    rise = np.maximum(0, height_changes(new, old))[:-1]
+    return int((rise * np.diff(marks)).sum())

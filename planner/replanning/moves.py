@@ -1,0 +1,124 @@
+"""Ways to move a promise: the part that is hit, what does not fit of it, or all that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.capacity.profile import Ledger
+from planner.holding import stacked
+from planner.plan.plan import Plan
+from planner.renegotiation.fixed import Begun
+from planner.replanning.commitment import Promise
+from planner.replanning.draft_plan import Layout, Shortage
+from planner.replanning.move import Move, move_of, numbers_of
+from planner.reservation import AtomAllocation, Holding, Rows
+from planner.view import Demand
+from rdl.compile.shapes import is_reachable
+
+
+class Moves:
+    """The moves of each promise, made when first asked for; those that no room decides are kept."""
+
+    def __init__(self, plan: Plan, shortage: Shortage) -> None:
+        self._plan = plan
+        self._shortage = shortage
+        self._plain: dict[int, tuple[Move, ...]] = {}
+
+    def of(self, layout: Layout, promise: Promise) -> Iterator[Move]:
+        """Yield the moves of a lifted promise, that which disturbs least first."""
+        trimmed = self._trimmed(layout, promise)
+        if trimmed is not None:
+            yield trimmed
+        yield from self.plain(layout, promise)
+
+    def plain(self, layout: Layout, promise: Promise) -> tuple[Move, ...]:
+        """Return the move of the parts that are hit, where some are not, and that of all."""
+        known = self._plain.get(promise.number)
+        if known is None:
+            found = [move_of(self._plan, promise)]
+            keep = self._unhit(layout, promise)
+            if keep:
+                found.insert(0, move_of(self._plan, promise, keep))
+            known = tuple(move for move in found if isinstance(move, Move))
+            self._plain[promise.number] = known
+        return known
+
+    def _unhit(self, layout: Layout, promise: Promise) -> dict[str, Begun]:
+        """Return the occurrences that lost nothing, where there are others."""
+        keep: dict[str, Begun] = {}
+        hit = False
+        for atom, path, rows in promise.occurrences():
+            if int(rows[0, 0]) < self._plan.now:
+                continue
+            alone = AtomAllocation(path, atom.bundle, atom.label, rows)
+            if self._shortage.hits(layout.pieces(promise, Holding((alone,), 0, 0))):
+                hit = True
+            else:
+                keep[path] = Begun.whole(atom, rows)
+        return keep if hit else {}
+
+    def _trimmed(self, layout: Layout, promise: Promise) -> Move | None:
+        """Return the move of no more than what finds no room, or None where that is no way.
+
+        Each atom keeps of its rows what fits now; the rest is to be held beside them.
+        """
+        if promise.request is None or promise.started:
+            return None
+        numbers = numbers_of(promise.request)
+        keep: dict[str, Begun] = {}
+        for atom, path, rows in promise.occurrences():
+            if path not in numbers or atom.shifts != (0,):
+                return None
+            begun = _cut_down(layout, promise, atom, rows, numbers[path])
+            if begun is None:
+                return None
+            keep[path] = begun
+        move = move_of(self._plan, promise, keep)
+        return move if isinstance(move, Move) else None
+
+
+def _cut_down(
+    layout: Layout,
+    promise: Promise,
+    atom: AtomAllocation,
+    rows: Rows,
+    numbers: tuple[int, int, int, int, int],
+) -> Begun | None:
+    """Return what an atom can keep of its rows, with the work that is then left, or None."""
+    g, h, multiple, lease, work = numbers
+    demand = layout.ledger.demand(atom.bundle, atom.label, promise.tenant, promise.queue)
+    first, end = int(rows[0, 0]), int(rows[-1, 1])
+    held = _dense(rows, first, end)
+    kept = np.minimum(held, _room(layout.ledger, demand, first, end)) // multiple * multiple
+    kept[kept < g] = 0
+    left = work - int(kept.sum())
+    if not left:
+        return Begun.whole(atom, rows)
+    beside = h - int(kept.max())
+    if beside < g:
+        beside = 0  # the rest comes after what is kept
+    if not kept.any() or not is_reachable(g, beside or h, multiple, lease, left):
+        return None
+    steps = np.arange(first, end)
+    parts = stacked(np.stack([steps, steps + 1, kept], axis=1)[kept > 0])
+    return Begun(atom.bundle, atom.label, parts, left, int(parts[0, 0]), int(parts[-1, 1]), beside)
+
+
+def _dense(rows: Rows, first: int, end: int) -> NDArray[np.int64]:
+    held = np.zeros(end - first, dtype=np.int64)
+    for start, stop, bundles in rows.tolist():
+        held[start - first : stop - first] += bundles
+    return held
+
+
+def _room(ledger: Ledger, demand: Demand, first: int, end: int) -> NDArray[np.int64]:
+    """Return int64[steps]: bundles that fit at each step of [first, end)."""
+    low, high = first - ledger.first, end - ledger.first
+    room = np.repeat(np.array(demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks))
+    room = room[low:high].copy()
+    for row, amount in zip(demand.rows, demand.amounts, strict=True):
+        room = np.minimum(room, ledger.free[row, low:high] // amount)
+    return np.maximum(room, 0)

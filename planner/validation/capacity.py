@@ -1,0 +1,150 @@
+"""Capacity and fit caps of a whole plan, machine by machine and step by step.
+
+Written from files.md's description of a cluster alone and sharing no code with the Plan's profile:
+plain arrays with one entry a step, nothing incremental.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster import Cluster
+from planner.validation.document import Held, HeldAtom, PlanViolation
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+Steps = NDArray[np.int64]
+
+
+class Machines:
+    """How many machines of each group are up at each step of [0, horizon)."""
+
+    def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
+        self.groups = cluster.machines
+        self.horizon = grid.horizon
+        self.up = [np.full(grid.horizon, group.count, dtype=np.int64) for group in self.groups]
+        for group, up in zip(self.groups, self.up, strict=True):
+            away: dict[int, list[tuple[int, int]]] = {}
+            for outage in cluster.outages:
+                # Any part of a step lost is the whole step lost.
+                lost = (grid.floor(outage.start_ms), grid.ceil(outage.end_ms))
+                for index in outage.indices if outage.machines == group.name else ():
+                    away.setdefault(index, []).append(lost)
+            for spans in away.values():
+                for start, end in _merged(spans):
+                    up[max(0, start) : max(0, end)] -= 1
+
+    def capacity(self, resource: str, label: str | None) -> Steps:
+        """Return int64[horizon]: the amount that machines with `label` (None: all) offer."""
+        return self._sum(label, lambda machine: machine.get(resource, 0))
+
+    def fit(self, bundle: Resources, label: str | None) -> Steps:
+        """Return int64[horizon]: the most bundles the machines hold, each whole on one machine."""
+
+        def on_one(machine: Resources) -> int:
+            return min(machine.get(name, 0) // amount for name, amount in bundle.items())
+
+        return self._sum(label, on_one if len(bundle) else lambda _: 2**40)
+
+    def _sum(self, label: str | None, of_one: Callable[[Resources], int]) -> Steps:
+        total = np.zeros(self.horizon, dtype=np.int64)
+        for group, up in zip(self.groups, self.up, strict=True):
+            if label is None or label in group.labels:
+                total += up * of_one(group.resources)
+        return total
+
+
+def used_by(atoms: Iterable[HeldAtom], resource: str, horizon: int) -> Steps:
+    """Return int64[horizon]: what the atoms hold of a resource at each step."""
+    change = np.zeros(horizon + 1, dtype=np.int64)
+    parts = [
+        atom.rows * np.array([1, 1, atom.bundle.get(resource, 0)])
+        for atom in atoms
+        if len(atom.rows) and atom.bundle.get(resource, 0)
+    ]
+    if parts:
+        rows = np.concatenate(parts)
+        np.add.at(change, rows[:, 0], rows[:, 2])
+        np.subtract.at(change, rows[:, 1], rows[:, 2])
+    return np.cumsum(change[:-1])
+
+
+def excesses(used: Steps, limit: Steps) -> Iterator[tuple[int, int, int]]:
+    """Yield (first step, first step past the last, step of most excess) of each excess."""
+    over = np.flatnonzero(used > limit)
+    if not len(over):
+        return
+    cuts = np.flatnonzero(np.diff(over) > 1) + 1
+    for run in np.split(over, cuts):
+        worst = int(run[np.argmax((used - limit)[run])])
+        yield int(run[0]), int(run[-1]) + 1, worst
+
+
+def capacity_violations(
+    held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+) -> list[PlanViolation]:
+    """Return where the pool, or the machines of a label, are promised more than once."""
+    machines = Machines(cluster, grid)
+    atoms = [atom for reservation in held for atom in reservation.atoms]
+    labels = sorted({atom.label for atom in atoms if atom.label is not None})
+    found: list[PlanViolation] = []
+    for label in (None, *labels):
+        mine = atoms if label is None else [atom for atom in atoms if atom.label == label]
+        where = "pool" if label is None else f"label:{label}"
+        for resource in sorted({name for atom in mine for name in atom.bundle}):
+            used = used_by(mine, resource, grid.horizon)
+            limit = machines.capacity(resource, label)
+            found += [
+                exceeded(where, "capacity", resource, run, (used, limit))
+                for run in excesses(used, limit)
+            ]
+    return found
+
+
+def fit_violations(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> list[PlanViolation]:
+    """Return the atoms that hold more bundles at once than fit on machines one by one."""
+    machines = Machines(cluster, grid)
+    caps: dict[tuple[Resources, str | None], Steps] = {}
+    found: list[PlanViolation] = []
+    for reservation in held:
+        for i, atom in enumerate(reservation.atoms):
+            key = atom.bundle, atom.label
+            if key not in caps:
+                caps[key] = machines.fit(*key)
+            for start, end, bundles in atom.rows.tolist():
+                at = start + int(np.argmin(caps[key][start:end]))
+                most = int(caps[key][at])
+                if bundles > most:
+                    where = f"{reservation.where}/atoms/{i}"
+                    detail = f"{bundles} bundles at step {at}, where {most} fit on machines"
+                    found.append(
+                        PlanViolation(where, "fit", detail, reservation.id, at, bundles, most)
+                    )
+    return found
+
+
+def exceeded(
+    where: str, rule: str, resource: str, run: tuple[int, int, int], amounts: tuple[Steps, Steps]
+) -> PlanViolation:
+    """Return one run of `excesses` as a violation; `amounts` are use and limit."""
+    first, end, worst = run
+    used, limit = int(amounts[0][worst]), int(amounts[1][worst])
+    detail = (
+        f"{used} of {resource} at step {worst}, {used - limit} above {limit}; "
+        f"exceeded over steps [{first}, {end})"
+    )
+    return PlanViolation(where, rule, detail, None, worst, used, limit)
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the union of half-open spans as disjoint spans."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,182 @@
+"""The figures that a plan document says of itself, counted again from its rows.
+
+Shares no code with `planner.metrics`. The acceptance is not recounted: of a refusal the document
+does not say whether it compiled, and what did not compile has no size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+
+from planner.cluster import Cluster
+from planner.validation.capacity import used_by
+from planner.validation.document import WHOLE, Held, PlanViolation
+from rdl.expressions import AnyOf, Atom, Every, Expression, children_of
+from rdl.oracle.atoms import asked
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+#: States whose promise counts as value: what was given back of its own will was promised too.
+PROMISED = (*WHOLE, "cancelled")
+
+
+#: Part of a value by which a proven bound may lie below it: solvers round.
+_BOUND_TOLERANCE = 1e-6
+
+
+class _UnknownError(Exception):
+    """A size that the document does not tell; never leaves this file."""
+
+
+def metrics_violations(
+    said: Mapping[str, object],
+    held: Sequence[Held],
+    refusals: int,
+    cluster: Cluster,
+    grid: TimeGrid,
+) -> list[PlanViolation]:
+    """Return the figures that are not what the document holds."""
+    heights = [
+        [0, *_heights(atom.rows.tolist()), 0]
+        for entry in held
+        for atom in entry.atoms
+        if len(atom.rows)
+    ]
+    falls = sum(max(0, a - b) for x in heights for a, b in pairwise(x))
+    last = sum(x[-2] for x in heights)
+    recounted: dict[str, float | None] = {
+        "accepted": sum(entry.state in PROMISED for entry in held),
+        "requests": len(held) + refusals,
+        "preemption": falls,
+        "preemption_inner": falls - last,
+        "uniformity": _uniformity(held, cluster, grid),
+    }
+    if "cost" in said:
+        recounted["cost"] = _cost(held, cluster, grid)
+    with suppress(_UnknownError):  # of an untaken first option that recurs: who knows how often
+        recounted["value"] = math.fsum(_value(entry, cluster, grid) for entry in held)
+    found = [
+        PlanViolation(f"/metrics/{name}", "metrics", f"is {amount}, not {said.get(name)!r}")
+        for name, amount in recounted.items()
+        if not _close(said.get(name), amount)
+    ]
+    return found + _bound_violations(said.get("value"), said.get("bound"), said.get("gap"))
+
+
+def _bound_violations(value: object, bound: object, gap: object) -> list[PlanViolation]:
+    """Check that no plan is said to be worth more than the best there can be, and the gap."""
+    if not _is_number(value):
+        return []  # that is told of the value itself
+    if bound is not None and not _is_number(bound):
+        return [PlanViolation("/metrics/bound", "metrics", f"{bound!r} is no number")]
+    held, most = float(str(value)), None if bound is None else float(str(bound))
+    if most is not None and most < held - _BOUND_TOLERANCE * max(1.0, abs(held)):
+        detail = f"no plan is worth more than its bound, but {held:g} is the value of this one"
+        return [PlanViolation("/metrics/bound", "metrics", f"is {most:g}: {detail}")]
+    wanted = None if most is None else max(0.0, 1 - held / most) if most > 0 else 0.0
+    if _close(gap, wanted):
+        return []
+    return [PlanViolation("/metrics/gap", "metrics", f"is {wanted}, not {gap!r}")]
+
+
+def _value(entry: Held, cluster: Cluster, grid: TimeGrid) -> float:
+    """Return weight x size x worth; the first option of each `any` counts, whichever is taken."""
+    if entry.state not in PROMISED:
+        return 0.0
+    paths = [atom.path for atom in entry.atoms]
+    size = _size(entry.expression, "", paths, (cluster.nominal, grid.step_ms))
+    worth = math.prod(
+        _preference(entry.expression, path, option) for path, option in entry.choices.items()
+    )
+    return entry.weight * size * worth * grid.step_ms / 1000
+
+
+def _size(here: Expression, path: str, held: Sequence[str], of: tuple[Resources, int]) -> float:
+    """Return work x dominant share in steps of the whole cluster; `of` is (nominal, ms a step)."""
+    match here:
+        case Atom():
+            known = {name: amount for name, amount in here.bundle.items() if name in of[0]}
+            return float(asked(here, of[1])[1] or 0) * Resources.of(known).dominant_share(of[0])
+        case AnyOf():
+            return _size(here.options[0], _child(path, 0), held, of)
+        case Every():
+            before = f"{_child(path, 0)}@"
+            found = {p.removeprefix(before).partition(".")[0] for p in held if p.startswith(before)}
+            if not found:
+                raise _UnknownError
+            return math.fsum(_size(here.of, f"{before}{k}", held, of) for k in sorted(found))
+        case _:
+            parts = enumerate(children_of(here))
+            return math.fsum(_size(child, _child(path, i), held, of) for i, child in parts)
+
+
+def _preference(expression: Expression, path: str, option: int) -> float:
+    """Return what the option taken by the `any` at a source path is worth; 1 where none says."""
+    here = expression
+    for part in path.split(".") if path else []:
+        index, children = part.partition("@")[0], children_of(here)
+        if not (index.isdecimal() and len(index) < 10 and int(index) < len(children)):
+            return 1.0  # the oracle says what is wrong with the path
+        here = children[int(index)]
+    if not isinstance(here, AnyOf) or here.prefer is None or option >= len(here.prefer):
+        return 1.0
+    return here.prefer[option]
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)
+
+
+def _cost(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | None:
+    """Return the sum over steps of work x price factor; None where there are no prices."""
+    if not cluster.prices:
+        return None
+    factors = cluster.price_factors(grid)
+    return math.fsum(
+        float(factors[max(0, start) : max(0, end)].sum())
+        * bundles
+        * atom.bundle.dominant_share(cluster.nominal)
+        for entry in held
+        for atom in entry.atoms
+        for start, end, bundles in atom.rows.tolist()
+    )
+
+
+def _heights(rows: list[list[int]]) -> list[int]:
+    """Return the heights in the order they are held, 0 where rows leave a hole."""
+    heights: list[int] = []
+    end = rows[0][0]
+    for row in rows:
+        heights += [row[2]] if row[0] == end else [0, row[2]]
+        end = row[1]
+    return heights
+
+
+def _uniformity(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float | None:
+    atoms = [atom for entry in held for atom in entry.atoms]
+    shares = [
+        used_by(atoms, resource, grid.horizon) / amount
+        for resource, amount in cluster.nominal.items()
+    ]
+    if not shares:
+        return None
+    most = max(shares, key=lambda share: float(np.mean(share)))
+    mean = float(np.mean(most))
+    return float(np.sqrt(np.mean((most - mean) ** 2))) / mean if mean > 0 else None
+
+
+def _close(said: object, amount: float | None) -> bool:
+    if amount is None or said is None:
+        return said is amount
+    # Files round uniformity to three decimals, cost and value to twelve digits; others are whole.
+    known = _is_number(said) and math.isfinite(amount)
+    return known and abs(float(str(said)) - amount) <= max(0.001, 1e-9 * abs(amount))
+
+
+def _is_number(said: object) -> bool:
+    return isinstance(said, int | float) and not isinstance(said, bool)

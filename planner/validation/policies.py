@@ -1,0 +1,204 @@
+"""Sharing policies of a whole plan, each at every instant and over every window position."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, time, timedelta
+from fractions import Fraction
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from planner.cluster import Cluster
+from planner.policy import EACH, CapacityOverTime, Policy, Quota, RequestLimits
+from planner.validation.capacity import Steps, exceeded, excesses, used_by
+from planner.validation.document import Held, PlanViolation
+from rdl.compile.compiler import compile_expression
+from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
+from rdl.oracle.periods import first_instant
+from rdl.time_grid import TimeGrid
+from rdl.work_graph import END, START
+
+#: States that count against `max_count`.
+STANDING = ("accepted", "active", "degraded")
+
+_FAR = np.iinfo(np.int64).max
+
+
+def policy_violations(
+    held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+) -> list[PlanViolation]:
+    """Return where an account of a policy holds more than the policy leaves it."""
+    found: list[PlanViolation] = []
+    for policy in cluster.policies:
+        for account, mine in sorted(_accounts(policy, held).items()):
+            where = " ".join([f"policy:{policy.name}", *account])
+            match policy:
+                case CapacityOverTime():
+                    found += _over_time(policy, where, mine, cluster, grid)
+                case Quota():
+                    found += _quota(policy, where, mine, grid)
+                case RequestLimits():
+                    found += _limits(policy, where, mine, cluster, grid)
+    return found
+
+
+def _accounts(policy: Policy, held: Sequence[Held]) -> Mapping[tuple[str, ...], list[Held]]:
+    """Return the reservations in scope by account: a name, ``*`` each one, None all together."""
+    accounts: dict[tuple[str, ...], list[Held]] = {}
+    for reservation in held:
+        key: list[str] = []
+        inside = True
+        for wanted, mine in (
+            (policy.scope.tenant, reservation.tenant),
+            (policy.scope.queue, reservation.queue),
+        ):
+            inside = inside and wanted in (None, EACH, mine)
+            key += [mine] if wanted == EACH else []
+        if inside:
+            accounts.setdefault(tuple(key), []).append(reservation)
+    return accounts
+
+
+def _use(held: Sequence[Held], resource: str, grid: TimeGrid) -> Steps:
+    return used_by((atom for entry in held for atom in entry.atoms), resource, grid.horizon)
+
+
+def _over_time(
+    policy: CapacityOverTime, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+) -> Iterator[PlanViolation]:
+    for resource, nominal in cluster.nominal.items():
+        used = _use(held, resource, grid)
+        if policy.instant is not None:
+            most = Fraction(policy.instant) * nominal
+            limit = np.full(grid.horizon, most.numerator // most.denominator)
+            for run in excesses(used, limit):
+                yield exceeded(where, "policy", resource, run, (used, limit))
+        if policy.average is None or policy.window_ms is None:
+            continue
+        integral, start = largest_integral(used, policy.window_ms, grid.step_ms)
+        allowed = Fraction(policy.average) * nominal * policy.window_ms
+        if integral > allowed:
+            share = Fraction(integral, nominal * policy.window_ms)
+            detail = (
+                f"{float(share):.6g} of {resource} on average over the window of "
+                f"{policy.window_ms} ms that starts at {start} ms, above {policy.average}"
+            )
+            amount, limit_steps = integral // grid.step_ms, int(allowed) // grid.step_ms
+            at = grid.floor(start)
+            yield PlanViolation(where, "policy", detail, None, at, amount, limit_steps)
+
+
+def largest_integral(used: Steps, window_ms: int, step_ms: int) -> tuple[int, int]:
+    """Return the largest integral of the use over a window, and the first instant it starts at.
+
+    Over *every* position of the window, on the grid or not; outside the horizon the use counts 0.
+    As a function of its start the integral is piecewise linear, with breaks only where the start
+    or the end of the window meets a change of the use: its maximum is at one of those.
+
+    Returns
+    -------
+    integral, start
+        In amount-ms and ms from the origin; exact.
+    """
+    padded = np.concatenate(([0], used, [0]))
+    changes = np.flatnonzero(np.diff(padded))
+    if not len(changes):
+        return 0, 0
+    at = [int(step) * step_ms for step in changes]
+    height = [int(amount) for amount in padded[changes + 1]]  # from at[i] on
+    total = [0]
+    for i in range(1, len(at)):
+        total.append(total[-1] + height[i - 1] * (at[i] - at[i - 1]))
+
+    def until(instant: int) -> int:
+        i = bisect_right(at, instant) - 1
+        return 0 if i < 0 else total[i] + height[i] * (instant - at[i])
+
+    starts = sorted({*at, *(instant - window_ms for instant in at)})
+    best = max(starts, key=lambda start: (until(start + window_ms) - until(start), -start))
+    return until(best + window_ms) - until(best), best
+
+
+def _quota(
+    policy: Quota, where: str, held: Sequence[Held], grid: TimeGrid
+) -> Iterator[PlanViolation]:
+    holds = np.zeros(grid.horizon, dtype=bool)
+    if policy.start is None and not policy.days:
+        holds[:] = True
+    elif grid.origin is None:
+        detail = "a quota at times of day needs a cluster with an origin"
+        yield PlanViolation(where, "policy", detail)
+        return
+    else:
+        for start, end in _times_of_day(policy, grid, grid.origin):
+            # Whatever is held in a step is held during the part of it that the quota covers.
+            holds[max(0, grid.floor(start)) : max(0, grid.ceil(end))] = True
+    for resource, amount in dict(policy.limit).items():
+        used = _use(held, resource, grid)
+        limit = np.where(holds, amount, _FAR)
+        for run in excesses(used, limit):
+            yield exceeded(where, "policy", resource, run, (used, limit))
+
+
+def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) in ms from the origin of each interval that touches the horizon."""
+    zone = ZoneInfo(policy.zone)
+    step = timedelta(milliseconds=1)
+    end_of_plan = origin + grid.horizon_ms * step
+    day = origin.astimezone(zone).date() - timedelta(days=1)
+    while day <= end_of_plan.astimezone(zone).date():
+        start = policy.start or time()
+        end = policy.end or time()
+        until = day if policy.start is not None and end > start else day + timedelta(days=1)
+        first = first_instant(datetime.combine(day, start), zone)
+        last = first_instant(datetime.combine(until, end), zone)
+        if not policy.days or day.weekday() in policy.days:
+            yield (first - origin) // step, (last - origin) // step
+        day += timedelta(days=1)
+
+
+def _limits(
+    policy: RequestLimits, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+) -> Iterator[PlanViolation]:
+    standing = [entry for entry in held if entry.state in STANDING]
+    if policy.max_count is not None and len(standing) > policy.max_count:
+        detail = f"{len(standing)} reservations stand, above {policy.max_count}"
+        yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
+    of_windows = (policy.max_window_ms, policy.min_lead_ms, policy.max_lead_ms)
+    for entry in held if of_windows != (None, None, None) else ():
+        between = window_ms(entry, cluster, grid)
+        if between is None:
+            continue
+        window, lead = between[1] - between[0], max(0, between[0] - entry.submitted_ms)
+        broken = [
+            (what, amount, limit)
+            for what, amount, limit in (
+                ("window is longer", window, policy.max_window_ms),
+                ("lead is longer", lead, policy.max_lead_ms),
+            )
+            if limit is not None and amount > limit
+        ]
+        if policy.min_lead_ms is not None and lead < policy.min_lead_ms:
+            broken.append(("lead is shorter", lead, policy.min_lead_ms))
+        for what, amount, limit in broken:
+            detail = f"its {what} than {limit} ms: {amount} ms"
+            yield PlanViolation(f"{where} {entry.where}", "policy", detail, entry.id, None, amount)
+
+
+def window_ms(entry: Held, cluster: Cluster, grid: TimeGrid) -> tuple[int, int] | None:
+    """Return [start, end) in ms that the windows of a request leave to it, rounded inward.
+
+    What the compiler says of the whole request: windows inside count as they do for the planner.
+    None where no time is asked for (a void), and where the oracle or the reader says what is wrong.
+    """
+    context = CompileContext(grid, entry.submitted_ms, cluster.shapes(), cluster.max_period_ms)
+    try:
+        graph = compile_expression(entry.expression, context)
+    except RdlError:
+        return None
+    if not len(graph.vertices):
+        return None
+    return grid.ms(int(graph.vertices[-1, START])), grid.ms(int(graph.vertices[-1, END]))

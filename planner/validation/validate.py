@@ -1,0 +1,206 @@
+"""The validator: is every promise of this plan kept, by the document alone?
+
+It re-checks a whole plan document from nothing and shares no algorithm with the planners: rows and
+ids as files.md writes them, each reservation by the oracle, capacity, fit caps and policies step by
+step, and the metrics that can be recomputed. It lists all violations, each with where and how much.
+One thing it takes from the compiler: the window that a policy's limits are held against. Whether
+rows lie inside the windows that were asked for is the oracle's word alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from planner.cluster import Cluster, ClusterError
+from planner.placement import Code
+from planner.validation.capacity import capacity_violations, fit_violations
+from planner.validation.document import (
+    WHOLE,
+    Held,
+    PlanViolation,
+    UnreadableError,
+    read_reservation,
+)
+from planner.validation.metrics import metrics_violations
+from planner.validation.policies import policy_violations
+from rdl.oracle.satisfaction import check
+from rdl.time_grid import TimeGrid
+
+
+def validate(
+    document: Mapping[str, object],
+    *,
+    cluster: Cluster | None = None,
+    grid: TimeGrid | None = None,
+    asked: Iterable[str] | None = None,
+    policies: bool = True,
+) -> list[PlanViolation]:
+    """Return every rule that a plan document breaks, in document order; empty when valid.
+
+    Parameters
+    ----------
+    document
+        A plan as files.md writes it, parsed from JSON.
+    cluster
+        The cluster planned on; by default the one in the document.
+    grid
+        The plan's grid where its horizon has rolled on; by default the cluster's.
+    asked
+        Ids of all requests: each must have one answer, and no answer may be to another.
+    policies
+        Whether to hold the plan against the policies. A policy that was lowered evicts nobody, so
+        a plan may rightly exceed the policies of today.
+    """
+    try:
+        cluster = _cluster_of(document) if cluster is None else cluster
+        grid = cluster.grid() if grid is None else grid
+    except (UnreadableError, ClusterError, ValueError) as error:
+        return [PlanViolation("/cluster", "shape", str(error))]
+    held, found = _read(document, grid)
+    found += _ids(document, asked)
+    found += _refusals(document)
+    found += _queues(held, cluster)
+    found += [
+        violation
+        for reservation in held
+        if (violation := _oracle(reservation, cluster, grid)) is not None
+    ]
+    found += capacity_violations(held, cluster, grid)
+    found += fit_violations(held, cluster, grid)
+    if policies:
+        found += policy_violations(held, cluster, grid)
+    return found + _metrics(document, held, cluster, grid)
+
+
+def _cluster_of(document: Mapping[str, object]) -> Cluster:
+    from planner.files import cluster_from_json
+
+    return cluster_from_json(document.get("cluster"), "cluster")
+
+
+def _read(document: Mapping[str, object], grid: TimeGrid) -> tuple[list[Held], list[PlanViolation]]:
+    held: list[Held] = []
+    found: list[PlanViolation] = []
+    step_s = document.get("step_s")
+    if step_s != grid.seconds(1):
+        detail = f"a step is {grid.seconds(1)} s on this cluster, not {step_s!r}"
+        found.append(PlanViolation("/step_s", "shape", detail))
+    for key in ("reservations", "refusals"):
+        if not isinstance(document.get(key), list):
+            found.append(PlanViolation(f"/{key}", "shape", "must be a list"))
+    for i, entry in enumerate(_entries(document, "reservations")):
+        try:
+            held.append(read_reservation(entry, f"/reservations/{i}", grid))
+        except UnreadableError as error:
+            name = entry.get("id") if isinstance(entry, Mapping) else None
+            known = name if isinstance(name, str) else None
+            found.append(PlanViolation(error.where, error.rule, str(error), known))
+    return held, found
+
+
+def _entries(document: Mapping[str, object], key: str) -> Sequence[object]:
+    entries = document.get(key)
+    return entries if isinstance(entries, list) else []
+
+
+def _ids(document: Mapping[str, object], asked: Iterable[str] | None) -> list[PlanViolation]:
+    """Check that reservations and refusals are what was asked, each once."""
+    found: list[PlanViolation] = []
+    seen: dict[str, str] = {}
+    for key in ("reservations", "refusals"):
+        for i, entry in enumerate(_entries(document, key)):
+            where = f"/{key}/{i}/id"
+            name = entry.get("id") if isinstance(entry, Mapping) else None
+            if not isinstance(name, str) or not name:
+                found.append(PlanViolation(where, "id", f"{name!r} is no id"))
+            elif name in seen:
+                found.append(PlanViolation(where, "id", f"is the id of {seen[name]} too", name))
+            else:
+                seen[name] = where.removesuffix("/id")
+    if asked is None:
+        return found
+    wanted = set(asked)
+    found += [
+        PlanViolation("/reservations", "id", "was asked and has no answer", name)
+        for name in sorted(wanted - seen.keys())
+    ]
+    found += [
+        PlanViolation(seen[name], "id", "was never asked", name)
+        for name in sorted(seen.keys() - wanted)
+    ]
+    return found
+
+
+def _refusals(document: Mapping[str, object]) -> list[PlanViolation]:
+    """Check that each refusal carries a known code and holds nothing."""
+    found: list[PlanViolation] = []
+    for i, entry in enumerate(_entries(document, "refusals")):
+        where = f"/refusals/{i}"
+        if not isinstance(entry, Mapping):
+            found.append(PlanViolation(where, "shape", "must be an object"))
+            continue
+        name = str(entry.get("id"))
+        if entry.get("code") not in [code.value for code in Code]:
+            detail = f"{entry.get('code')!r} is no code of a refusal"
+            found.append(PlanViolation(f"{where}/code", "state", detail, name))
+        if "atoms" in entry or "choices" in entry:
+            found.append(PlanViolation(where, "state", "a refusal never held anything", name))
+    return found
+
+
+def _queues(held: Sequence[Held], cluster: Cluster) -> list[PlanViolation]:
+    reservable = {queue.name for queue in cluster.queues if queue.reservable}
+    return [
+        PlanViolation(
+            f"{entry.where}/queue", "queue", f"{entry.queue!r} takes no reservations", entry.id
+        )
+        for entry in held
+        if entry.queue not in reservable
+    ]
+
+
+def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | None:
+    """Hold the whole promise, what was given back included, against the oracle."""
+    if entry.state not in WHOLE:
+        return None
+    allocation = {
+        atom.path: _together(atom.rows.tolist(), atom.released.tolist()) for atom in entry.atoms
+    }
+    broken = check(
+        entry.expression,
+        grid,
+        entry.submitted_ms,
+        allocation,
+        entry.choices,
+        max_period_ms=cluster.max_period_ms,
+    )
+    if broken is None:
+        return None
+    detail = f"{broken.path or 'the request'}: {broken.rule}: {broken.detail}"
+    return PlanViolation(entry.where, "oracle", detail, entry.id)
+
+
+def _together(rows: list[list[int]], released: list[list[int]]) -> list[tuple[int, int, int]]:
+    """Return the sum of two step functions given as rows."""
+    changes: dict[int, int] = {}
+    for start, end, bundles in (*rows, *released):
+        changes[start] = changes.get(start, 0) + bundles
+        changes[end] = changes.get(end, 0) - bundles
+    whole: list[tuple[int, int, int]] = []
+    height, since = 0, 0
+    for at in sorted(changes):
+        if changes[at] and height:
+            whole.append((since, at, height))
+        if changes[at]:
+            height, since = height + changes[at], at
+    return whole
+
+
+def _metrics(
+    document: Mapping[str, object], held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+) -> list[PlanViolation]:
+    """Recount what the document says of itself, where all of it could be read."""
+    said = document.get("metrics")
+    if not isinstance(said, Mapping) or len(held) != len(_entries(document, "reservations")):
+        return []
+    return metrics_violations(said, held, len(_entries(document, "refusals")), cluster, grid)

@@ -1,0 +1,1 @@
+"""A whole workload, offline: compile it, plan it, compare plans, read them back."""

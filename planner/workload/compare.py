@@ -1,0 +1,223 @@
+"""Agents side by side on one workload: the metrics, and what became of each request."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from planner.agent import Agent, Limits, SolverOutcome
+from planner.agents import AGENT_NAMES, agent_named
+from planner.cluster import Cluster
+from planner.files.plan_document import PlanDocument
+from planner.metrics import Metrics
+from planner.workload.compile import CompiledWorkload
+from planner.workload.diff import COMPARED, PlanDiff, plan_diff
+from planner.workload.plan import Planned, plan_from_nothing
+
+_LOG = logging.getLogger(__name__)
+
+#: Status of an agent whose turn never came.
+NOT_RUN = "not_run"
+
+#: Metrics shown relative to the baseline.
+RELATIVE = COMPARED
+
+#: What others are compared with when it takes part, else the first.
+BASELINE = AGENT_NAMES[0]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """What one agent made of the workload.
+
+    Attributes
+    ----------
+    status
+        How its run ended: ``placed`` or a word of `SolverOutcome`; ``not_run`` where the comparison
+        was stopped before its turn.
+    detail
+        One sentence on that, where there is something to say.
+    metrics, document
+        None where there is no plan: the agent broke, or its turn never came.
+    relative
+        Metric / that of the baseline; None where either is missing or the baseline's is 0.
+    differences
+        From the baseline's plan to this one; None for the baseline and without a plan.
+    """
+
+    agent: str
+    status: str
+    detail: str = ""
+    metrics: Metrics | None = None
+    document: PlanDocument | None = None
+    relative: Mapping[str, float | None] = field(default_factory=dict)
+    differences: PlanDiff | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON, without the whole plan."""
+        return {
+            "agent": self.agent,
+            "status": self.status,
+            "detail": self.detail,
+            "order": None if self.document is None else self.document.order,
+            "metrics": None if self.metrics is None else self.metrics.to_json(),
+            "relative": dict(self.relative),
+            "differences": None if self.differences is None else self.differences.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A request that agents answer differently.
+
+    Attributes
+    ----------
+    answers
+        For each run: ``accepted``, the code of the refusal, or None without a plan.
+    """
+
+    id: str
+    tenant: str
+    weight: float
+    answers: tuple[str | None, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {
+            "id": self.id,
+            "tenant": self.tenant,
+            "weight": self.weight,
+            "answers": list(self.answers),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All runs, in the order asked."""
+
+    baseline: str
+    runs: tuple[AgentRun, ...]
+
+    def run(self, agent: str) -> AgentRun:
+        """Return the run of an agent.
+
+        Raises
+        ------
+        KeyError
+            If it took no part.
+        """
+        for one in self.runs:
+            if one.agent == agent:
+                return one
+        raise KeyError(agent)
+
+    def disagreements(self) -> list[Disagreement]:
+        """Return the requests that some agents accept and others refuse, in order of their ids."""
+        asked: dict[str, tuple[str, float]] = {}
+        answers: list[dict[str, str]] = []
+        for run in self.runs:
+            answers.append({})
+            if run.document is None:
+                continue
+            plain = run.document.to_json()
+            for entry in (*plain["reservations"], *plain["refusals"]):
+                asked[entry["id"]] = entry["tenant"], entry["weight"]
+                answers[-1][entry["id"]] = entry.get("code") or "accepted"
+        found = [
+            Disagreement(id_, *of, tuple(answer.get(id_) for answer in answers))
+            for id_, of in sorted(asked.items())
+        ]
+        return [
+            one for one in found if len({a == "accepted" for a in one.answers if a is not None}) > 1
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {
+            "baseline": self.baseline,
+            "agents": [run.to_json() for run in self.runs],
+            "disagreements": [one.to_json() for one in self.disagreements()],
+        }
+
+
+def compare(
+    cluster: Cluster,
+    workload: CompiledWorkload,
+    agents: Sequence[str | Agent],
+    limits: Limits | None = None,
+    *,
+    times: Mapping[str, float] | None = None,
+    timer: Callable[[], float] = time.perf_counter,
+) -> Comparison:
+    """Plan the same workload with each agent on an empty Plan.
+
+    An agent that breaks is a row that says so. After a stop the agent at work ends with its best so
+    far, and those after it are not run.
+
+    Parameters
+    ----------
+    agents
+        Names or agents, at least one, each once.
+    limits
+        Of each agent by itself.
+    times
+        Seconds for agents by name, in place of `limits.time_s`.
+
+    Raises
+    ------
+    ValueError
+        If there is no agent, one is not known, or one is named twice.
+    """
+    chosen = [agent_named(one) if isinstance(one, str) else one for one in agents]
+    names = [agent.name for agent in chosen]
+    if not names or len(set(names)) < len(names):
+        raise ValueError("name at least one agent, each once")
+    own = limits or Limits()
+    runs: list[AgentRun] = []
+    for agent in chosen:
+        allowed = (times or {}).get(agent.name, own.time_s)
+        if runs and own.stop is not None and own.stop():
+            runs.append(AgentRun(agent.name, NOT_RUN, "the comparison was stopped before its turn"))
+            continue
+        runs.append(_run(cluster, workload, agent, replace(own, time_s=allowed), timer))
+    base = names.index(BASELINE) if BASELINE in names else 0
+    return Comparison(names[base], tuple(_beside(run, runs[base]) for run in runs))
+
+
+def _run(
+    cluster: Cluster,
+    workload: CompiledWorkload,
+    agent: Agent,
+    limits: Limits,
+    timer: Callable[[], float],
+) -> AgentRun:
+    try:
+        done: Planned = plan_from_nothing(cluster, workload, agent, limits, timer=timer)
+    except Exception as error:  # noqa: BLE001 - one agent's fault must not cost the others' answers
+        _LOG.error("agent %s broke", agent.name, exc_info=True)
+        detail = f"the agent broke: {type(error).__name__}: {error}"
+        return AgentRun(agent.name, SolverOutcome.FAILED.value, detail)
+    return AgentRun(agent.name, done.metrics.status, done.detail, done.metrics, done.document)
+
+
+def _beside(run: AgentRun, base: AgentRun) -> AgentRun:
+    """Return a run with what it is relative to the baseline's."""
+    if run.metrics is None or base.metrics is None:
+        return replace(run, relative=dict.fromkeys(RELATIVE))
+    assert run.document is not None
+    assert base.document is not None
+    differences = None if run is base else plan_diff(base.document, run.document)
+    relative = relative_to(base.metrics, run.metrics)
+    return replace(run, relative=relative, differences=differences)
+
+
+def relative_to(base: Metrics, metrics: Metrics) -> dict[str, float | None]:
+    """Return each metric divided by the baseline's."""
+    found: dict[str, float | None] = {}
+    for name in RELATIVE:
+        whole, part = getattr(base, name), getattr(metrics, name)
+        found[name] = None if not whole or part is None else part / whole
+    return found

@@ -1,0 +1,129 @@
+"""From workload lines to requests: compile what can be, keep why the rest cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.cluster import Cluster
+from planner.files.workload_file import WorkloadLine, readable
+from planner.placement import Code
+from planner.plan.changes import Asked
+from planner.request import Request, header_of
+from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
+from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.time_grid import TimeGrid
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompiled:
+    """A line that could not become a request.
+
+    Attributes
+    ----------
+    line
+        As written.
+    error
+        Every problem of it.
+    expression
+        The formatter's text where the source could at least be read, else the source, cut short.
+    position
+        Its place among all lines.
+    """
+
+    line: WorkloadLine
+    error: RdlError
+    expression: str
+    position: int
+
+    @property
+    def code(self) -> Code:
+        """The code of the refusal."""
+        return Code(self.error.code)
+
+    @property
+    def asked(self) -> Asked:
+        """Who asked for what."""
+        return Asked(**header_of(self.line), expression=self.expression)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledWorkload:
+    """All lines of a workload, compiled on one grid.
+
+    Attributes
+    ----------
+    grid
+        The grid they were compiled on.
+    requests
+        In order; `positions[i]` is the place of request i among all lines.
+    refusals
+        Lines that are malformed, unsatisfiable or beyond the horizon.
+    """
+
+    grid: TimeGrid
+    requests: tuple[Request, ...]
+    positions: tuple[int, ...]
+    refusals: tuple[Uncompiled, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of lines."""
+        return len(self.requests) + len(self.refusals)
+
+
+def compile_workload(
+    lines: Iterable[WorkloadLine],
+    cluster: Cluster,
+    grid: TimeGrid | None = None,
+    *,
+    exact_work: bool = False,
+    limits: SourceLimits = DEFAULT_LIMITS,
+) -> CompiledWorkload:
+    """Compile lines for a cluster; a line that cannot be compiled loses nothing else.
+
+    Parameters
+    ----------
+    grid
+        The Plan's grid; by default the cluster's.
+    exact_work
+        Refuse work that cannot be reached, instead of taking the next that can.
+    """
+    chosen = cluster.grid() if grid is None else grid
+    requests: list[Request] = []
+    positions: list[int] = []
+    refusals: list[Uncompiled] = []
+    for position, line in enumerate(lines):
+        try:
+            request = compile_line(line, cluster, chosen, exact_work=exact_work, limits=limits)
+        except RdlError as error:
+            refusals.append(Uncompiled(line, error, readable(line, limits), position))
+        else:
+            requests.append(request)
+            positions.append(position)
+    return CompiledWorkload(chosen, tuple(requests), tuple(positions), tuple(refusals))
+
+
+def compile_line(
+    line: WorkloadLine,
+    cluster: Cluster,
+    grid: TimeGrid,
+    *,
+    exact_work: bool = False,
+    limits: SourceLimits = DEFAULT_LIMITS,
+) -> Request:
+    """Compile one line.
+
+    Raises
+    ------
+    RdlError
+        With every problem of its expression.
+    """
+    from rdl.compile.compiler import compile_source
+
+    context = CompileContext(
+        grid, line.submitted_ms, cluster.shapes(), cluster.max_period_ms, exact_work, limits
+    )
+    graph = compile_source(line.source, context)
+    return Request(**header_of(line), graph=graph)

@@ -1,0 +1,211 @@
+"""Two plans side by side: who came, who went, who moved and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from planner.files.plan_document import PlanDocument
+from planner.reservation_state import State
+
+#: Metrics that a comparison shows, in order.
+COMPARED = (
+    "acceptance", "accepted", "value", "preemption", "preemption_inner", "cost", "uniformity",
+)  # fmt: skip
+
+#: States in which all that was promised is held, or was.
+_WHOLE = frozenset({State.ACCEPTED, State.ACTIVE, State.COMPLETED})
+
+
+class Fate(StrEnum):
+    """What became of a request between two plans."""
+
+    GAINED = "gained"  # refused before, holds now
+    LOST = "lost"  # held before, refused or failed now
+    DEGRADED = "degraded"  # all that was promised before, no longer all of it now
+    RESTORED = "restored"  # degraded before, all that was promised now
+    ADDED = "added"  # not in the plan before
+    GONE = "gone"  # not in the plan now
+    MOVED = "moved"  # holds other rows
+    CHANGED = "changed"  # same rows, another state, code or choice
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDiff:
+    """What became of one request.
+
+    Attributes
+    ----------
+    before, after
+        State, or code of the refusal, or None where the plan does not know it.
+    start_s, end_s
+        First and last instant held, before and after; None where nothing is.
+    moved
+        Bundle-seconds held now that were not held there before: the sum over atoms and time of
+        max(0, new - old).
+    """
+
+    id: str
+    fate: Fate
+    before: str | None
+    after: str | None
+    start_s: tuple[float | None, float | None]
+    end_s: tuple[float | None, float | None]
+    moved: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {
+            "id": self.id,
+            "fate": self.fate.value,
+            "before": self.before,
+            "after": self.after,
+            "start": list(self.start_s),
+            "end": list(self.end_s),
+            "moved": self.moved,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDiff:
+    """All that differs between two plans.
+
+    Attributes
+    ----------
+    requests
+        Those that differ, in the order of the plan after, then those that are gone.
+    same
+        How many do not differ.
+    metrics
+        Name -> (before, after).
+    """
+
+    requests: tuple[RequestDiff, ...]
+    same: int
+    metrics: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+
+    def count(self, fate: Fate) -> int:
+        """Return how many requests met a fate."""
+        return sum(one.fate is fate for one in self.requests)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {
+            "same": self.same,
+            "counts": {fate.value: self.count(fate) for fate in Fate},
+            "metrics": {name: list(pair) for name, pair in self.metrics.items()},
+            "requests": [one.to_json() for one in self.requests],
+        }
+
+
+def plan_diff(before: PlanDocument, after: PlanDocument) -> PlanDiff:
+    """Return what differs from one plan to another."""
+    old, new = _entries(before), _entries(after)
+    found: list[RequestDiff] = []
+    for id_ in (*new, *(one for one in old if one not in new)):
+        difference = difference_of(id_, old.get(id_), new.get(id_))
+        if difference is not None:
+            found.append(difference)
+    metrics = {name: (before.metrics.get(name), after.metrics.get(name)) for name in COMPARED}
+    if metrics["cost"] == (None, None):  # neither has prices
+        del metrics["cost"]
+    same = len(old.keys() | new.keys()) - len(found)
+    return PlanDiff(tuple(found), same, metrics)
+
+
+def _entries(document: PlanDocument) -> dict[str, Mapping[str, Any]]:
+    return {one["id"]: one for one in (*document.reservations, *document.refusals)}
+
+
+def difference_of(
+    id_: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> RequestDiff | None:
+    """Return what became of one request, or None where nothing did.
+
+    Parameters
+    ----------
+    old, new
+        Its entries in two plans as plan files have them (reservation or refusal), None where a
+        plan does not know it.
+    """
+    moved = work_moved(_atoms(old), _atoms(new))
+    before, after = _standing(old), _standing(new)
+    fate = _fate(old, new, moved > 0 or work_moved(_atoms(new), _atoms(old)) > 0)
+    if fate is None:
+        return None
+    start, end = _span(old), _span(new)
+    return RequestDiff(id_, fate, before, after, (start[0], end[0]), (start[1], end[1]), moved)
+
+
+def _fate(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: bool) -> Fate | None:
+    if old is None or new is None:
+        return Fate.ADDED if old is None else Fate.GONE
+    if ("code" in old) != ("code" in new):
+        return Fate.GAINED if "code" in old else Fate.LOST
+    kept = None if "code" in old else _kept(old["state"], new["state"])
+    if kept is not None:
+        return kept
+    if moved:
+        return Fate.MOVED
+    same = _standing(old) == _standing(new) and old.get("choices") == new.get("choices")
+    return None if same else Fate.CHANGED
+
+
+def _kept(old: str | None, new: str | None) -> Fate | None:
+    """Return what became of a promise, from one state to another; None where it stands as it did.
+
+    That comes before where its rows are: who loses part of a promise is not one of many that moved.
+    """
+    if old == new:
+        return None
+    if new == State.FAILED:
+        return Fate.LOST
+    if new == State.DEGRADED:
+        return Fate.DEGRADED
+    return Fate.RESTORED if old == State.DEGRADED and new in _WHOLE else None
+
+
+def _standing(entry: Mapping[str, Any] | None) -> str | None:
+    if entry is None:
+        return None
+    standing: str = entry["code"] if "code" in entry else entry["state"]
+    return standing
+
+
+def _atoms(entry: Mapping[str, Any] | None) -> dict[str, Sequence[Sequence[float]]]:
+    if entry is None:
+        return {}
+    return {atom["path"]: atom["allocation"] for atom in entry.get("atoms", ())}
+
+
+def _span(entry: Mapping[str, Any] | None) -> tuple[float | None, float | None]:
+    rows = [row for atom in _atoms(entry).values() for row in atom]
+    if not rows:
+        return None, None
+    return min(row[0] for row in rows), max(row[1] for row in rows)
+
+
+def work_moved(
+    old: Mapping[str, Sequence[Sequence[float]]], new: Mapping[str, Sequence[Sequence[float]]]
+) -> float:
+    """Return the bundle-seconds of `new` that `old` does not hold at the same time."""
+    return sum(_gained(old.get(path, ()), rows) for path, rows in new.items())
+
+
+def _gained(old: Sequence[Sequence[float]], new: Sequence[Sequence[float]]) -> float:
+    changes = sorted(
+        [(start, 1, n) for start, _, n in new]
+        + [(end, 1, -n) for _, end, n in new]
+        + [(start, 0, n) for start, _, n in old]
+        + [(end, 0, -n) for _, end, n in old]
+    )
+    total: float = 0
+    held: list[float] = [0, 0]
+    last: float = 0
+    for at, which, change in changes:
+        total += max(0, held[1] - held[0]) * (at - last)
+        held[which] += change
+        last = at
+    return total

@@ -1,0 +1,198 @@
+"""From a plan file back to a Plan, and the figures of a Plan that nobody has just planned."""
+# ruff: noqa: SLF001 - a Plan that is read again is made whole here, as from a stored state
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from planner.cluster import Cluster
+from planner.files.errors import FileError, FileProblem
+from planner.files.plan_document import PlanDocument
+from planner.holding import holding_of
+from planner.metrics import Metrics, Outcome, measure
+from planner.placement import Code
+from planner.plan.plan import Plan
+from planner.plan.records import CommitRecord, RecordedChange
+from planner.plan.reservation_records import Admitted, Refused
+from planner.renegotiation.renegotiation import result_of
+from planner.request import Request
+from planner.reservation import AtomAllocation, Degradation, Details, Holding, Refusal, Rows
+from planner.reservation_state import State
+from planner.value import prices_of, size_of, worth_of
+from rdl.compile.compiler import compile_source
+from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
+from rdl.expressions import atom_at
+from rdl.resources import Resources
+from rdl.text.parser import parse
+from rdl.time_grid import TimeGrid
+from rdl.work_graph import WorkGraph
+
+#: States whose value counts as accepted (planner.metrics.Outcome).
+_COUNTED = (State.ACCEPTED, State.ACTIVE, State.COMPLETED, State.CANCELLED)
+
+
+def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
+    """Return the Plan that a plan file shows, at step 0 and at the file's version.
+
+    Raises
+    ------
+    FileError
+        If its cluster, or what a reservation says it holds, cannot be.
+    """
+    cluster = document.read_cluster(path)
+    grid = cluster.grid()
+    plan = Plan(cluster, grid)
+    changes: list[RecordedChange] = []
+    for index, entry in enumerate(document.reservations):
+        try:
+            changes.append(_admitted(entry, cluster, grid))
+        except (RdlError, ValueError) as error:
+            where = f"/reservations/{index}"
+            raise FileError(path, (FileProblem(str(error), where),)) from error
+    changes += [Refused(_refusal(entry)) for entry in document.refusals]
+    if changes:
+        plan.apply(CommitRecord(1, 0, tuple(changes)))
+    for number, entry in enumerate(document.reservations):
+        state = State(entry["state"])
+        if state is not plan.table.state(number):
+            plan._set_state(number, state)
+        plan.table.meta[number]["revision"] = entry["revision"]
+        if "degradation" in entry:
+            plan.table.degradations[number] = Degradation.from_json(entry["degradation"])
+    plan.version = document.version
+    return plan
+
+
+def _admitted(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Admitted:
+    submitted_ms = round(entry["submitted"] * 1000)
+    details = Details(
+        entry["expression"],
+        tuple(entry["choices"].items()),
+        tuple(entry.get("notes", ())),
+        creditable=entry.get("creditable", False),
+    )
+    return Admitted(
+        entry["id"],
+        entry["tenant"],
+        entry["queue"],
+        submitted_ms,
+        entry["weight"],
+        entry["priority"],
+        entry["agent"],
+        details,
+        _holding(entry, submitted_ms, cluster, grid),
+    )
+
+
+def _holding(
+    entry: Mapping[str, Any], submitted_ms: int, cluster: Cluster, grid: TimeGrid
+) -> Holding:
+    """Return what an entry holds: as a pattern of occurrences where it is one, else one by one."""
+    expression = parse(entry["expression"])
+    rows = {one["path"]: _rows(one["allocation"], grid) for one in entry["atoms"]}
+    atoms = []
+    for one in entry["atoms"]:
+        asked = atom_at(expression, one["path"])
+        if asked is None:
+            raise ValueError(f"{one['path']!r} is no atom of the expression")
+        released = _rows(one.get("released", []), grid)
+        bundle = Resources.from_json(one["bundle"])
+        atoms.append(
+            AtomAllocation(one["path"], bundle, asked.on, rows[one["path"]], (0,), released)
+        )
+    begin = min((int(held[0, 0]) for held in rows.values() if len(held)), default=0)
+    finish = max((int(held[-1, 1]) for held in rows.values() if len(held)), default=begin)
+    plain = Holding(tuple(atoms), begin, finish)
+    if any("@" in path for path in rows) or not rows:
+        return _pattern(entry, submitted_ms, cluster, grid, rows) or plain
+    return plain
+
+
+def _pattern(
+    entry: Mapping[str, Any],
+    submitted_ms: int,
+    cluster: Cluster,
+    grid: TimeGrid,
+    rows: Mapping[str, Rows],
+) -> Holding | None:
+    """Return the holding whose occurrences are exactly `rows`, or None."""
+    context = CompileContext(grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
+    try:
+        graph = compile_source(entry["expression"], context)
+    except RdlError:
+        return None
+    vertices = [v for v in graph.atoms.tolist() if len(rows.get(graph.paths[v], ()))]
+    result = result_of(graph, vertices, [rows[graph.paths[v]] for v in vertices])
+    request = Request(entry["id"], "", "", submitted_ms, 1.0, 0, graph)
+    holding = holding_of(request, result)
+    found = {path: held for atom in holding.atoms for path, held in atom.occurrences()}
+    same = found.keys() == rows.keys() and all(
+        np.array_equal(found[path], rows[path]) for path in rows
+    )
+    return holding if same else None
+
+
+def _rows(rows: Sequence[Sequence[float]], grid: TimeGrid) -> Rows:
+    steps = [[grid.floor(round(s * 1000)), grid.floor(round(e * 1000)), n] for s, e, n in rows]
+    return np.array(steps, dtype=np.int64).reshape(-1, 3)
+
+
+def _refusal(entry: Mapping[str, Any]) -> Refusal:
+    return Refusal(
+        entry["id"],
+        entry["tenant"],
+        entry["queue"],
+        round(entry["submitted"] * 1000),
+        entry["weight"],
+        entry["priority"],
+        entry["expression"],
+        Code(entry["code"]),
+        entry["detail"],
+        None,
+        tuple(entry["offers"]),
+        entry.get("creditable", False),
+    )
+
+
+def metrics_of(plan: Plan) -> Metrics:
+    """Return the figures of a Plan; what no longer compiles has no size."""
+    outcomes = [_outcome(plan, number) for number in range(len(plan.table))]
+    for refusal in plan.refusals:
+        graph = _graph(plan, refusal.expression, refusal.submitted_ms)
+        size = 0.0 if graph is None else size_of(graph, plan.cluster.nominal)
+        outcomes.append(Outcome(refusal.weight, size, accepted=False))
+    nominal, horizon = plan.cluster.nominal, plan.grid.horizon
+    prices = prices_of(plan.cluster, plan.grid)
+    return measure(outcomes, nominal, horizon, prices=prices)
+
+
+def _outcome(plan: Plan, number: int) -> Outcome:
+    one = plan.table.read(number)
+    graph = _graph(plan, one.expression, one.submitted_ms)
+    held = tuple(
+        (atom.bundle, rows)
+        for atom in one.atoms
+        if len(atom.rows)
+        for _, rows in atom.occurrences()
+    )
+    size = 0.0 if graph is None else size_of(graph, plan.cluster.nominal)
+    worth = 1.0
+    if graph is not None:
+        paths = {atom.path.replace("@*", "@0") for atom in one.atoms if len(atom.rows)}
+        vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in paths]
+        empty = [np.empty((0, 3), dtype=np.int64)] * len(vertices)
+        worth = worth_of(graph, result_of(graph, vertices, empty).choices)
+    return Outcome(one.weight, size, one.state in _COUNTED, worth, held)
+
+
+def _graph(plan: Plan, text: str, submitted_ms: int) -> WorkGraph | None:
+    cluster = plan.cluster
+    context = CompileContext(plan.grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
+    try:
+        return compile_source(text, context)
+    except RdlError:
+        return None

@@ -1,0 +1,1 @@
+"""From an expression to a WorkGraph: check, normalise, tighten, lay out as arrays."""

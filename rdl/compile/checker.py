@@ -1,0 +1,305 @@
+"""What is wrong or odd about an expression by itself, whatever the plan, each with its place.
+
+The parser and the JSON reader refuse most of this as they read; expressions that a program builds
+are held to the same rules here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rdl.compile.civil_time import DAY_MS
+from rdl.compile.parts import Trouble
+from rdl.compile.precedence import cycle_of
+from rdl.compile.shapes import greatest_reachable, is_reachable, least_reachable
+from rdl.errors import MALFORMED
+from rdl.expressions import (
+    Absolute,
+    AfterSubmission,
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Offset,
+    Order,
+    Void,
+    Window,
+    children_of,
+)
+from rdl.limits import SourceLimits
+from rdl.text.formatter import most_characters
+from rdl.time_grid import duration_text, seconds_of
+
+#: Largest number of bundles and largest time in ms: products stay inside 64 bits.
+MAX_HEIGHT: Final = 2**31 - 1
+MAX_MS: Final = 2**53
+
+_SHOWN_CYCLE: Final = 8  # members; a cycle may have thousands
+
+#: An expression on the way, its place (a chain to the root), its depth, whether inside `every`.
+_Place = tuple["_Place | None", int]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The malformed parts of an expression, and those that may not say what was meant.
+
+    Attributes
+    ----------
+    troubles
+        In written order.
+    broken
+        `id` of each expression in trouble, whose numbers must not be used.
+    complete
+        False when the source is beyond a bound and was not read to its end.
+    written
+        Characters that the canonical text has at most.
+    notes
+        Well-formed and odd, one sentence each, in written order.
+    """
+
+    troubles: tuple[Trouble, ...]
+    broken: frozenset[int]
+    complete: bool
+    written: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = False) -> Findings:
+    """Return everything malformed in `expression`, without recursion, within the limits."""
+    troubles: list[Trouble] = []
+    notes: list[str] = []
+    atoms = written = 0
+    pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
+    while pending:
+        here, place, depth, inside_every = pending.pop()
+        if type(here) is Atom:
+            wrong = _atom(here, exact_work=exact_work)
+        else:
+            wrong = _operator(here, limits, inside_every=inside_every)
+        troubles.extend(_at(here, place, said) for said in wrong)
+        if type(here) is AnyOf:
+            notes.extend(_rising(here, _path(place)))
+        children = children_of(here)
+        written += most_characters(here)
+        atoms += not children
+        beyond = None
+        if atoms > limits.max_atoms:
+            beyond = (f"the request has more than {limits.max_atoms} atoms", "split it")
+        elif depth > limits.max_depth:
+            beyond = (f"operators are nested deeper than {limits.max_depth}", "nest fewer")
+        if beyond is not None:
+            return Findings((*troubles, _at(here, place, beyond)), frozenset(), complete=False)
+        inside = inside_every or type(here) is Every
+        for index in range(len(children) - 1, -1, -1):
+            pending.append((children[index], (place, index), depth + 1, inside))
+    broken = frozenset(id(trouble.expression) for trouble in troubles)
+    return Findings(tuple(troubles), broken, complete=True, written=written, notes=tuple(notes))
+
+
+_Said = tuple[str, str | None]
+
+
+def _at(expression: Expression, place: _Place | None, said: _Said) -> Trouble:
+    return Trouble(expression, _path(place), MALFORMED, said[0], said[1])
+
+
+def _path(place: _Place | None) -> str:
+    steps: list[str] = []
+    while place is not None:
+        steps.append(str(place[1]))
+        place = place[0]
+    return ".".join(reversed(steps))
+
+
+def _atom(atom: Atom, *, exact_work: bool) -> Iterator[_Said]:
+    g, h, multiple = atom.minimum, atom.maximum, atom.multiple
+    if g < 1 or multiple < 1:
+        yield "min and multiple must be at least 1", None
+    elif h < g:
+        yield f"min {g} is more than max {h}", f"write max={g} or more"
+    elif h > MAX_HEIGHT:
+        yield f"max {h} is not plausible", f"write at most {MAX_HEIGHT}"
+    elif -(-g // multiple) > h // multiple:
+        near = -(-g // multiple) * multiple
+        message = f"no number of bundles from {g} to {h} is divisible by {multiple}"
+        yield message, f"write max={near} or more"
+    elif exact_work and atom.lease_ms > 0 and 0 < atom.work_ms <= MAX_MS:
+        yield from _exact(atom)
+    if not len(atom.bundle):
+        yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
+    for name, ms in (("lease", atom.lease_ms), ("work", atom.work_ms)):
+        if ms < 1:
+            yield f"the {name} must be positive", "a best-effort session is void(b, h)"
+        elif ms > MAX_MS:
+            unit = "seconds" if name == "lease" else "bundle-seconds"
+            yield f"the {name} is not plausible", f"write at most {MAX_MS // 1000} {unit}"
+
+
+def _exact(atom: Atom) -> Iterator[_Said]:
+    """Ask for reachable work in whole seconds, or in ms where the client wrote finer numbers."""
+    unit = 1 if atom.lease_ms % 1000 or atom.work_ms % 1000 else 1000
+    shape = (atom.minimum, atom.maximum, atom.multiple, atom.lease_ms // unit)
+    work = atom.work_ms // unit
+    if is_reachable(*shape, work):
+        return
+    near = [greatest_reachable(*shape, work), least_reachable(*shape, work)]
+    fix = " or ".join(f"{seconds_of(found * unit)}" for found in near if found is not None)
+    message = f"no allocation has a work of exactly {seconds_of(atom.work_ms)} bundle-seconds"
+    yield message, f"write work={fix}"
+
+
+def _operator(here: Expression, limits: SourceLimits, *, inside_every: bool) -> Iterator[_Said]:
+    match here:
+        case Void():
+            yield from _void(here)
+        case AnyOf(options=options):
+            yield from _any(here, limits.max_options)
+            yield from _misplaced(options, "any")
+        case AllOf(children=children):
+            if not children:
+                yield "all of nothing", "write at least one expression"
+        case Order(children=children, gap=gap):
+            if not children:
+                yield "order of nothing", "write at least one expression"
+            yield from _gap(gap)
+            yield from _misplaced(children, "order")
+        case Graph(children=children):
+            yield from _graph(here)
+            yield from _misplaced(children, "graph")
+        case Window(of=of):
+            yield from _window(here)
+            yield from _misplaced((of,), "window")
+        case Every(of=of):
+            yield from _every(here, inside_every)
+            yield from _misplaced((of,), "every")
+
+
+def _void(void: Void) -> Iterator[_Said]:
+    if not 1 <= void.maximum <= MAX_HEIGHT:
+        yield f"max must be from 1 to {MAX_HEIGHT}, not {void.maximum}", None
+    if not len(void.bundle):
+        yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
+
+
+def is_void(expression: Expression) -> bool:
+    """Say whether an expression asks for nothing: a void, or an `all` of nothing else."""
+    pending = [expression]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, AllOf) and here.children:
+            pending.extend(here.children)
+        elif not isinstance(here, Void):
+            return False
+    return True
+
+
+def _misplaced(children: tuple[Expression, ...], operator: str) -> Iterator[_Said]:
+    if any(not isinstance(child, Atom) and is_void(child) for child in children):
+        message = f"a void cannot stand in {operator}: nothing is guaranteed to it"
+        yield message, "write it as the whole request, or inside all"
+
+
+def _any(choice: AnyOf, most: int) -> Iterator[_Said]:
+    count = len(choice.options)
+    if not count:
+        yield "any of nothing", "write at least one option"
+    elif count > most:
+        yield f"any has {count} options", f"write at most {most}"
+    if choice.prefer is not None:
+        if len(choice.prefer) != count:
+            yield f"prefer has {len(choice.prefer)} values for {count} options", "write one each"
+        if not all(0 < worth <= 1 for worth in choice.prefer):
+            yield "each value of prefer lies in (0, 1]", None
+
+
+def _rising(choice: AnyOf, path: str) -> Iterator[str]:
+    """Note a later option that is worth more than one written before it."""
+    worths = choice.prefer or ()
+    for index, (before, after) in enumerate(pairwise(worths)):
+        if after > before:
+            where = f"{path}: " if path else ""
+            yield (
+                f"{where}prefer rises from {before:g} to {after:g}: option {index + 1} is "
+                f"preferred to option {index}, though it is written after it"
+            )
+            return
+
+
+def _gap(gap: Gap | None) -> Iterator[_Said]:
+    if gap is None:
+        return
+    if not 0 <= gap.minimum_ms <= MAX_MS:
+        yield "a gap cannot be negative", None
+    elif gap.maximum_ms is not None and gap.maximum_ms < gap.minimum_ms:
+        low, high = duration_text(gap.minimum_ms), duration_text(max(0, gap.maximum_ms))
+        yield f"the gap {low}..{high} is empty", f"write {high}..{low}"
+
+
+def _graph(graph: Graph) -> Iterator[_Said]:
+    count = len(graph.children)
+    if not count:
+        yield "graph of nothing", "write at least one expression"
+    if len(graph.names) != count or len(set(graph.names)) != count:
+        yield "each expression of a graph has a name of its own", None
+    for edge in graph.edges:
+        yield from _gap(edge.gap)
+    inside = [e for e in graph.edges if 0 <= e.before < count and 0 <= e.after < count]
+    if len(inside) < len(graph.edges):
+        yield "an arrow joins two expressions of its graph", None
+        return
+    cycle = cycle_of(count, [(edge.before, edge.after) for edge in inside])
+    if cycle:
+        names = [graph.names[i] if i < len(graph.names) else str(i) for i in cycle]
+        if len(names) > _SHOWN_CYCLE:
+            left_out = len(names) - _SHOWN_CYCLE
+            names[_SHOWN_CYCLE - 1 : -1] = [f"({left_out} more)"]
+        yield f"the graph has a cycle: {' -> '.join(names)}", "remove one of its arrows"
+
+
+def _window(window: Window) -> Iterator[_Said]:
+    start, end = window.start, window.end
+    for instant in (start, end):
+        if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
+            yield "the time is not plausible", f"write at most {MAX_MS // 1000} seconds"
+    order = 1  # the sign of its length; of times of two kinds nobody knows yet
+    match start, end:
+        case (Absolute(at=first), Absolute(at=last)):
+            order = (last > first) - (last < first)
+        case (Offset(ms=low), Offset(ms=high)) | (
+            AfterSubmission(ms=low),
+            AfterSubmission(ms=high),
+        ):
+            order = (high > low) - (high < low)
+    if order < 1:
+        said = "ends before it starts" if order < 0 else "ends where it starts: no length"
+        yield f"the window {said}", "write an end after its start"
+
+
+def _every(every: Every, inside_every: bool) -> Iterator[_Said]:
+    if not 1 <= every.period_ms <= MAX_MS:
+        yield "the period must be positive", "write a duration such as 24h"
+    if every.times is not None and every.until is not None:
+        yield "times and until say the same", "keep one of them"
+    if every.times is not None and every.times < 1:
+        yield "times must be at least 1", None
+    if every.times is None and every.until is None and inside_every:
+        yield "an endless every inside an every never ends in its period", "write times= or until="
+    if every.zone is not None:
+        yield from _zone(every.zone, every.period_ms)
+
+
+def _zone(zone: str, period_ms: int) -> Iterator[_Said]:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield f"{zone!r} is not a time zone that is known here", "write one such as Europe/Paris"
+    if period_ms % DAY_MS:
+        yield "a period in a zone is a whole number of days", "write 1d, 7d, ..."

@@ -1,0 +1,405 @@
+"""Expression to parts: windows folded, nested operators flattened, recurrences laid out.
+
+Every step keeps the set of satisfying allocations. An `any` stays a choice: distributing it would
+copy what stands beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import Final, NoReturn, assert_never
+
+from rdl.compile.civil_time import instant_ms
+from rdl.compile.context import CompileContext
+from rdl.compile.machine_fit import MachineFit
+from rdl.compile.parts import Part, Trouble, blame, settle
+from rdl.compile.precedence import topological
+from rdl.compile.recurrences import Copy, Layout, Recurrence, RecurrenceError, Surroundings, lay_out
+from rdl.compile.rounding import gap_steps, numbers_of, rounding_note
+from rdl.compile.window_fit import Room, fit
+from rdl.errors import BEYOND_HORIZON, MALFORMED, UNSATISFIABLE
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Instant,
+    Offset,
+    Order,
+    Void,
+    Window,
+)
+from rdl.time_grid import TimeGridError, seconds_of
+from rdl.work_graph import ALL, ANY, ATOM, EVERY
+
+#: Civil times that one request may ask for (windows times occurrences in a zone): half a second.
+_MOST_CIVIL_TIMES: Final = 200_000
+
+
+class StoppedError(Exception):
+    """The request grew beyond a bound; the trouble that says so is in `Normalizer.malformed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds an expression.
+
+    Attributes
+    ----------
+    start, end
+        Steps that all windows around leave, for the first occurrence.
+    limit
+        `end` as it would be on a plan without a horizon; None where nothing around ends.
+    layout
+        The occurrences that one part stands for: a single one outside `every`.
+    shifts
+        Index of the layout's shifts in the normaliser's table.
+    window_start
+        Start of the nearest window inside the nearest `every`.
+    inside_every
+        Whether bare times count from a period.
+    """
+
+    start: int
+    end: int
+    layout: Layout
+    limit: int | None = None
+    shifts: int = 0
+    window_start: Instant | None = None
+    inside_every: bool = False
+
+
+class Normalizer:
+    """Builds the parts of one expression.
+
+    Attributes
+    ----------
+    malformed
+        Troubles that no other option makes good.
+    notes
+        What the grid made of the client's numbers.
+    shifts
+        Table of shifts that parts index; 0 is the single shift outside `every`.
+    endless
+        Period in steps of the endless recurrences met, or 0.
+    """
+
+    def __init__(self, context: CompileContext, broken: frozenset[int]) -> None:
+        self.malformed: list[Trouble] = []
+        self.notes: list[str] = []
+        self.shifts: list[tuple[int, ...]] = [(0,)]
+        self.endless = 0
+        self._context = context
+        self._grid = context.grid
+        self._broken = broken
+        self._machines = MachineFit(context.machines)
+        self._first = context.first
+        self._leaves = self._occurrences = self._civil_times = 0
+
+    def build(self, expression: Expression) -> Part | None:
+        """Return the part of a whole request, or None for a void.
+
+        Raises
+        ------
+        StoppedError
+            If recurrences unroll beyond the limits.
+        """
+        scope = Scope(self._first, self._grid.horizon, Layout())
+        part = self._lower(expression, "", scope)
+        if part is not None and not part.failed:
+            self._fit(part, scope, expression, "")
+        return part
+
+    def _lower(self, here: Expression, path: str, scope: Scope) -> Part | None:
+        if isinstance(here, Atom):
+            return self._atom(here, path, scope)
+        if id(here) in self._broken:
+            return self._opaque(here, path)
+        match here:
+            case Void():
+                return None
+            case AnyOf():
+                return self._any(here, path, scope)
+            case AllOf(children=children):
+                return self._group(here, "all", children, path, scope)
+            case Order(children=children):
+                return self._group(here, "order", children, path, scope)
+            case Graph(children=children):
+                return self._group(here, "graph", children, path, scope)
+            case Window():
+                return self._window(here, path, scope)
+            case Every():
+                return self._every(here, path, scope)
+            case _:
+                assert_never(here)
+
+    def _opaque(self, here: Expression, path: str) -> Part:
+        """Return a part that says nothing about time, for an expression that is in trouble."""
+        part = Part(ATOM, here, path, self._first, self._grid.horizon)
+        part.failed = True
+        return part
+
+    def _atom(self, atom: Atom, path: str, scope: Scope) -> Part:
+        self._leaves += 1
+        if self._leaves > self._context.limits.max_atoms:
+            limit = f"more than {self._context.limits.max_atoms} atoms once every is unrolled"
+            self._stop(atom, path, limit)
+        if id(atom) in self._broken:
+            return self._opaque(atom, path)
+        numbers, shortest = numbers_of(atom, self._grid)
+        part = Part(ATOM, atom, path, scope.start, scope.end, shortest)
+        part.numbers, part.shifts = numbers, scope.shifts
+        note = rounding_note(atom, path, numbers, self._grid.step_ms)
+        if note is not None:
+            self.notes.append(note)
+        unfit = self._machines.why_not(atom.bundle, atom.on)
+        if unfit is not None:
+            blame(part, Trouble(atom, path, UNSATISFIABLE, *unfit))
+        return part
+
+    def _any(self, choice: AnyOf, path: str, scope: Scope) -> Part:
+        part = Part(ANY, choice, path, scope.start, scope.end)
+        for index, option in enumerate(choice.options):
+            worth = 1.0 if choice.prefer is None else choice.prefer[index]
+            child = self._lower(option, _child(path, index), scope)
+            if child is None:  # a misplaced void, already said
+                continue
+            if scope.start < scope.end:
+                self._fit(child, scope, option, child.path)
+            taken = ((path, index),)
+            if child.kind == ANY and child.trouble is None:
+                for inner in child.children:
+                    inner.options = (*taken, *child.options, *inner.options)
+                    inner.prefer *= worth
+                    part.children.append(inner)
+            else:
+                child.options = (*taken, *child.options)
+                child.prefer = worth
+                part.children.append(child)
+        if len(part.children) == 1 and part.children[0].prefer == 1:
+            return self._stands_for(part.children[0], part)
+        settle(part)
+        return part
+
+    def _group(
+        self, here: Expression, form: str, children: tuple[Expression, ...], path: str, scope: Scope
+    ) -> Part | None:
+        part = Part(ALL, here, path, scope.start, scope.end, form=form)
+        #: First and last child that each written child became; a void became none.
+        places: list[tuple[int, int]] = []
+        for index, expression in enumerate(children):
+            first = len(part.children)
+            child = self._lower(expression, _child(path, index), scope)
+            if child is None:
+                places.append((-1, -1))
+            elif child.form == form != "graph" and child.trouble is None:
+                part.edges.extend((a + first, b + first, lo, hi) for a, b, lo, hi in child.edges)
+                part.children.extend(child.children)
+                part.options += child.options
+                places.append((first, len(part.children) - 1))
+            else:
+                part.children.append(child)
+                places.append((first, first))
+        if not part.children:
+            return None
+        if form != "all":
+            self._arrows(here, part, path, places)
+        if len(part.children) == 1:
+            return self._stands_for(part.children[0], part)
+        settle(part)
+        return part
+
+    def _arrows(
+        self, here: Expression, part: Part, path: str, places: list[tuple[int, int]]
+    ) -> None:
+        """Set the edges of an order or a graph between the children that hold something."""
+        if isinstance(here, Order):
+            low, high = self._gap(here.gap, here, path)
+            arrows = [(i, i + 1, low, high) for i in range(len(places) - 1)]
+        elif isinstance(here, Graph):
+            arrows = [(e.before, e.after, *self._gap(e.gap, here, path)) for e in here.edges]
+        for before, after, low, high in arrows:
+            last, first = places[before][1], places[after][0]
+            if last < 0 or first < 0:
+                continue
+            if part.children[last].endless:
+                message = "nothing can come after an endless every"
+                self._malformed(here, path, message, "write times= or until=")
+            part.edges.append((last, first, low, high))
+        if isinstance(here, Order):
+            part.edges.sort()
+            part.by_before = part.by_after = part.edges
+            return
+        order = topological(len(part.children), [(a, b) for a, b, _, _ in part.edges])
+        rank = {child: at for at, child in enumerate(order)}
+        part.topological = order
+        part.by_before = sorted(part.edges, key=lambda edge: rank[edge[0]])
+        part.by_after = sorted(part.edges, key=lambda edge: rank[edge[1]])
+
+    def _gap(self, gap: Gap | None, here: Expression, path: str) -> tuple[int, int]:
+        try:
+            return gap_steps(gap, self._grid)
+        except TimeGridError as error:
+            self._malformed(here, path, str(error), "write a wider gap")
+            return 0, -1
+
+    def _stands_for(self, child: Part, group: Part) -> Part:
+        """Return the only child in place of its group."""
+        child.options = (*group.options, *child.options)
+        if child.kind != ATOM and child.kind != EVERY:
+            child.source, child.path = group.source, group.path
+        return child
+
+    def _window(self, window: Window, path: str, scope: Scope) -> Part | None:
+        grid, layout = self._grid, scope.layout
+        try:
+            first = self._pulled_back(window.start, layout, late=False)
+            last = self._pulled_back(window.end, layout, late=True)
+        except TimeGridError as error:
+            self._malformed(window, path, str(error), error.fix)
+            return self._opaque(window, path)
+        limit = last if scope.limit is None else min(scope.limit, last)
+        beyond = grid.horizon <= first < limit
+        if last > grid.horizon and not beyond:
+            end = seconds_of(grid.horizon_ms)
+            self.notes.append(f"{path}: {_CUT} {end} s" if path else f"{_CUT} {end} s")
+        inside = replace(
+            scope,
+            start=max(scope.start, first),
+            end=min(scope.end, last),
+            limit=limit,
+            window_start=window.start,
+        )
+        part = self._lower(window.of, _child(path, 0), inside)
+        if part is None or part.failed:
+            return part
+        if part.kind != ATOM and part.kind != EVERY:
+            part.source, part.path = window, path
+        if beyond:
+            horizon = f"the plan's horizon, {seconds_of(grid.horizon_ms)} s from the origin"
+            message = f"the window starts at or past {horizon}"
+            blame(part, Trouble(window, path, BEYOND_HORIZON, message, "reserve it later"))
+        else:
+            self._fit(part, inside, window, path)
+        return part
+
+    def _pulled_back(self, instant: Instant, layout: Layout, *, late: bool) -> int:
+        """Return a start (or, late, an end) that holds for all occurrences moved to the first."""
+        if layout.regular and isinstance(instant, Offset):
+            layout = layout.first()
+        elif not isinstance(instant, Offset):
+            layout = layout.last() if late else layout.first()
+        self._civil_times += len(layout.frames) - 1
+        if self._civil_times > _MOST_CIVIL_TIMES:
+            raise TimeGridError("too many windows in too many occurrences")
+        submitted = self._context.submitted_ms
+        whole = self._grid.floor if late else self._grid.ceil
+        steps = [
+            whole(instant_ms(instant, frame, self._grid, submitted)) - shift
+            for frame, shift in zip(layout.frames, layout.shifts, strict=True)
+        ]
+        return min(steps) if late else max(steps)
+
+    def _fit(self, part: Part, scope: Scope, here: Expression, path: str) -> None:
+        if part.failed or 0 < scope.end - scope.start >= part.shortest:
+            return  # nearly always: no Room is worth building
+        room = Room(scope.start, scope.end, here, path, scope.limit)
+        fit(part, room, self._context)
+
+    def _every(self, every: Every, path: str, scope: Scope) -> Part | None:
+        limits = self._context.limits
+        anchor = scope.window_start if every.anchor is None else every.anchor
+        around = Surroundings(scope.layout, scope.limit, scope.inside_every)
+        try:
+            laid = lay_out(every, around, anchor, self._context)
+        except RecurrenceError as error:
+            return self._not_laid(every, path, error)
+        except TimeGridError as error:
+            self._malformed(every, path, str(error), error.fix)
+            return self._opaque(every, path)
+        self._occurrences += laid.occurrences
+        if self._occurrences > limits.max_occurrences:
+            self._stop(every, path, f"more than {limits.max_occurrences} occurrences")
+        if every.same_offset:
+            part = self._shifted(every, path, scope, laid)
+        else:
+            part = self._unrolled(every, path, scope, laid.copies)
+        if part is not None and laid.endless:
+            part.endless = True
+            self.endless = lcm(self.endless or 1, laid.endless)
+        return part
+
+    def _occurrence(
+        self, every: Every, path: str, scope: Scope, copy: Copy, last_shift: int
+    ) -> Part | None:
+        """Return the part of the occurrences in `copy`, found in their own periods."""
+        shifts = scope.shifts
+        if copy.layout.shifts != self.shifts[shifts]:
+            shifts = self._shifts_of(copy.layout.shifts)
+        start, end = max(scope.start, copy.start), min(scope.end - last_shift, copy.end)
+        limit = copy.end if scope.limit is None else min(scope.limit - last_shift, copy.end)
+        inside = Scope(start, end, copy.layout, limit, shifts, None, inside_every=True)
+        part = self._lower(every.of, path, inside)
+        if part is not None:
+            self._fit(part, inside, every.of, path)
+        return part
+
+    def _shifted(self, every: Every, path: str, scope: Scope, laid: Recurrence) -> Part | None:
+        own = laid.own_shifts
+        child = self._occurrence(every, f"{_child(path, 0)}@0", scope, laid.copies[0], own[-1])
+        if child is None:
+            return None
+        part = Part(EVERY, every, path, scope.start, scope.end, last_shift=own[-1])
+        if len(own) == 1 and not laid.endless:  # an endless one will have more as the plan rolls
+            return self._stands_for(child, part)
+        part.shifts = self._shifts_of(own)
+        part.children.append(child)
+        settle(part)
+        return part
+
+    def _unrolled(
+        self, every: Every, path: str, scope: Scope, copies: tuple[Copy, ...]
+    ) -> Part | None:
+        part = Part(ALL, every, path, scope.start, scope.end, form="all")
+        for k, copy in enumerate(copies):
+            child = self._occurrence(every, f"{_child(path, 0)}@{k}", scope, copy, 0)
+            if child is None:
+                return None
+            if child.form == "all" and child.trouble is None:
+                part.children.extend(child.children)
+                part.options += child.options
+            else:
+                part.children.append(child)
+        if len(part.children) == 1:
+            return self._stands_for(part.children[0], part)
+        settle(part)
+        return part
+
+    def _shifts_of(self, shifts: tuple[int, ...]) -> int:
+        """Return the index of a slice in the table, entering it if it is not the last."""
+        if self.shifts[-1] != shifts:
+            self.shifts.append(shifts)
+        return len(self.shifts) - 1
+
+    def _not_laid(self, every: Every, path: str, error: RecurrenceError) -> Part:
+        part = self._opaque(every, path)
+        blame(part, Trouble(every, path, error.code, str(error), error.fix))
+        return part
+
+    def _malformed(self, here: Expression, path: str, message: str, fix: str | None) -> None:
+        self.malformed.append(Trouble(here, path, MALFORMED, message, fix))
+
+    def _stop(self, here: Expression, path: str, limit: str) -> NoReturn:
+        self._malformed(here, path, f"the request has {limit}", "ask for less")
+        raise StoppedError
+
+
+_CUT: Final = "the window passes the plan's horizon and is cut at"
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)

@@ -1,0 +1,141 @@
+"""Parts: the normalised tree while it is built and tightened; the compiler makes arrays of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from rdl.expressions import Expression
+from rdl.resources import Resources
+
+#: More steps than any grid has; lengths stop growing here, so that arrays hold them.
+FAR: Final = 2**40
+
+#: (before, after, least gap, largest gap or -1), child indices.
+Arrow = tuple[int, int, int, int]
+
+
+class Numbers(NamedTuple):
+    """An atom on the grid: g, h and work in whole multiples, lease and work in steps."""
+
+    bundle: Resources
+    label: str | None
+    g: int
+    h: int
+    multiple: int
+    lease: int
+    work: int
+    #: No allocation of the atom is longer, where leases leave room for one block only; else FAR.
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why no plan can satisfy a part: an error, or a mark where another option is left."""
+
+    expression: Expression
+    path: str
+    code: str
+    message: str
+    fix: str | None = None
+
+
+@dataclass(slots=True)
+class Part:
+    """One vertex to be. Mutable: the normaliser builds it, tightening narrows it.
+
+    Attributes
+    ----------
+    kind
+        As in `rdl.work_graph`.
+    source, path
+        The outermost expression folded into it, and the path that the vertex will carry.
+    start, end
+        No step of it lies outside [start, end).
+    shortest
+        Least steps from its first to past its last.
+    first_end, last_start
+        Its last step ends no earlier, its first step starts no later.
+    form
+        ``all``, ``order`` or ``graph`` for kind ALL, so that equals can be merged; else empty.
+    topological
+        Child indices, each after what precedes it; None = as written.
+    by_before, by_after
+        `edges` in the topological order of the child before, or after.
+    shifts
+        Index of its slice in the normaliser's table of shifts.
+    last_shift
+        EVERY: steps from the first occurrence to the last.
+    endless
+        It holds a recurrence that never ends.
+    trouble
+        Set where the part itself cannot be satisfied; it then takes no part in tightening.
+    failed
+        It, or what it needs, is in trouble.
+    """
+
+    kind: int
+    source: Expression
+    path: str
+    start: int
+    end: int
+    shortest: int = 0
+    first_end: int = 0
+    last_start: int = FAR
+    numbers: Numbers | None = None
+    children: list[Part] = field(default_factory=list)
+    form: str = ""
+    edges: list[Arrow] = field(default_factory=list)
+    topological: list[int] | None = None
+    by_before: list[Arrow] = field(default_factory=list)
+    by_after: list[Arrow] = field(default_factory=list)
+    prefer: float = 1.0
+    options: tuple[tuple[str, int], ...] = ()
+    shifts: int = 0
+    last_shift: int = 0
+    endless: bool = False
+    trouble: Trouble | None = None
+    failed: bool = False
+
+
+def critical_path(part: Part) -> int:
+    """Return the least steps that the children of an ALL take together, with their gaps."""
+    if not part.edges:
+        return max((child.shortest for child in part.children), default=0)
+    lengths = [child.shortest for child in part.children]
+    reach = [0] * len(lengths)
+    for before, after, least, _ in part.by_before:
+        arrival = reach[before] + lengths[before] + least
+        if arrival > reach[after]:
+            reach[after] = arrival
+    return min(FAR, max(r + length for r, length in zip(reach, lengths, strict=True)))
+
+
+def settle(part: Part) -> None:
+    """Set `shortest`, `failed` and `endless` of a group from its children."""
+    part.endless = part.endless or any(child.endless for child in part.children)
+    if part.trouble is not None:
+        part.failed, part.shortest = True, 0
+    elif part.children:
+        left = [child for child in part.children if not child.failed]
+        if part.kind == _ANY:
+            part.failed = not left
+            part.shortest = min((child.shortest for child in left), default=0)
+        else:
+            part.failed = len(left) < len(part.children)
+            part.shortest = min(FAR, critical_path(part) + part.last_shift)
+
+
+def blame(part: Part, trouble: Trouble) -> None:
+    """Note that the part cannot be satisfied; what lies inside no longer matters."""
+    part.trouble, part.failed, part.shortest = trouble, True, 0
+
+
+def troubles_of(part: Part) -> list[Trouble]:
+    """Return what stands between a failed part and a plan, in written order."""
+    if part.trouble is not None:
+        return [part.trouble]
+    return [trouble for child in part.children if child.failed for trouble in troubles_of(child)]
+
+
+_ANY: Final = 1

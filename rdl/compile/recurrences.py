@@ -1,0 +1,255 @@
+"""Where the occurrences of an `every` lie: their periods, and how far they are from the first.
+
+With one offset for all (Rayon leaves periodic expressions to later work; docs/rdl.md defines them)
+one part stands for all occurrences: its window is what their windows, each moved back to the
+first, have in common. A recurrence inside a recurrence multiplies the occurrences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rdl.compile.civil_time import ORIGIN, Frame, Period, instant_ms, periods
+from rdl.compile.context import CompileContext
+from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
+from rdl.expressions import Every, Instant, Offset
+from rdl.time_grid import TimeGrid, duration_text
+
+
+class RecurrenceError(ValueError):
+    """A recurrence that this plan cannot hold; carries the code and what would be right."""
+
+    def __init__(self, code: str, message: str, fix: str | None = None) -> None:
+        self.code = code
+        self.fix = fix
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The occurrences that one part stands for.
+
+    Attributes
+    ----------
+    frames
+        What bare times count from in each.
+    shifts
+        Steps from the first occurrence to each, ascending from 0.
+    regular
+        Whether a bare time lies, moved back, at the same place in all of them.
+    """
+
+    frames: tuple[Frame, ...] = (ORIGIN,)
+    shifts: tuple[int, ...] = (0,)
+    regular: bool = True
+
+    def first(self) -> Layout:
+        """Return the first occurrence alone."""
+        return Layout(self.frames[:1], self.shifts[:1])
+
+    def last(self) -> Layout:
+        """Return the last occurrence alone."""
+        return Layout(self.frames[-1:], self.shifts[-1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What stands around an `every`.
+
+    Attributes
+    ----------
+    layout
+        The occurrences of the recurrences around it.
+    limit
+        Step at which windows and periods around the first of them end, whatever the horizon; None
+        where nothing ends.
+    inside
+        Whether another recurrence stands around it.
+    """
+
+    layout: Layout
+    limit: int | None = None
+    inside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Occurrences with one offset, and [start, end) that their periods leave to the first.
+
+    The end knows no horizon.
+    """
+
+    layout: Layout
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """An `every` laid out.
+
+    Attributes
+    ----------
+    copies
+        One for all occurrences with the same offset, else one for each.
+    own_shifts
+        Steps from its first occurrence to each, whatever recurs around it.
+    endless
+        Period in steps if it never ends, else 0.
+    """
+
+    copies: tuple[Copy, ...]
+    own_shifts: tuple[int, ...]
+    endless: int
+
+    @property
+    def occurrences(self) -> int:
+        """How many it lays out, those of recurrences around it included."""
+        return sum(len(copy.layout.frames) for copy in self.copies)
+
+
+def lay_out(
+    every: Every, surroundings: Surroundings, anchor: Instant | None, context: CompileContext
+) -> Recurrence:
+    """Return where the occurrences of `every` lie.
+
+    Parameters
+    ----------
+    anchor
+        Its own anchor or the start of the window around it; None = the period around it (inside
+        another recurrence), else the submission.
+
+    Raises
+    ------
+    RecurrenceError
+        If no plan on this grid can hold it.
+    TimeGridError
+        If the grid cannot carry its times.
+
+    Notes
+    -----
+    Stops soon after `limits.max_occurrences`; the caller counts.
+    """
+    grid, submitted = context.grid, context.submitted_ms
+    around, limit = surroundings.layout, surroundings.limit
+    endless = every.times is None and every.until is None
+    if endless:
+        _admit_endless(every.period_ms, context)
+    most = context.limits.max_occurrences // len(around.frames) + 1
+    rows: list[list[Period]] = []
+    for frame, shift in zip(around.frames, around.shifts, strict=True):
+        if anchor is not None:
+            start = instant_ms(anchor, frame, grid, submitted)
+        else:
+            start = frame.start_ms if surroundings.inside else submitted
+        over = None if limit is None else limit + shift
+        rows.append(_periods_of(every, _Row(frame, start, over, most), context))
+    own = _own_shifts(rows, grid)
+    moves = anchor is None or isinstance(anchor, Offset) or len(around.frames) == 1
+    regular = around.regular and every.zone is None and moves
+    count = len(own)
+    groups = [range(count)] if every.same_offset else [range(k, k + 1) for k in range(count)]
+    copies = tuple(_copy(rows, group, own, around, regular, grid) for group in groups)
+    return Recurrence(copies, own, max(1, every.period_ms // grid.step_ms) if endless else 0)
+
+
+def _admit_endless(period_ms: int, context: CompileContext) -> None:
+    longest = context.max_period_ms
+    if longest % period_ms == 0:
+        return
+    if period_ms % longest == 0 and period_ms <= context.grid.horizon_ms:
+        return
+    text = duration_text(longest)
+    message = f"an endless period of {duration_text(period_ms)} neither divides {text} nor is"
+    message += " a multiple of it within the horizon"
+    raise RecurrenceError(UNSATISFIABLE, message, "give times= or until=, or another period")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One occurrence of what stands around an `every`: where its periods begin and end.
+
+    Attributes
+    ----------
+    over
+        Step at which that occurrence is over, whatever the horizon; None = never.
+    most
+        Periods to lay out at most.
+    """
+
+    frame: Frame
+    anchor_ms: int
+    over: int | None
+    most: int
+
+
+def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period]:
+    grid = context.grid
+    until: int | None = None
+    if every.until is not None:
+        until = instant_ms(every.until, row.frame, grid, context.submitted_ms)
+    elif every.times is None:
+        until = grid.horizon_ms
+    kept: list[Period] = []
+    for period in periods(every, row.anchor_ms, grid):
+        if len(kept) == every.times or (until is not None and period.end_ms > until):
+            break
+        is_past = period.start_ms >= grid.horizon_ms
+        # Civil days of 23 hours end early: there `_own_shifts` knows better what is wrong.
+        is_told = is_past or row.frame.zone is None
+        if is_told and row.over is not None and grid.ceil(period.start_ms) >= row.over:
+            message = f"occurrence {len(kept)} starts where the window or period around it is over"
+            fix = f"write times={len(kept)}" if kept else "give an earlier anchor="
+            raise RecurrenceError(UNSATISFIABLE, message, fix)
+        if is_past:
+            message = f"occurrence {len(kept)} lies past the plan's horizon"
+            fix = f"write times={len(kept)}, or the rest later" if kept else "reserve it later"
+            raise RecurrenceError(BEYOND_HORIZON, message, fix)
+        if period.end_ms <= max(context.submitted_ms, 0):
+            message = f"its first period is over before {context.beginning}"
+            raise RecurrenceError(UNSATISFIABLE, message, "give a later anchor=")
+        kept.append(period)
+        if len(kept) > row.most:
+            break
+    if not kept:
+        limit = "until" if every.until is not None else "the plan's horizon"
+        code = UNSATISFIABLE if every.until is not None else BEYOND_HORIZON
+        raise RecurrenceError(code, f"no whole period lies before {limit}")
+    return kept
+
+
+def _own_shifts(rows: list[list[Period]], grid: TimeGrid) -> tuple[int, ...]:
+    shifts: tuple[int, ...] | None = None
+    for row in rows:
+        first = grid.ceil(row[0].start_ms)
+        found = tuple(grid.ceil(period.start_ms) - first for period in row)
+        if shifts is not None and found != shifts:
+            message = "its periods do not lie alike in each period around it, so one offset"
+            message += " cannot hold for all"
+            raise RecurrenceError(UNSATISFIABLE, message, "write same_offset=false around it")
+        shifts = found
+    assert shifts is not None
+    return shifts
+
+
+def _copy(
+    rows: list[list[Period]],
+    group: range,
+    own: tuple[int, ...],
+    around: Layout,
+    regular: bool,
+    grid: TimeGrid,
+) -> Copy:
+    """Gather the occurrences `group` of every period around; the inner index moves fastest."""
+    frames: list[Frame] = []
+    shifts: list[int] = []
+    ends: list[int] = []
+    start, base = 0, own[group[0]]
+    for row, outer in zip(rows, around.shifts, strict=True):
+        for k in group:
+            shift = outer + own[k] - base
+            frames.append(row[k].frame)
+            shifts.append(shift)
+            start = max(start, grid.ceil(row[k].start_ms) - shift)
+            ends.append(grid.floor(row[k].end_ms) - shift)
+    return Copy(Layout(tuple(frames), tuple(shifts), regular), start, min(ends))

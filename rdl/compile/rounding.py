@@ -1,0 +1,55 @@
+"""Atoms and gaps on the grid, and what to tell the client about the rounding."""
+
+from __future__ import annotations
+
+from rdl.compile.parts import FAR, Numbers
+from rdl.compile.shapes import heights_of, rounded
+from rdl.expressions import Atom, Gap
+from rdl.time_grid import TimeGrid, seconds_of
+
+
+def numbers_of(atom: Atom, grid: TimeGrid) -> tuple[Numbers, int]:
+    """Return the atom's numbers in steps and bundles, and its shortest length in steps.
+
+    Lease and work round together, then the work rises to the least that can be reached.
+    """
+    asked = grid.lease_and_work(atom.lease_ms, atom.work_ms)
+    lease, multiple, g, h = asked.lease, atom.multiple, atom.minimum, atom.maximum
+    work, shortest = rounded((g, h, multiple), lease, asked.work)
+    if multiple > 1:
+        low, high = heights_of(g, h, multiple)
+        g, h = low * multiple, high * multiple
+    # Two blocks hold 2 g l at least; a single one has g bundles or more in each of its steps.
+    longest = work // g if work < 2 * g * lease else FAR
+    numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest)
+    return numbers, min(shortest, FAR)
+
+
+def rounding_note(atom: Atom, path: str, numbers: Numbers, step_ms: int) -> str | None:
+    """Return what the grid made of lease and work, or None where it kept them."""
+    lease, work = numbers.lease, numbers.work
+    said = []
+    if lease * step_ms != atom.lease_ms:
+        said.append(f"lease {seconds_of(atom.lease_ms)}s -> {lease} step{'s' * (lease != 1)}")
+    if work * step_ms != atom.work_ms:
+        kept = seconds_of(work * step_ms)
+        said.append(f"work {seconds_of(atom.work_ms)} -> {kept} bundle-seconds")
+    if not said:
+        return None
+    return f"{path}: {', '.join(said)}" if path else ", ".join(said)
+
+
+def gap_steps(gap: Gap | None, grid: TimeGrid) -> tuple[int, int]:
+    """Return (least, largest or -1) in steps.
+
+    Raises
+    ------
+    TimeGridError
+        If no whole number of steps lies in the gap.
+    """
+    if gap is None:
+        return 0, -1
+    low, high = grid.gap(gap.minimum_ms, gap.maximum_ms)
+    # No gap within the horizon is longer than it; past that, numbers would only overflow.
+    low = min(low, grid.horizon + 1)
+    return low, -1 if high is None else max(low, min(high, grid.horizon + 1))

@@ -1,0 +1,327 @@
+"""The oracle: does this allocation satisfy this expression?
+
+Written from the definition of the language alone (docs/rdl.md, Rayon 3.1) and sharing no code with
+the compiler or the planners, so that each can be held against it. Resources and labels are not its
+business: it judges bundles over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeAlias
+
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Graph,
+    Order,
+    Void,
+    Window,
+)
+from rdl.oracle.atoms import Row, asked, shortest_lease
+from rdl.oracle.periods import Frame, Period, PeriodError, instant_ms, periods_of
+from rdl.time_grid import TimeGrid
+
+#: First step and first step past the last of whatever is allocated; None where nothing is.
+_Span: TypeAlias = "tuple[int, int] | None"
+#: Atoms met and their rows, in written order.
+_Held: TypeAlias = list[tuple[str, Sequence[Row]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """The first rule found broken.
+
+    Attributes
+    ----------
+    path
+        Source path of the expression that is not satisfied (files.md).
+    rule
+        One word: ``rows path choice height multiple work lease window order gap period offset``.
+    detail
+        One sentence with the numbers, in steps and bundle-steps.
+    """
+
+    path: str
+    rule: str
+    detail: str
+
+
+class _BrokenError(Exception):
+    """Carries the violation from where it is found to `check`; never leaves this file."""
+
+    def __init__(self, violation: Violation) -> None:
+        self.violation = violation
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What surrounds an expression: the steps it may use, and what its times count from."""
+
+    first: int
+    end: int
+    frame: Frame
+    anchor_ms: int
+
+
+def check(
+    expression: Expression,
+    grid: TimeGrid,
+    submitted_ms: int,
+    allocation: Mapping[str, Sequence[Row]],
+    choices: Mapping[str, int],
+    *,
+    max_period_ms: int = 86_400_000,
+) -> Violation | None:
+    """Return None if `allocation` satisfies `expression`, else the first rule it breaks.
+
+    Parameters
+    ----------
+    expression
+        As submitted.
+    grid
+        Rounds the client's numbers; nothing may lie at or past its horizon.
+    submitted_ms
+        Nothing may lie before it (rounded up to a step).
+    allocation
+        Rows (first step, first step past the last, bundles) of each atom by source path, sorted
+        and disjoint. Occurrence k of an `every` carries ``@k`` after the path of its child.
+    choices
+        Index of the option taken, by path of the `any`. Occurrences with one offset share the
+        choice of occurrence 0.
+    max_period_ms
+        Longest period up to which endless recurrences must divide it.
+    """
+    judge = _Judge(grid, submitted_ms, allocation, choices, max_period_ms)
+    scope = _Scope(grid.ceil(submitted_ms), grid.horizon, Frame(), submitted_ms)
+    try:
+        judge.span(expression, "", scope)
+        judge.nothing_left_over()
+    except _BrokenError as broken:
+        return broken.violation
+    return None
+
+
+class _Judge:
+    """Walks one expression once; `held` lists the atoms met, in written order."""
+
+    def __init__(
+        self,
+        grid: TimeGrid,
+        submitted_ms: int,
+        allocation: Mapping[str, Sequence[Row]],
+        choices: Mapping[str, int],
+        max_period_ms: int,
+    ) -> None:
+        self.grid = grid
+        self.submitted_ms = submitted_ms
+        self.allocation = allocation
+        self.choices = choices
+        self.max_period_ms = max_period_ms
+        self.held: _Held = []
+        self.chosen: set[str] = set()
+        # Occurrence whose choices stand in for those of the occurrence walked: (its path, theirs).
+        self.stand_ins: list[tuple[str, str]] = []
+
+    def span(self, expression: Expression, path: str, scope: _Scope) -> _Span:
+        """Check one expression and return the steps it spans."""
+        match expression:
+            case Atom():
+                return self._atom(expression, path, scope)
+            case Void():
+                return None
+            case AllOf(children=children):
+                return _hull([self.span(c, _child(path, i), scope) for i, c in enumerate(children)])
+            case Order():
+                return self._order(expression, path, scope)
+            case Graph():
+                return self._graph(expression, path, scope)
+            case AnyOf():
+                return self._any(expression, path, scope)
+            case Window():
+                inside = self._narrow(expression, path, scope)
+                return self.span(expression.of, _child(path, 0), inside)
+            case Every():
+                return self._every(expression, path, scope)
+
+    def nothing_left_over(self) -> None:
+        """Check that every row and every choice belongs to a part of the request that is taken."""
+        met = {path for path, _ in self.held}
+        for path, rows in self.allocation.items():
+            if path not in met and len(rows):
+                _broken(path, "path", "rows for what is no atom of an option taken")
+        for path in self.choices:
+            if path not in self.chosen:
+                _broken(path, "choice", "a choice for what is no any of an option taken")
+
+    def _atom(self, atom: Atom, path: str, scope: _Scope) -> tuple[int, int]:
+        rows = self.allocation.get(path, ())
+        lease, work = asked(atom, self.grid.step_ms)
+        if work is None:
+            _broken(path, "multiple", f"no height from min to max is divisible by {atom.multiple}")
+        total = 0
+        last = None
+        for start, end, bundles in rows:
+            if end <= start or bundles <= 0 or (last is not None and start < last):
+                _broken(path, "rows", f"row [{start}, {end}) x {bundles} is empty or out of order")
+            if not atom.minimum <= bundles <= atom.maximum:
+                heights = f"{atom.minimum}..{atom.maximum}"
+                _broken(path, "height", f"{bundles} bundles at step {start}, not {heights}")
+            if bundles % atom.multiple:
+                _broken(path, "multiple", f"{bundles} at step {start}, not {atom.multiple} n")
+            total += (end - start) * bundles
+            last = end
+        if last is None or total != work:
+            _broken(path, "work", f"{total} bundle-steps, not {work}")
+        first = rows[0][0]
+        if first < scope.first or last > scope.end:
+            inside = f"[{scope.first}, {scope.end})"
+            _broken(path, "window", f"steps [{first}, {last}) are not inside {inside}")
+        shortest = shortest_lease(rows)
+        if shortest < lease:
+            _broken(path, "lease", f"a bundle is kept for {shortest} steps, not {lease} or more")
+        self.held.append((path, rows))
+        return first, last
+
+    def _order(self, order: Order, path: str, scope: _Scope) -> _Span:
+        spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(order.children)]
+        whole: _Span = None
+        for i, span in enumerate(spans):
+            # Against all that stand before, not the neighbour alone: it may hold nothing (void).
+            self._follows(whole, span, None, _child(path, i))
+            if i and order.gap is not None:
+                self._follows(spans[i - 1], span, order.gap, _child(path, i))
+            whole = _hull([whole, span])
+        return whole
+
+    def _graph(self, graph: Graph, path: str, scope: _Scope) -> _Span:
+        spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(graph.children)]
+        for edge in graph.edges:
+            self._follows(spans[edge.before], spans[edge.after], edge.gap, _child(path, edge.after))
+        return _hull(spans)
+
+    def _follows(self, before: _Span, after: _Span, gap: Gap | None, path: str) -> None:
+        if before is None or after is None:
+            return
+        between = after[0] - before[1]
+        if between < 0:
+            _broken(path, "order", f"starts at step {after[0]}, before {before[1]}")
+        if gap is None:
+            return
+        most = None if gap.maximum_ms is None else self.grid.floor(gap.maximum_ms)
+        least = self.grid.ceil(gap.minimum_ms)
+        if between < least or (most is not None and between > most):
+            _broken(path, "gap", f"{between} steps after what precedes, not {least}..{most}")
+
+    def _any(self, choice: AnyOf, path: str, scope: _Scope) -> _Span:
+        known = path
+        for occurrence, first in reversed(self.stand_ins):
+            if known not in self.choices and known.startswith(occurrence):
+                known = first + known[len(occurrence) :]
+        taken = self.choices.get(known)
+        if taken is None:
+            _broken(path, "choice", "no option is said to be taken")
+        if not 0 <= taken < len(choice.options):
+            _broken(path, "choice", f"there is no option {taken} among {len(choice.options)}")
+        self.chosen.add(known)
+        return self.span(choice.options[taken], _child(path, taken), scope)
+
+    def _narrow(self, window: Window, path: str, scope: _Scope) -> _Scope:
+        try:
+            start = instant_ms(window.start, scope.frame, self.grid, self.submitted_ms)
+            end = instant_ms(window.end, scope.frame, self.grid, self.submitted_ms)
+        except (PeriodError, OverflowError) as error:
+            _broken(path, "window", str(error))
+        first, last = self.grid.ceil(start), self.grid.floor(end)
+        return _Scope(max(first, scope.first), min(last, scope.end), scope.frame, start)
+
+    def _every(self, every: Every, path: str, scope: _Scope) -> _Span:
+        try:
+            periods = self._periods(every, path, scope)
+        except (PeriodError, OverflowError) as error:
+            _broken(path, "period", str(error))
+        if not periods:
+            _broken(path, "period", "no whole period lies before the horizon")
+        child = _child(path, 0)
+        starts = [self.grid.ceil(period.start_ms) for period in periods]
+        spans: list[_Span] = []
+        model: _Held = []
+        for k, period in enumerate(periods):
+            here, mark = f"{child}@{k}", len(self.held)
+            inside = replace(
+                scope,
+                first=max(scope.first, starts[k]),
+                end=min(scope.end, self.grid.floor(period.end_ms)),
+                frame=period.frame,
+                anchor_ms=period.start_ms,
+            )
+            if not every.same_offset:
+                spans.append(self.span(every.of, here, inside))
+                continue
+            self.stand_ins.append((here, f"{child}@0"))
+            spans.append(self.span(every.of, here, inside))
+            self.stand_ins.pop()
+            model = model or self.held[mark:]
+            self._same_offset(model, self.held[mark:], child, k, starts[k] - starts[0])
+        return _hull(spans)
+
+    def _periods(self, every: Every, path: str, scope: _Scope) -> list[Period]:
+        """Return the periods that must hold an occurrence."""
+        anchor = scope.anchor_ms
+        if every.anchor is not None:
+            anchor = instant_ms(every.anchor, scope.frame, self.grid, self.submitted_ms)
+        until: int | None = None
+        if every.until is not None:
+            until = instant_ms(every.until, scope.frame, self.grid, self.submitted_ms)
+        endless = every.times is None and until is None
+        if endless and self._forbidden(every.period_ms):
+            _broken(path, "period", f"an endless period of {every.period_ms} ms is not admitted")
+        if endless:
+            until = self.grid.horizon_ms
+        kept: list[Period] = []
+        for period in periods_of(every, anchor, self.grid):
+            if every.times is not None and len(kept) == every.times:
+                break
+            if until is not None and period.end_ms > until:
+                break
+            if period.start_ms >= self.grid.horizon_ms:
+                _broken(path, "period", f"occurrence {len(kept)} lies past the horizon")
+            kept.append(period)
+        return kept
+
+    def _forbidden(self, period_ms: int) -> bool:
+        if period_ms > 0 and self.max_period_ms % period_ms == 0:
+            return False
+        return period_ms % self.max_period_ms != 0 or period_ms > self.grid.horizon_ms
+
+    def _same_offset(self, model: _Held, held: _Held, child: str, k: int, shift: int) -> None:
+        """Check that the atoms of occurrence `k` are those of the first, moved by `shift`."""
+        known = {path.removeprefix(f"{child}@0"): rows for path, rows in model}
+        moved = {path.removeprefix(f"{child}@{k}"): (path, rows) for path, rows in held}
+        if known.keys() != moved.keys():
+            _broken(f"{child}@{k}", "choice", "takes other options than occurrence 0")
+        for suffix, rows in known.items():
+            path, copies = moved[suffix]
+            wanted = [(start + shift, end + shift, bundles) for start, end, bundles in rows]
+            if wanted != [tuple(row) for row in copies]:
+                _broken(path, "offset", f"is not occurrence 0 moved by {shift} steps")
+
+
+def _child(path: str, index: int) -> str:
+    return f"{path}.{index}" if path else str(index)
+
+
+def _hull(spans: Sequence[_Span]) -> _Span:
+    held = [span for span in spans if span is not None]
+    if not held:
+        return None
+    return min(start for start, _ in held), max(end for _, end in held)
+
+
+def _broken(path: str, rule: str, detail: str) -> NoReturn:
+    raise _BrokenError(Violation(path, rule, detail))

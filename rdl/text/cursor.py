@@ -1,0 +1,119 @@
+"""The parser's place in the text: what is wrong there, and where to go on behind it."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from rdl.errors import MALFORMED, Problem, StoppedError, quoted
+from rdl.expressions import Span
+from rdl.limits import MOST_PROBLEMS
+from rdl.operators import ARGUMENTS
+from rdl.text.tokenizer import BUNDLE, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
+
+#: Kinds of tokens that can only begin an argument: after one, a comma was forgotten.
+STARTS_ARGUMENT: Final = frozenset({BUNDLE, INSTANT, KEY, QUANTITY, STRING})
+
+
+class RuleError(Exception):
+    """A rule that does not hold at a token; caught where the parser can go on.
+
+    Attributes
+    ----------
+    problem
+        What to report.
+    whole
+        True if the rest of the operator's arguments cannot be told apart any more.
+    """
+
+    def __init__(self, problem: Problem, *, whole: bool = False) -> None:
+        self.problem = problem
+        self.whole = whole
+        super().__init__(problem.message)
+
+
+class Cursor:
+    """Moves over the tokens, and gathers problems.
+
+    Attributes
+    ----------
+    tokens
+        The current token, and the way to the next.
+    problems
+        In the order they were found.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.tokens = Tokenizer(source)
+        self.problems: list[Problem] = []
+
+    def report(self, message: str, span: Span, fix: str | None = None) -> None:
+        """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
+        self.keep(Problem(MALFORMED, message, span, fix=fix))
+
+    def keep(self, problem: Problem) -> None:
+        """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
+        self.problems.append(problem)
+        if len(self.problems) >= MOST_PROBLEMS:
+            raise StoppedError
+
+    def wrong(self, message: str, fix: str | None = None) -> NoReturn:
+        """Raise RuleError at the current token."""
+        raise RuleError(Problem(MALFORMED, message, self.tokens.span, fix=fix))
+
+    def stop(self, message: str, fix: str | None = None, span: Span | None = None) -> NoReturn:
+        """Keep a problem and raise StoppedError."""
+        self.keep(Problem(MALFORMED, message, span or self.tokens.span, fix=fix))
+        raise StoppedError
+
+    def shown(self) -> str:
+        """Return the current token for a message."""
+        return "the end of the text" if self.tokens.kind == END else quoted(self.tokens.text)
+
+    def separator(self, opened: int, ends: str = ")") -> bool:
+        """Step over a comma; return whether another argument follows, False at an end."""
+        tokens = self.tokens
+        while True:
+            if tokens.text == ",":
+                tokens.advance()
+                if tokens.kind == END:
+                    continue
+                if tokens.text not in ends:
+                    return True
+                message = f"expected an argument before {self.shown()}"
+                self.report(message, tokens.span, "drop the ','")
+                return False
+            if tokens.kind == END:
+                self.never_closed(opened)
+            if tokens.text in ends:
+                return False
+            self.report(f"expected ',' or ')' before {self.shown()}", tokens.span, self.unit_fix())
+            if tokens.kind in STARTS_ARGUMENT or tokens.text in ARGUMENTS:
+                return True
+            tokens.advance()
+            self.skip()
+
+    def unit_fix(self) -> str | None:
+        """Return a fix if the current word looks like a unit that lost its number."""
+        tokens = self.tokens
+        before = tokens.source[max(0, tokens.start - 20) : tokens.start].rstrip()
+        if tokens.kind == WORD and before[-1:].isdecimal() and tokens.text not in ARGUMENTS:
+            return "a unit stands right behind its number, such as 5m"
+        return None
+
+    def never_closed(self, opened: int) -> NoReturn:
+        """Stop because of the bracket at `opened`."""
+        self.stop("'(' is never closed", "write ')' at its end", (opened, opened + 1))
+
+    def skip(self, *, commas: bool = False) -> None:
+        """Go to the next comma or closing bracket on this level (past commas if asked)."""
+        tokens = self.tokens
+        depth = 0
+        while tokens.kind != END:
+            text = tokens.text
+            if depth == 0 and (text in (")", ";") or (text == "," and not commas)):
+                return
+            if text in ("(", "["):
+                depth += 1
+            elif text in (")", "]"):
+                depth = max(0, depth - 1)
+            tokens.advance()

@@ -1,0 +1,223 @@
+"""The values of arguments in RDL text: counts, times, gaps, labels, bundles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from rdl.durations import MAX_WORK_MS, TimeTextError, parse_duration, parse_instant
+from rdl.errors import MALFORMED, Problem, did_you_mean, quoted
+from rdl.expressions import AfterSubmission, Gap, Instant
+from rdl.operators import (
+    ArgumentError,
+    Reads,
+    build_gap,
+    check_count,
+    check_name,
+    check_weight,
+    check_zone,
+)
+from rdl.resources import Resources
+from rdl.text.bundle_text import parse_bundle
+from rdl.text.cursor import Cursor, RuleError
+from rdl.text.tokenizer import BUNDLE, INSTANT, QUANTITY, STRING, WORD
+
+_T = TypeVar("_T")
+
+
+class ValueReader(Cursor):
+    """Reads one value at the cursor.
+
+    Attributes
+    ----------
+    bundles
+        Named bundles, by name.
+    """
+
+    def __init__(self, source: str, most_options: int) -> None:
+        super().__init__(source)
+        self.bundles: dict[str, Resources] = {}
+        self._most_options = most_options
+        self._bundle_of_text: dict[str, Resources] = {}
+
+    def bundle(self, name: str) -> Resources:
+        """Bundle = "<" amount { "," amount } ">" | word ."""
+        tokens = self.tokens
+        text = tokens.text
+        if tokens.kind == BUNDLE:
+            known = self._bundle_of_text.get(text)
+            if known is None:
+                found = parse_bundle(text, tokens.start)
+                if isinstance(found, list):
+                    for problem in found[:-1]:
+                        self.keep(problem)
+                    raise RuleError(found[-1])
+                known = self._bundle_of_text[text] = found
+        elif tokens.kind == WORD:
+            known = self.bundles.get(text)
+            if known is None:
+                fix = did_you_mean(text, self.bundles) if self.bundles else "write such as <1 cpu>"
+                self.wrong(f"no bundle is named {quoted(text)}", fix)
+        elif text == "<":
+            problem = Problem(
+                MALFORMED,
+                "'<' is not closed by '>'",
+                tokens.span,
+                fix="write such as <2 GiB memory, 1 cpu>",
+            )
+            raise RuleError(problem, whole=True)
+        else:
+            self.wrong(f"{name} is a bundle, not {self.shown()}", "write such as <1 cpu>")
+        tokens.advance()
+        return known
+
+    def count(self, name: str) -> int:
+        """Count = digit { digit } ."""
+        tokens = self.tokens
+        text = tokens.text
+        if tokens.kind != QUANTITY or not text.isdecimal():
+            self.wrong(f"{name} is a whole number, not {self.shown()}")
+        try:
+            value = check_count(int(text[:20]))
+        except ArgumentError as error:
+            self.wrong(f"{name}: {error.message}", error.fix)
+        tokens.advance()
+        return value
+
+    def duration(self, name: str) -> int:
+        """Duration = number | number unit { number unit } ."""
+        if self.tokens.kind != QUANTITY:
+            self.wrong(f"{name} is a duration, not {self.shown()}", "write such as 90 or 1h30m")
+        return self._time(parse_duration)
+
+    def work(self, name: str) -> int:
+        """Work = duration ; bundle-time: bundles times how long they are held."""
+        if self.tokens.kind != QUANTITY:
+            self.wrong(f"{name} is bundle-time, not {self.shown()}", "write such as 2400 or 40m")
+        return self._time(_parse_work)
+
+    def instant(self, name: str) -> Instant:
+        """Instant = duration | "+" duration | rfc3339 ."""
+        tokens = self.tokens
+        if tokens.text == "+":
+            tokens.advance()
+            return AfterSubmission(self.duration(name))
+        if tokens.kind not in (QUANTITY, INSTANT):
+            fix = "write such as 90, 2h, +2h or 2026-01-05T09:00:00Z"
+            self.wrong(f"{name} is a time, not {self.shown()}", fix)
+        return self._time(parse_instant)
+
+    def _time(self, read: Callable[[str], _T]) -> _T:
+        try:
+            value = read(self.tokens.text)
+        except TimeTextError as error:
+            self.wrong(error.message, error.fix)
+        self.tokens.advance()
+        return value
+
+    def gap(self, name: str) -> Gap:
+        """Gap = duration [ ".." duration ] ."""
+        tokens = self.tokens
+        start = tokens.start
+        minimum = self.duration(name)
+        if tokens.text != "..":
+            return build_gap(minimum, None)
+        tokens.advance()
+        end = tokens.span[1]
+        maximum = self.duration(name)
+        try:
+            return build_gap(minimum, maximum)
+        except ArgumentError as error:
+            problem = Problem(MALFORMED, error.message, (start, end), fix=error.fix)
+            raise RuleError(problem) from error
+
+    def weights(self, name: str) -> tuple[float, ...]:
+        """Weights = "[" number { "," number } "]" ."""
+        tokens = self.tokens
+        if tokens.text != "[":
+            self.wrong(f"{name} is a list, not {self.shown()}", "write such as prefer=[1, 0.5]")
+        values: list[float] = []
+        while not values or tokens.text == ",":
+            tokens.advance()
+            values.append(self._weight(name))
+            if len(values) > self._most_options:
+                self.stop(f"{name} has more than {self._most_options} values")
+        if tokens.text != "]":
+            self.wrong(f"expected ',' or ']' before {self.shown()}")
+        tokens.advance()
+        return tuple(values)
+
+    def _weight(self, name: str) -> float:
+        try:
+            weight = check_weight(float(self.tokens.text))
+        except ArgumentError as error:
+            self.wrong(error.message, error.fix)
+        except ValueError:
+            self.wrong(f"{name} has {self.shown()} for a number", "write such as [1, 0.5]")
+        self.tokens.advance()
+        return weight
+
+    def label(self, name: str) -> str:
+        """Label = string ."""
+        if self.tokens.kind != STRING:
+            fix = f'write {name}="{self.tokens.text}"' if self.tokens.kind == WORD else None
+            self.wrong(f"{name} is a text in double quotes, not {self.shown()}", fix)
+        return self.name("a label")
+
+    def zone(self, name: str) -> str:
+        """Zone = string ; an IANA name."""
+        if self.tokens.kind != STRING:
+            fix = f'write {name}="Europe/Paris"'
+            self.wrong(f"{name} is a text in double quotes, not {self.shown()}", fix)
+        value = self._string()
+        try:
+            zone = check_zone(value)
+        except ArgumentError as error:
+            self.wrong(error.message, error.fix)
+        self.tokens.advance()
+        return zone
+
+    def flag(self, name: str) -> bool:
+        """Flag = "true" | "false" ."""
+        if self.tokens.text not in ("true", "false"):
+            self.wrong(f"{name} is true or false, not {self.shown()}")
+        value = self.tokens.text == "true"
+        self.tokens.advance()
+        return value
+
+    def name(self, what: str) -> str:
+        """Name = word | string ; at most 200 printable characters."""
+        tokens = self.tokens
+        try:
+            value = check_name(self._string() if tokens.kind == STRING else tokens.text, what)
+        except ArgumentError as error:
+            self.wrong(error.message, error.fix)
+        tokens.advance()
+        return value
+
+    def _string(self) -> str:
+        try:
+            return str(json.loads(self.tokens.text))
+        except ValueError:
+            fix = "escape as in JSON, such as \\n or \\u00e9"
+            self.wrong(f"cannot read the text {self.shown()}", fix)
+
+
+def _parse_work(text: str) -> int:
+    return parse_duration(text, MAX_WORK_MS)
+
+
+#: How each kind of value is read; the parser itself reads expressions.
+READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
+    Reads.BUNDLE: ValueReader.bundle,
+    Reads.COUNT: ValueReader.count,
+    Reads.DURATION: ValueReader.duration,
+    Reads.WORK: ValueReader.work,
+    Reads.LABEL: ValueReader.label,
+    Reads.INSTANT: ValueReader.instant,
+    Reads.ZONE: ValueReader.zone,
+    Reads.FLAG: ValueReader.flag,
+    Reads.GAP: ValueReader.gap,
+    Reads.WEIGHTS: ValueReader.weights,
+}

@@ -1,0 +1,130 @@
+"""Connection: one client of a server process, and what of its next request has arrived."""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from gunicorn.http import get_parser
+from gunicorn.workers.gthread import TConn
+
+from service.api.intake import Intake
+
+logger = logging.getLogger("agenda.service")
+
+#: Most bytes that are taken from a socket at once: a client that sends fast keeps no other waiting.
+_PIECE: Final = 256 * 1024
+
+_GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Connection(TConn):  # type: ignore[misc]
+    """A client's socket, with the bytes it has sent; gunicorn's parser never reads the socket.
+
+    Parameters
+    ----------
+    max_body
+        Longest body that is taken.
+    answer_s
+        Longest wait for the client to read more of an answer.
+
+    Attributes
+    ----------
+    intake
+        What of the next request is there.
+    deadline
+        When it is given up, by the steady clock, unless what is waited for has come.
+    in_body
+        The deadline is that of the body, not of the head.
+    held
+        Bytes that count as taken by it.
+    left
+        Called when it is closed.
+    """
+
+    def __init__(
+        self,
+        cfg: Any,
+        accepted: tuple[socket.socket, Any, Any],
+        max_body: int,
+        answer_s: float,
+    ) -> None:
+        super().__init__(cfg, *accepted)
+        # A thread that writes waits so long for room, and is then told of it; nobody reads there.
+        seconds, rest = divmod(answer_s, 1.0)
+        timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        self.intake = Intake(max_body)
+        self.parser = get_parser(cfg, self.intake, self.client)
+        self.data_ready = True  # gunicorn must not wait for it in a thread
+        self.deadline = 0.0
+        self.in_body = False
+        self.held = 0
+        self.left: Callable[[], None] = _nobody
+
+    def read(self) -> bool:
+        """Take what has arrived, without waiting; False when the client is gone."""
+        try:
+            data = self.sock.recv(_PIECE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            logger.debug("a client is gone: %s", error)
+            return False
+        if data:
+            self.intake.feed(data)
+        elif self.intake.in_body:
+            self.intake.end()  # the application says how much of the body is missing
+        else:
+            return False
+        return True
+
+    def arrives(self, wait_ms: int) -> bool:
+        """Return whether the next request is there, or comes whole in this moment."""
+        if not len(self.intake):
+            poll = select.poll()
+            poll.register(self.sock, select.POLLIN)
+            if poll.poll(wait_ms):
+                self.read()
+        return self.intake.whole
+
+    def begin_body(self) -> None:
+        """Note that the head is there, and tell a client that waits for it to go on."""
+        self.in_body = True
+        if self.intake.awaited:
+            self.send(_GO_ON)
+
+    def send(self, data: bytes) -> None:
+        """Send some bytes if there is room for them, without waiting."""
+        try:
+            self.sock.send(data, socket.MSG_DONTWAIT)
+        except OSError as error:
+            logger.debug("a client takes nothing: %s", error)
+
+    def drain(self) -> bool:
+        """Throw away what has arrived; False when the client has hung up."""
+        try:
+            return bool(self.sock.recv(_PIECE, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def go_on(self) -> None:
+        """Turn to the next request."""
+        self.in_body = False
+        self.intake.go_on(self.parser.unreader.take_buffered())
+
+    def close(self, graceful: bool = False) -> None:
+        """Close the socket at once, whatever gunicorn asks: waiting is for the event loop."""
+        del graceful
+        super().close()
+        self.left()
+
+
+def _nobody() -> None:
+    """Tell nobody of the end of a connection that was never counted."""

@@ -1,0 +1,1 @@
+"""The views of the HTTP calls, a file a noun."""

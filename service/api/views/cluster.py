@@ -1,0 +1,74 @@
+"""GET and PUT /v1/cluster: what the Plan plans on, changed while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.placement import Code
+from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.calls import reservations as use_cases
+from service.commits.cluster_trial import UNPLANNABLE
+from service.problems import ApiError, malformed
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+
+def _get(runtime: Runtime, _call: Call) -> Reply:
+    cluster, tag = use_cases.present_cluster(runtime)
+    return Reply(200, cluster_to_json(cluster), {"ETag": f'"{tag}"'})
+
+
+def _put(runtime: Runtime, call: Call) -> Reply:
+    try:
+        wanted = cluster_from_json(call.body, "the body")
+    except FileError as error:
+        raise malformed(
+            [
+                ApiError(one.message, pointer=(one.pointer or "").rstrip("/"), fix=one.fix)
+                for one in error.problems
+            ]
+        ) from error
+    rendered = use_cases.reconfigure(runtime, wanted, call.if_match())
+    headers = dict(rendered.headers)
+    media = headers.pop("Content-Type", "application/json")
+    return Reply(rendered.status, rendered.body, headers, media)
+
+
+_TAG: Final = {"ETag": "Changes with the description."}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/cluster",
+        "getCluster",
+        "Machines, outages, queues, prices and policies.",
+        _get,
+        {
+            200: Answer(
+                "The description.",
+                json_of("Cluster"),
+                _TAG,
+                links={
+                    "replaceCluster": {
+                        "operationId": "replaceCluster",
+                        "parameters": {"If-Match": "$response.header.ETag"},
+                        "requestBody": "$response.body",
+                    }
+                },
+            )
+        },
+    ),
+    Route(
+        "PUT",
+        "/v1/cluster",
+        "replaceCluster",
+        "Change the description at run time. Policies evict nobody; lost machines may (outages).",
+        _put,
+        {200: Answer("The new description.", json_of("Cluster"), _TAG)},
+        problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
+        headers={"If-Match": "The ETag that this change is meant for."},
+        body=Body(json_of("Cluster")),
+    ),
+)

@@ -1,0 +1,59 @@
+"""Calls for operators and tools: liveness, readiness, metrics, the API's own description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from service.api.call import Answer, Call, Reply, Route, json_of
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _health(_runtime: Runtime, _call: Call) -> Reply:
+    return Reply(200, {"status": "alive"})
+
+
+def _ready(runtime: Runtime, _call: Call) -> Reply:
+    runtime.require_ready()
+    runtime.require_writable()
+    with runtime.reading():  # the database answers
+        return Reply(200, {"status": "ready"})
+
+
+def _metrics(runtime: Runtime, _call: Call) -> Reply:
+    return Reply(200, runtime.telemetry.exposition(), media=_TEXT)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/healthz",
+        "health",
+        "The process lives.",
+        _health,
+        {200: Answer("It does.", json_of("Status"))},
+        live=True,
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        "ready",
+        "The Plan is replayed, the database answers and takes changes.",
+        _ready,
+        {200: Answer("They are.", json_of("Status"))},
+        problems=("unavailable",),
+        live=True,
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        "metrics",
+        "Figures in Prometheus' text format.",
+        _metrics,
+        {200: Answer("The figures.", {"type": "string"}, media="text/plain")},
+        live=True,
+    ),
+)

@@ -1,0 +1,37 @@
+"""POST /v1/offers: what little would have to change for a request to be accepted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from planner.placement import Code
+from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.api.fields import Field, integer, schema_of
+from service.api.views.reservations import ASK, EXAMPLE
+from service.calls.offers import find_offers
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_FIELDS: Final[tuple[Field, ...]] = (
+    *ASK,
+    integer("most", "Most offers.", 1, 10, default=3),
+)
+
+
+def _offers(runtime: Runtime, call: Call) -> Reply:
+    return Reply(200, find_offers(runtime, call.body))
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/offers",
+        "findOffers",
+        "Whether a request would be accepted, why not, and what would be; nothing is changed.",
+        _offers,
+        {200: Answer("The offers, the least change first.", json_of("Offers"))},
+        problems=(Code.MALFORMED,),
+        body=Body(schema_of(_FIELDS), _FIELDS, examples={"a stage": EXAMPLE}),
+    ),
+)

@@ -1,0 +1,312 @@
+"""The calls around offline optimisation: ask for a better Plan, watch it, apply it or forget it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.placement import Code
+from rdl.durations import TimeTextError, parse_duration
+from service.api.call import JSON, Answer, Body, Call, Reply, Route, json_of, linked
+from service.api.fields import (
+    ID_SCHEMA,
+    LENGTH_PATTERN,
+    Field,
+    choice,
+    flag,
+    instant,
+    integer,
+    read_identifier,
+    schema_of,
+)
+from service.calls import optimization_events as events
+from service.calls import optimizations as desk
+from service.problems import FieldError
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+EVENTS: Final = "text/event-stream"
+
+#: Longest that one may take, ms.
+_LONGEST_MS: Final = 3_600_000
+
+#: Most pins of one request.
+_MOST_PINS: Final = 10_000
+
+#: Agents that bound the value; the optimiser chooses where nobody names one.
+_SOLVERS: Final = ("auto", "none", "exact", "hybrid", "milp")
+
+WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+
+
+def _time_limit() -> Field:
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise FieldError("write seconds, or a duration such as 5m")
+        try:
+            length = parse_duration(str(value))
+        except TimeTextError as error:
+            raise FieldError(str(error)) from error
+        if not 0 < length <= _LONGEST_MS:
+            raise FieldError("must be above 0 and at most 1h")
+        return length
+
+    schema = {
+        "type": ["string", "number"],
+        "exclusiveMinimum": 0,
+        "maximum": _LONGEST_MS // 1000,
+        "pattern": LENGTH_PATTERN,
+        "default": 60,
+        "examples": [60, "5m"],
+    }
+    description = "How long it may look; it ends with the best so far."
+    return Field("time_limit", description, schema, read, 60_000)
+
+
+def _pins() -> Field:
+    def read(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or len(value) > _MOST_PINS:
+            raise FieldError(f"write an array of at most {_MOST_PINS} ids")
+        return tuple(read_identifier(one) for one in value)
+
+    schema = {"type": "array", "items": ID_SCHEMA, "maxItems": _MOST_PINS}
+    return Field("pins", "Reservations that stay wholly as they are.", schema, read, ())
+
+
+def _weights() -> Field:
+    def read(value: object) -> dict[str, float]:
+        if not isinstance(value, dict) or not value.keys() <= set(WEIGHTS):
+            raise FieldError(f"write an object of {', '.join(WEIGHTS)}")
+        for name, weight in value.items():
+            number = isinstance(weight, int | float) and not isinstance(weight, bool)
+            if not number or not 0 <= weight <= _MOST_WEIGHT:
+                raise FieldError(f"{name} must be a number between 0 and {_MOST_WEIGHT:g}")
+        return {name: float(weight) for name, weight in value.items()}
+
+    weight = {"type": "number", "minimum": 0, "maximum": _MOST_WEIGHT}
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(WEIGHTS, weight),
+        "additionalProperties": False,
+    }
+    description = "Of shares; absent ones are 1000, 1, 0.5 and 0.5 (docs/optimize.md)."
+    return Field("weights", description, schema, read, {})
+
+
+_MOST_WEIGHT: Final = 1e9
+
+OPTIMIZATION: Final[tuple[Field, ...]] = (
+    _time_limit(),
+    integer("work", "So many trials instead of a time: repeatable.", 0, 10**6, default=None),
+    integer("seed", "Of what is random.", 0, 2**31 - 1, default=0),
+    instant(
+        "frozen_until",
+        "Rows before it do not move; time_limit and five minutes from now when absent.",
+        None,
+    ),
+    _pins(),
+    flag("admit_refused", "Let refused requests come in."),
+    _weights(),
+    flag("lexicographic", "Reject cost first, then churn, preemption, cost, without weights."),
+    choice("solver", "Who bounds the value.", _SOLVERS, default="auto"),
+)
+
+STATES: Final = ("running", "stopping", "finished", "stopped", "failed", "lost", "applied")
+
+_TEXT: Final = {"type": "string"}
+_OPTIMIZATION: Final = {
+    "type": "object",
+    "properties": {
+        "id": _TEXT,
+        "state": {"type": "string", "enum": list(STATES)},
+        "reason": {"type": "string", "description": "Why it is there, where that is not plain."},
+        "created_at": {"type": "string", "format": "date-time"},
+        "ended_at": {"type": ["string", "null"], "format": "date-time"},
+        "asked": {"type": "object", "description": "What it was asked to do, in steps."},
+        "progress": {
+            "type": "object",
+            "description": "Best so far: elapsed (s), value, bound, gap, source; trace holds "
+            "[elapsed, value, bound, source] of each better plan; based_on is the Plan's version.",
+        },
+        "result": {
+            "type": ["object", "null"],
+            "description": "Status, value, bound, gap, parts of the score before and after, and "
+            "diff: who moves, comes in or goes, and by how much; its times are seconds from its "
+            "origin, an instant. left_out names who waited and has no place: id, code, detail.",
+        },
+    },
+    "required": [
+        "id", "state", "reason", "created_at", "ended_at", "asked", "progress", "result",
+    ],
+    "additionalProperties": False,
+}  # fmt: skip
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "Optimization": _OPTIMIZATION,
+    "OptimizationList": {
+        "type": "object",
+        "properties": {
+            "optimizations": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/Optimization"},
+            }
+        },
+        "required": ["optimizations"],
+        "additionalProperties": False,
+    },
+    "AppliedOptimization": {
+        "type": "object",
+        "properties": {
+            "version": {"type": "integer", "description": "Version of the Plan that holds it."},
+            "merged": {"type": "boolean", "description": "The Plan had moved on meanwhile."},
+            "changed": {"type": "integer", "description": "Reservations it moved or took in."},
+            "left_out": {
+                "type": "array",
+                "description": "Changes that no longer fit, or help nobody without the others.",
+                "items": {
+                    "type": "object",
+                    "properties": {"id": _TEXT, "code": _TEXT, "detail": _TEXT},
+                    "required": ["id", "code", "detail"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "required": ["version", "merged", "changed", "left_out"],
+        "additionalProperties": False,
+    },
+}
+
+
+#: One event; before OpenAPI 3.2 the schema of a stream describes each of them.
+_EVENT: Final = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "ended", "forgotten"]},
+        "data": {"type": "string", "contentMediaType": JSON},
+    },
+    "required": ["event", "data"],
+}
+
+#: Where to go on from one that is sought.
+_NEXT: Final = (
+    "getOptimization",
+    "watchOptimization",
+    "stopOptimization",
+    "applyOptimization",
+    "forgetOptimization",
+)
+
+
+def _post(runtime: Runtime, call: Call) -> Reply:
+    body = desk.start(runtime, call.body)
+    return Reply(202, body, {"Location": f"/v1/optimizations/{body['id']}"})
+
+
+def _list(runtime: Runtime, _call: Call) -> Reply:
+    return Reply(200, desk.page(runtime))
+
+
+def _get(runtime: Runtime, call: Call) -> Reply:
+    return Reply(200, desk.one(runtime, call.path["id"]))
+
+
+def _events(runtime: Runtime, call: Call) -> Reply:
+    headers = {"Cache-Control": "no-store"}
+    return Reply(200, events.events(runtime, call.path["id"]), headers, EVENTS)
+
+
+def _stop(runtime: Runtime, call: Call) -> Reply:
+    return Reply(202, desk.stop(runtime, call.path["id"]))
+
+
+def _apply(runtime: Runtime, call: Call) -> Reply:
+    done = desk.apply(runtime, call.path["id"], partial=call.query["partial"])
+    headers = dict(done.headers)
+    return Reply(done.status, done.body, headers, headers.pop("Content-Type", JSON))
+
+
+def _delete(runtime: Runtime, call: Call) -> Reply:
+    desk.forget(runtime, call.path["id"])
+    return Reply(204)
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/optimizations",
+        "startOptimization",
+        "Look for a better Plan, in which no promise is lowered; nothing changes until applied.",
+        _post,
+        {
+            202: Answer(
+                "It is sought.",
+                json_of("Optimization"),
+                {"Location": "Where to ask."},
+                links=linked("$response.body#/id", *_NEXT),
+            )
+        },
+        problems=(Code.MALFORMED, "too_many"),
+        body=Body(schema_of(OPTIMIZATION), OPTIMIZATION),
+    ),
+    Route(
+        "GET",
+        "/v1/optimizations",
+        "listOptimizations",
+        "Optimisations that are remembered, newest first, without their results.",
+        _list,
+        {200: Answer("They.", json_of("OptimizationList"))},
+    ),
+    Route(
+        "GET",
+        "/v1/optimizations/{id}",
+        "getOptimization",
+        "How far it is, and what it found.",
+        _get,
+        {200: Answer("It.", json_of("Optimization"))},
+        problems=("not_found",),
+    ),
+    Route(
+        "GET",
+        "/v1/optimizations/{id}/events",
+        "watchOptimization",
+        "How far it is, as server-sent events.",
+        _events,
+        {
+            200: Answer(
+                "`progress` at every better plan or bound, then `ended` or `forgotten`; each holds "
+                "an Optimization without its result. A stream ends after 20 s: come back.",
+                _EVENT,
+                media=EVENTS,
+            )
+        },
+        problems=("not_found", "too_many"),
+    ),
+    Route(
+        "POST",
+        "/v1/optimizations/{id}/stop",
+        "stopOptimization",
+        "End it with the best so far.",
+        _stop,
+        {202: Answer("It stops, or is over already.", json_of("Optimization"))},
+        problems=("not_found",),
+    ),
+    Route(
+        "POST",
+        "/v1/optimizations/{id}/apply",
+        "applyOptimization",
+        "Take over what it found, merged with what happened meanwhile; one that runs is stopped.",
+        _apply,
+        {200: Answer("The Plan holds it.", json_of("AppliedOptimization"))},
+        problems=("not_found", "wrong_state", Code.CONFLICT),
+        query=(flag("partial", "Take what still fits where not all of it does, not nothing."),),
+    ),
+    Route(
+        "DELETE",
+        "/v1/optimizations/{id}",
+        "forgetOptimization",
+        "Drop it and what it found; one that runs ends.",
+        _delete,
+        {204: Answer("It is forgotten.")},
+        problems=("not_found",),
+    ),
+)

@@ -1,0 +1,128 @@
+"""The calls around machines that go and come back: loss, drain, maintenance, return."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from planner.cluster import OUTAGE_KINDS
+from planner.placement import Code
+from service.api.call import Answer, Body, Call, Reply, Route, linked
+from service.api.fields import Field, choice, flag, instant, integer, schema_of, text
+from service.calls import outages
+from service.commits.cluster_trial import UNPLANNABLE
+from service.problems import FieldError
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+
+def _names(name: str, description: str) -> Field:
+    def read(value: object) -> list[str]:
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            raise FieldError("write an array of machine names")
+        return value
+
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    return Field(name, description, schema, read, None)
+
+
+_GROUP: Final = text("machines", "The machine group.")
+
+OUTAGE: Final[tuple[Field, ...]] = (
+    choice(
+        "kind",
+        "loss: gone now; drain: gone once leases in force are over; maintenance: known ahead.",
+        OUTAGE_KINDS,
+        default="loss",
+    ),
+    replace(_GROUP, schema={**_GROUP.schema, "examples": ["plain"]}),
+    integer("count", "How many: those with the highest numbers.", 1, 10**9, default=None),
+    _names("names", "Which, by name, instead of a count."),
+    instant("start", "When they go; now when absent.", None),
+    instant("end", "When they are expected back."),
+)
+
+_AFFECTED: Final = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "integer", "description": "Version of the Plan that shows it so."},
+        "outage": {"type": ["object", "null"], "description": "As it stands; null: taken back."},
+        "affected": {
+            "type": "array",
+            "description": "Who is moved, degraded, restored or failed; losers first.",
+            "items": {"type": "object"},
+        },
+        "dropped": {"type": "number", "description": "Value of what is degraded."},
+        "moved": {"type": "number", "description": "Work moved, in steps of the whole cluster."},
+        "short": {"type": "string", "description": "What machines are short of even so; empty."},
+    },
+    "required": ["version", "outage", "affected", "dropped", "moved", "short"],
+    "additionalProperties": False,
+}
+
+_LIST: Final = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "integer"},
+        "outages": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["version", "outages"],
+    "additionalProperties": False,
+}
+
+
+_EXAMPLE: Final = {"machines": "plain", "count": 1, "end": "+2h"}
+
+
+def _add(runtime: Runtime, call: Call) -> Reply:
+    dry_run = call.query["dry_run"]
+    answer = outages.add(runtime, call.body, dry_run=dry_run)
+    return Reply(200 if dry_run else 201, answer.to_json())
+
+
+def _list(runtime: Runtime, _call: Call) -> Reply:
+    return Reply(200, outages.list_outages(runtime))
+
+
+def _delete(runtime: Runtime, call: Call) -> Reply:
+    return Reply(200, outages.take_back(runtime, call.path["id"]).to_json())
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/cluster/outages",
+        "addOutage",
+        "Take machines away; the adapter answers who is affected.",
+        _add,
+        {
+            201: Answer(
+                "Machines are away, promises moved or degraded.",
+                _AFFECTED,
+                links=linked("$response.body#/outage/id", "endOutage"),
+            ),
+            200: Answer("Dry run: who would be affected.", _AFFECTED),
+        },
+        problems=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
+        query=(flag("dry_run", "Say who would be affected; change nothing."),),
+        body=Body(schema_of(OUTAGE), OUTAGE, examples={"one machine for two hours": _EXAMPLE}),
+    ),
+    Route(
+        "GET",
+        "/v1/cluster/outages",
+        "listOutages",
+        "Outages that are not over, earliest first.",
+        _list,
+        {200: Answer("The outages.", _LIST)},
+    ),
+    Route(
+        "DELETE",
+        "/v1/cluster/outages/{id}",
+        "endOutage",
+        "Give machines back; what was degraded for want of them is restored where it fits.",
+        _delete,
+        {200: Answer("Machines are back.", _AFFECTED)},
+        problems=("not_found", Code.CONFLICT, UNPLANNABLE),
+    ),
+)

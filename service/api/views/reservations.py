@@ -1,0 +1,336 @@
+"""The calls around one reservation: ask, read, renegotiate, close, cancel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.agents import AGENT_NAMES
+from planner.placement import Code
+from service.api.call import JSON, NDJSON, Answer, Body, Call, Reply, Route, json_of, linked
+from service.api.fields import (
+    Field,
+    choice,
+    flag,
+    identifier,
+    integer,
+    moment,
+    number,
+    parse_json,
+    read_object,
+    schema_of,
+    text,
+)
+from service.api.idempotency import KEY, keyed, reply_of
+from service.api.schemas import STATES
+from service.api.views.rdl import RDL
+from service.calls import reservation_pages as listing
+from service.calls import reservations as use_cases
+from service.commits.commands import Ask, Key, Rendered
+from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_AGENT: Final = replace(
+    text("agent", "Who places it; the server's default agent when absent.", default=None),
+    schema={"type": "string", "enum": list(AGENT_NAMES)},
+)
+
+#: What a request is made of: a workload line (files.md) without `submitted`, and an agent.
+ASK: Final[tuple[Field, ...]] = (
+    identifier("id", "Unique in the Plan; made by the server when absent.", default=None),
+    text("tenant", "Who asks.", default="default"),
+    text("queue", "Under which queue.", default="default"),
+    RDL,
+    number("weight", "Factor of the value.", 0, 1e9, default=1.0),
+    integer("priority", "Larger first within a batch.", -(10**6), 10**6, default=0),
+    flag("creditable", "Work run above its entitlement gives the latest leases back."),
+    _AGENT,
+)
+
+#: Renegotiation names the reservation in the path, so the body may not.
+_CHANGE: Final = (
+    RDL,
+    number("weight", "Factor of the value; as it was when absent.", 0, 1e9, default=None),
+    integer("priority", "As it was when absent.", -(10**6), 10**6, default=None),
+    _AGENT,
+)
+
+_PLACING: Final = (
+    Code.CAPACITY,
+    Code.CAPACITY_OVER_TIME,
+    Code.QUOTA,
+    Code.WINDOW_LIMIT,
+    Code.LEAD_TIME,
+    Code.COUNT_LIMIT,
+    Code.CONFLICT,
+    Code.TIME_LIMIT,
+    Code.UNSATISFIABLE,
+    Code.BEYOND_HORIZON,
+)
+_REVISION: Final = {"ETag": "Revision of the reservation."}
+_IF_MATCH: Final = {"If-Match": "The revision that this change is meant for, in quotes."}
+_ONE_OR_REFUSAL: Final = {"anyOf": [json_of("Reservation"), json_of("Refusal")]}
+
+
+@keyed
+def _admit(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
+    options = use_cases.Options(dry_run=call.query["dry_run"], key=key)
+    ask = use_cases.read_ask(runtime, call.body, offers=call.query["offers"])
+    return use_cases.admit(runtime, ask, options)
+
+
+@keyed
+def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
+    query = call.query
+    entries = _entries(runtime, call)
+    asks = [_read_one(runtime, value, pointer, query["offers"]) for value, pointer in entries]
+    options = use_cases.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
+    return use_cases.admit_batch(runtime, asks, options)
+
+
+def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
+    """Yield each request of a batch and its pointer; NDJSON lines are counted from 0."""
+    if call.media == NDJSON:
+        values: Any = [line for line in call.body.split(b"\n") if line.strip()]
+        prefix = ""
+    elif isinstance(call.body, list):
+        values, prefix = call.body, ""
+    else:
+        fields = (Field("reservations", "The requests.", {}, lambda value: value),)
+        values, prefix = read_object(fields, call.body, "")["reservations"], "/reservations"
+    if not isinstance(values, list) or not values:
+        raise malformed([ApiError("a batch is an array of at least one request", pointer=prefix)])
+    if len(values) > runtime.config.max_batch:
+        most = f"a batch holds at most {runtime.config.max_batch} requests, not {len(values)}"
+        raise problem("too_large", most, [ApiError(most, "too_large", pointer=prefix)])
+    return ((value, f"{prefix}/{index}") for index, value in enumerate(values))
+
+
+def _read_one(runtime: Runtime, value: Any, pointer: str, offers: int) -> Ask | ProblemDocument:
+    try:
+        parsed = parse_json(value, pointer) if isinstance(value, bytes) else value
+        return use_cases.read_ask(runtime, read_object(ASK, parsed, pointer), pointer, offers)
+    except ApiProblemError as error:
+        return error.document
+
+
+def _list(runtime: Runtime, call: Call) -> Reply:
+    query = call.query
+    wanted = listing.Filter(
+        tenant=query["tenant"],
+        queue=query["queue"],
+        state=query["state"],
+        start_ms=runtime.resolve(query["from"]),
+        end_ms=runtime.resolve(query["to"]),
+    )
+    page = listing.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
+    return Reply(200, page)
+
+
+def _get(runtime: Runtime, call: Call) -> Reply:
+    body, revision = listing.one(runtime, call.path["id"])
+    return Reply(200, body, {"ETag": f'"{revision}"'})
+
+
+_REVISION_TAG: Final = re.compile(r"[0-9]{1,15}")
+
+#: Revisions count from 1.
+_NO_REVISION: Final = 0
+
+
+def _revision(call: Call, *, required: bool) -> int | None:
+    """Return the revision of If-Match; None for ``*``."""
+    tag = call.if_match()
+    if tag is None and required:
+        error = ApiError('send If-Match: "REVISION", as the ETag says', "revision_required")
+        raise problem("revision_required", "a change names the revision it is meant for", [error])
+    if tag in (None, "*"):
+        return None
+    assert tag is not None
+    # Any tag names some state; one that is no number is that of no reservation.
+    return int(tag) if _REVISION_TAG.fullmatch(tag) else _NO_REVISION
+
+
+def _put(runtime: Runtime, call: Call) -> Reply:
+    revision = _revision(call, required=True)
+    ask = use_cases.read_change(runtime, call.path["id"], call.body)
+    return reply_of(use_cases.renegotiate(runtime, ask, revision))
+
+
+def _delete(runtime: Runtime, call: Call) -> Reply:
+    return reply_of(use_cases.cancel(runtime, call.path["id"], _revision(call, required=False)))
+
+
+def _close(runtime: Runtime, call: Call) -> Reply:
+    return reply_of(use_cases.close(runtime, call.path["id"], _revision(call, required=False)))
+
+
+#: Each is answered on its own: what is no request is 400 in its result, not of the call.
+_REQUESTS: Final = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "anyOf": [
+            schema_of(ASK),
+            {"description": "Anything else: its own result says what is wrong with it."},
+        ]
+    },
+}
+
+_BATCH_SCHEMA: Final = {
+    "anyOf": [
+        _REQUESTS,
+        {
+            "type": "object",
+            "properties": {"reservations": _REQUESTS},
+            "required": ["reservations"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+#: A request that is taken wherever there is a core.
+EXAMPLE: Final = {"rdl": "window(atom(<1 cpu>, 1, 4, 10m, 40m), +0, +6h)", "tenant": "ads"}
+
+#: Where to go on from a reservation in an answer's body.
+_NEXT: Final = linked(
+    "$response.body#/id",
+    "getReservation",
+    "replaceReservation",
+    "cancelReservation",
+    "closeReservation",
+)
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/reservations",
+        "createReservation",
+        "Ask for a reservation; 201 means it is promised and on disk.",
+        _admit,
+        {
+            201: Answer(
+                "It is promised.",
+                json_of("Reservation"),
+                {**_REVISION, "Location": "Its path."},
+                links=_NEXT,
+            ),
+            200: Answer("It would be promised (dry_run).", json_of("Reservation")),
+        },
+        problems=(
+            Code.MALFORMED,
+            *_PLACING,
+            Code.DUPLICATE_ID,
+            "idempotency_mismatch",
+            "unavailable",
+        ),
+        query=(
+            flag("dry_run", "Answer as if, and change nothing."),
+            integer("offers", "Most offers that a refusal carries.", 0, 10, default=3),
+        ),
+        headers=KEY,
+        body=Body(schema_of(ASK), ASK, examples={"a stage": EXAMPLE}),
+    ),
+    Route(
+        "POST",
+        "/v1/reservations:batch",
+        "createReservations",
+        "Ask for many, each on its own or all or nothing.",
+        _admit_batch,
+        {
+            200: Answer("Each on its own: one result a request, in order.", json_of("Batch")),
+            201: Answer("All are promised (atomic).", json_of("Batch")),
+        },
+        problems=(
+            Code.MALFORMED,
+            *_PLACING,
+            Code.DUPLICATE_ID,
+            "idempotency_mismatch",
+            "unavailable",
+        ),
+        query=(
+            flag("atomic", "All or nothing; then nothing is kept of a refusal, offers neither."),
+            flag("dry_run", "Answer as if, and change nothing."),
+            integer("offers", "Most offers that each refusal carries.", 0, 10, default=0),
+        ),
+        headers=KEY,
+        body=Body(_BATCH_SCHEMA, None, (JSON, NDJSON), {"two stages": [EXAMPLE, EXAMPLE]}),
+    ),
+    Route(
+        "GET",
+        "/v1/reservations",
+        "listReservations",
+        "Reservations and refusals, oldest first, a page at a time.",
+        _list,
+        {200: Answer("A page.", json_of("Page"))},
+        problems=(Code.MALFORMED,),
+        query=(
+            text("tenant", "Only of this tenant.", default=None),
+            text("queue", "Only of this queue.", default=None),
+            choice("state", "Only in this state.", STATES, default=None),
+            moment("from", "Only what holds something at or after this time."),
+            moment("to", "Only what holds something before this time."),
+            Field(
+                "cursor",
+                "`next` of the page before.",
+                {"type": "string", "pattern": f"^{listing.CURSOR.pattern}$"},
+                listing.read_cursor,
+                listing.Cursor(),
+            ),
+            integer("limit", "Most entries.", 1, 1000, default=100),
+        ),
+    ),
+    Route(
+        "GET",
+        "/v1/reservations/{id}",
+        "getReservation",
+        "One reservation with its allocation and history, or one refusal.",
+        _get,
+        {200: Answer("It.", _ONE_OR_REFUSAL, _REVISION)},
+        problems=("not_found",),
+    ),
+    Route(
+        "PUT",
+        "/v1/reservations/{id}",
+        "replaceReservation",
+        "Renegotiate: swap the request, or leave all as it was. What has run counts as done.",
+        _put,
+        {200: Answer("It is swapped.", json_of("Reservation"), _REVISION)},
+        problems=(
+            Code.MALFORMED,
+            "not_found",
+            *_PLACING,
+            "wrong_state",
+            "stale_revision",
+            "revision_required",
+            Code.PAST_CHANGED,
+            "unavailable",
+        ),
+        headers={"If-Match!": _IF_MATCH["If-Match"]},
+        body=Body(schema_of(_CHANGE), _CHANGE, examples={"another": {"rdl": EXAMPLE["rdl"]}}),
+    ),
+    Route(
+        "DELETE",
+        "/v1/reservations/{id}",
+        "cancelReservation",
+        "Give it up: the future is released, the past kept.",
+        _delete,
+        {200: Answer("It is cancelled.", json_of("Reservation"), _REVISION)},
+        problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
+        headers=_IF_MATCH,
+    ),
+    Route(
+        "POST",
+        "/v1/reservations/{id}/close",
+        "closeReservation",
+        "End it: the work is done, the rest is released.",
+        _close,
+        {200: Answer("It is completed.", json_of("Reservation"), _REVISION)},
+        problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
+        headers=_IF_MATCH,
+    ),
+)

@@ -1,0 +1,1 @@
+"""One function a call, without HTTP: everything between parsed fields and the answer."""

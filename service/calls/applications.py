@@ -1,0 +1,204 @@
+"""Applications as the service keeps and shows them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dispatch.applications.application import Application
+from dispatch.applications.document import application_from_json, application_to_json
+from dispatch.applications.zapp_format3 import application_from_zapp
+from dispatch.cycle.cover import names_atom
+from dispatch.executions.predecessors import predecessors_of
+from dispatch.machines.machine_pool import MachinePool
+from planner.files import FileError
+from planner.placement import Code
+from planner.reservation_state import LIVE
+from rdl.compile.source import read_source
+from service.commits.commands import Key, Rendered
+from service.commits.remembered import kept_answer
+from service.dispatching.documents import Document, _encoded, read_document
+from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
+from service.store import ApplicationRow, IdTakenError, PageOf
+
+if TYPE_CHECKING:
+    from planner.plan.plan import Plan
+    from service.runtime import Runtime
+
+logger = logging.getLogger("agenda.service")
+
+
+def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) -> Rendered:
+    """Make an application durable and have it dispatched; return it as it is shown.
+
+    Under a key the answer is stored with it: of two submissions at once the later is told the
+    answer of the earlier.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` with every problem, ``not_found`` for its reservation, ``wrong_state`` for
+        one that holds nothing any more, ``unsatisfiable`` where no machine could ever run it,
+        ``duplicate_id``, ``idempotency_mismatch``.
+    """
+    row = _row_of(runtime, values)
+    headers = {"Location": f"/v1/applications/{row.id}"}
+    rendered = Rendered(201, msgspec.json.encode(shown(runtime, row)), headers)
+    kept = None if key is None else kept_answer(key, rendered, runtime.clock_ms())
+    try:
+        runtime.dispatching.rows.add(row, kept)
+    except IdTakenError as error:
+        known = None if key is None else runtime.recall(key)
+        if isinstance(known, Rendered):
+            return known
+        if isinstance(known, ProblemDocument):
+            raise ApiProblemError(known) from error
+        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
+    runtime.dispatching.nudge()
+    return rendered
+
+
+def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> ApplicationRow:
+    """Return the row of a submission that the cluster and its reservation can carry."""
+    application = _read(values)
+    at = "" if values["atom"] else "/application"
+    with runtime.reading() as plan:
+        after = _check_reservation(plan, application, values["tenant"], f"{at}/atom")
+        pool = MachinePool(plan.cluster)
+    _check_machines(application, pool)
+    return ApplicationRow(
+        id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
+        tenant=values["tenant"],
+        submitted_ms=runtime.now_ms(),
+        document=_encoded(Document(application, after, values["close_on_end"])),
+    )
+
+
+def one(runtime: Runtime, id_: str) -> dict[str, Any]:
+    """Return one application.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    row = runtime.dispatching.rows.get(id_)
+    if row is None:
+        raise problem("not_found", f"there is no application {id_!r}")
+    return shown(runtime, row)
+
+
+def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
+    """Return applications in order of submission, and where the next page begins."""
+    rows = runtime.dispatching.rows.page(replace(wanted, limit=wanted.limit + 1))
+    here = rows[: wanted.limit]
+    more = len(rows) > wanted.limit
+    cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
+    return {"applications": [shown(runtime, row) for row in here], "next": cursor}
+
+
+def end(runtime: Runtime, id_: str) -> dict[str, Any]:
+    """Have an application ended; what is over stays as it is.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    row = runtime.dispatching.rows.end(id_)
+    if row is None:
+        raise problem("not_found", f"there is no application {id_!r}")
+    runtime.dispatching.nudge()
+    return shown(runtime, row)
+
+
+def shown(runtime: Runtime, row: ApplicationRow) -> dict[str, Any]:
+    """Return an application as `/v1/applications` shows it; times in seconds from the origin."""
+    document = read_document(row.document)
+    waiting: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}
+    status: dict[str, Any] = waiting | msgspec.json.decode(row.status)
+    return {
+        "id": row.id,
+        "tenant": row.tenant,
+        "submitted": row.submitted_ms / 1000,
+        "submitted_at": runtime.calendar(row.submitted_ms),
+        "state": "ending" if row.unwanted and not row.over else row.state,
+        **status,
+        "application": application_to_json(document.application),
+    }
+
+
+def _read(values: Mapping[str, Any]) -> Application:
+    """Read Agenda's own form or a ZApp; `reservation` and `atom` beside it win."""
+    given = values["application"]
+    is_zapp = isinstance(given, Mapping) and "services" in given
+    try:
+        application = application_from_zapp(given) if is_zapp else application_from_json(given)
+    except FileError as error:
+        errors = [
+            ApiError(
+                one.message, pointer=f"/application{one.pointer or ''}".rstrip("/"), fix=one.fix
+            )
+            for one in error.problems
+        ]
+        document = ProblemDocument(Code.MALFORMED, "the application cannot be read", tuple(errors))
+        raise ApiProblemError(document) from error
+    reservation = values["reservation"] or application.reservation
+    atom = values["atom"] or application.atom
+    for asked, pointer in ((atom is not None, "/atom"), (values["close_on_end"], "/close_on_end")):
+        if asked and reservation is None:
+            fix = "name the reservation that it runs under"
+            told = ApiError(
+                f"{pointer[1:]} is asked for but no reservation", pointer=pointer, fix=fix
+            )
+            raise problem(Code.MALFORMED, told.message, [told])
+    return replace(application, reservation=reservation, atom=atom)
+
+
+def _check_reservation(
+    plan: Plan, application: Application, tenant: str, pointer: str
+) -> tuple[str, ...]:
+    """Return the atoms before its own; the reservation must be live, of the tenant, and have it."""
+    name = application.reservation
+    if name is None:
+        return ()
+    found = plan.reservation(name)
+    if found is None:
+        raise problem("not_found", f"there is no reservation {name!r}")
+    if found.tenant != tenant:
+        told = ApiError(f"{name!r} is a reservation of tenant {found.tenant!r}", pointer="/tenant")
+        raise problem("wrong_state", told.message, [told])
+    if found.state not in LIVE:
+        raise problem("wrong_state", f"{name!r} is {found.state.value}: it promises nothing")
+    if application.atom is None:
+        return ()
+    atom = application.atom
+    try:
+        after = predecessors_of(read_source(found.expression), atom)
+        paths = [path for one in found.atoms for path, _ in one.occurrences()]
+        if not any(names_atom(path, atom) for path in paths):
+            raise ValueError(f"{name!r} holds nothing at {atom!r}")
+    except ValueError as error:
+        known = sorted({one.path for one in found.atoms})
+        fix = nearest(atom, known) if known else None
+        told = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
+        raise problem("not_found", str(error), [told]) from error
+    return after
+
+
+def _check_machines(application: Application, pool: MachinePool) -> None:
+    errors = [
+        ApiError(why, Code.UNSATISFIABLE, pointer=f"/application/components/{index}")
+        for index, component in enumerate(application.components)
+        if component.core and (why := pool.why_never(component)) is not None
+    ]
+    if errors:
+        raise problem(Code.UNSATISFIABLE, "it can never run on these machines", errors)
+    together = pool.why_never_all(application)
+    if together is not None:
+        told = ApiError(together, Code.UNSATISFIABLE, pointer="/application/components")
+        raise problem(Code.UNSATISFIABLE, together, [told])

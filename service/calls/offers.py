@@ -1,0 +1,70 @@
+"""POST /v1/offers: whether a request would be accepted, why not, and what would be instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.agents import agent_named
+from planner.offers.search import OfferSearch
+from planner.placement import Code, PlacementResult
+from planner.plan.admission import screen
+from planner.plan.changes import Asked
+from planner.request import Request
+from rdl.compile.source import read_source
+from rdl.errors import RdlError
+from rdl.text.formatter import format_expression
+from service.calls.reservations import agent_of
+from service.commits.refusal_offers import seconds_of_search
+from service.problems import ApiError, malformed, problem_of_rdl
+from service.runtime import Runtime
+
+#: Longest search for one call.
+_SECONDS: Final = 5.0
+
+
+def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether a request would be accepted, and if not, what stands in the way and offers.
+
+    Searched on a snapshot; an offer sent back in the same version of the Plan is accepted.
+
+    Parameters
+    ----------
+    values
+        Fields of `service.api.views.offers`.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``; ``too_many`` or ``unavailable`` where a solver is asked for and has no time
+        for it; a request that no plan could satisfy is answered with offers all the same.
+    """
+    agent = agent_named(agent_of(runtime, values, ""))
+    with runtime.reading() as plan:
+        search = OfferSearch.of(plan, seconds_of_search(_SECONDS))
+
+    def screening(request: Request) -> PlacementResult | None:
+        with runtime.reading() as plan:
+            return screen(plan, request)
+
+    try:
+        expression = read_source(values["rdl"])
+        asked = Asked(
+            values["id"] or runtime.new_id(),
+            values["tenant"],
+            values["queue"],
+            runtime.now_ms(),
+            values["weight"],
+            values["priority"],
+            format_expression(expression),
+            values["creditable"],
+        )
+        with runtime.solvers.deciding(agent.name) as limits:
+            answer = search.answer(asked, expression, agent, values["most"], screening, limits)
+    except RdlError as error:
+        raise problem_of_rdl(error, "/rdl") from error
+    refusal = answer["refusal"]
+    if refusal is not None and refusal["code"] == Code.MALFORMED:
+        # What compiled and is still malformed names a queue that takes no reservations.
+        raise malformed([ApiError(refusal["detail"], pointer="/queue")])
+    return answer

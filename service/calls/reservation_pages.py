@@ -1,0 +1,194 @@
+"""Reading reservations and refusals: one, or a page of those that match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.plan.plan import Plan
+from planner.reservation import Refusal, Reservation
+from planner.reservation_state import State
+from rdl.time_grid import TimeGrid, seconds_of
+from service.problems import ApiError, FieldError, malformed, nearest, problem
+from service.runtime import Runtime
+
+#: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
+#: others in between.
+_STRIDE: Final = 50_000
+_READ: Final = 100
+
+#: How cursors look.
+CURSOR: Final = re.compile(r"([ax])([0-9]{1,12})")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a list is narrowed to; None does not narrow. Times are ms from the origin."""
+
+    tenant: str | None = None
+    queue: str | None = None
+    state: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a page begins: a number in the list of reservations, then in that of refusals."""
+
+    refused: bool = False
+    number: int = 0
+
+    def __str__(self) -> str:
+        """What :func:`read_cursor` reads back."""
+        return f"{'x' if self.refused else 'a'}{self.number}"
+
+
+def read_cursor(text: str) -> Cursor:
+    """Return the cursor that an earlier page gave.
+
+    Raises
+    ------
+    FieldError
+        For any other text.
+    """
+    match = CURSOR.fullmatch(text)
+    if match is None:
+        raise FieldError(f"{text!r} is none; send `next` of the page before")
+    return Cursor(match[1] == "x", int(match[2]))
+
+
+def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
+    """Return one reservation with its history, or one refusal, and its revision.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    with runtime.reading() as plan:
+        reservation, refusal = plan.reservation(id_), plan.refusal(id_)
+        grid, version = plan.grid, plan.version
+    if reservation is not None:
+        body = reservation.to_json(grid, history=True)
+        return {**body, "version": version}, reservation.revision
+    if refusal is None:
+        raise problem("not_found", f"there is no reservation {id_!r}")
+    return {**refusal_to_json(refusal, grid), "version": version}, 1
+
+
+def check(plan: Plan, wanted: Filter) -> None:
+    """Refuse a filter that nothing could ever match.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for a time that ends before it starts, or a queue that there never was.
+    """
+    start_ms, end_ms = wanted.start_ms, wanted.end_ms
+    if start_ms is not None and end_ms is not None and start_ms > end_ms:
+        message = f"from, {seconds_of(start_ms)} s, is after to, {seconds_of(end_ms)} s"
+        raise malformed([ApiError(message, pointer="?from")])
+    queue = wanted.queue
+    if queue is None or plan.cluster.queue(queue) is not None:
+        return
+    whole = range(len(plan.table))
+    if not len(plan.table.matching(whole, queue=queue)) and not any(
+        refusal.queue == queue for refusal in plan.refusals
+    ):
+        fix = nearest(queue, [one.name for one in plan.cluster.queues])
+        raise malformed([ApiError(f"there is no queue {queue!r}", pointer="?queue", fix=fix)])
+
+
+def page_of(
+    reading: Callable[[], AbstractContextManager[Plan]], wanted: Filter, cursor: Cursor, limit: int
+) -> dict[str, Any]:
+    """Return up to `limit` entries from `cursor` on: reservations by admission, then refusals.
+
+    Raises
+    ------
+    ApiProblemError
+        As `check`.
+    """
+    found: list[dict[str, Any]] = []
+    place: Cursor | None = cursor
+    version = 0
+    with reading() as plan:
+        check(plan, wanted)
+    while place is not None and len(found) < limit:
+        with reading() as plan:
+            version = plan.version
+            entries, place = _stride(plan, wanted, place, min(_READ, limit - len(found)))
+            grid = plan.grid
+        for entry in entries:
+            if isinstance(entry, Refusal):
+                found.append(refusal_to_json(entry, grid))
+            else:
+                found.append(entry.to_json(grid))
+    return {
+        "version": version,
+        "reservations": found,
+        "next": None if place is None else str(place),
+    }
+
+
+def refusal_to_json(refusal: Refusal, grid: TimeGrid) -> dict[str, Any]:
+    """Return a refusal as the API shows it: with its state, like a reservation."""
+    return {**refusal.to_json(grid), "state": State.REFUSED.value}
+
+
+def _stride(
+    plan: Plan, wanted: Filter, cursor: Cursor, most: int
+) -> tuple[list[Reservation | Refusal], Cursor | None]:
+    """Return what matches among the next `_STRIDE` entries, and where to go on."""
+    if cursor.refused:
+        return _refusals(plan, wanted, cursor.number, most)
+    table = plan.table
+    stop = min(cursor.number + _STRIDE, len(table))
+    numbers = _matching(plan, wanted, range(min(cursor.number, stop), stop))
+    rows: list[Reservation | Refusal] = [table.read(number) for number in numbers[:most].tolist()]
+    if len(numbers) > most:
+        return rows, Cursor(False, int(numbers[most]))
+    return rows, Cursor(False, stop) if stop < len(table) else Cursor(True)
+
+
+def _refusals(
+    plan: Plan, wanted: Filter, first: int, most: int
+) -> tuple[list[Reservation | Refusal], Cursor | None]:
+    refusals = plan.refusals
+    numbers = range(first, min(first + _STRIDE, len(refusals)))
+    rows: list[Reservation | Refusal] = []
+    for number in numbers:
+        if _refusal_matches(refusals[number], wanted):
+            rows.append(refusals[number])
+        if len(rows) == most:
+            return rows, Cursor(True, number + 1)
+    return rows, Cursor(True, numbers.stop) if numbers.stop < len(refusals) else None
+
+
+def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
+    """Return the reservations among `numbers` that are wanted."""
+    state = None if wanted.state is None else State(wanted.state)
+    found = plan.table.matching(numbers, wanted.tenant, wanted.queue, state)
+    if wanted.start_ms is None and wanted.end_ms is None:
+        return found
+    start = 0 if wanted.start_ms is None else plan.grid.floor(wanted.start_ms)
+    end = plan.grid.horizon if wanted.end_ms is None else plan.grid.ceil(wanted.end_ms)
+    return plan.table.holding_between(found, start, end)
+
+
+def _refusal_matches(refusal: Refusal, wanted: Filter) -> bool:
+    """A refusal holds nothing: its time is that of its submission."""
+    return (
+        wanted.tenant in (None, refusal.tenant)
+        and wanted.queue in (None, refusal.queue)
+        and wanted.state in (None, State.REFUSED.value)
+        and (wanted.start_ms is None or refusal.submitted_ms >= wanted.start_ms)
+        and (wanted.end_ms is None or refusal.submitted_ms < wanted.end_ms)
+    )

@@ -1,0 +1,116 @@
+"""`agenda apps submit|list|show|kill`: applications of a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from service.cli.client.reservation_tables import instant_text
+from service.cli.client.reservations import client_options
+from service.cli.client.server import Reply, Server
+from service.cli.errors import tells_trouble
+from service.cli.exit_codes import DONE
+from service.cli.options import READABLE_OR_STDIN
+from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+
+_PATH: Final = "/v1/applications"
+_COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
+_PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered")
+
+
+@click.group()
+def apps() -> None:
+    """Submit applications to a server, list, show and end them."""
+
+
+@apps.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@client_options
+@click.option("--id", "id_", help="Id of the application; the server makes one without.")
+@click.option("--tenant", help="Whose it is.")
+@click.option("--reservation", help="The reservation it runs under.")
+@click.option("--atom", help="Path of the reservation's atom that it runs under.")
+@click.option("--close-on-end", is_flag=True, help="Then give the rest of its reservation back.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -> int:
+    """Submit the application in FILE: Agenda's own form (JSON, or TOML by its name) or a ZApp."""
+    from dispatch.applications.document import parse_document
+
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    asked["id"] = asked.pop("id_")
+    body = {name: value for name, value in asked.items() if value}
+    body["application"] = parse_document(raw, file)
+    return _print_one(Server(server, token).once(_PATH, body), form)
+
+
+@apps.command("list")
+@client_options
+@click.option("--tenant", help="Only of this tenant.")
+@click.option("--state", help="Only in this state.")
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@format_option()
+@tells_trouble
+def list_(server: str, token: str | None, limit: int, form: str, **filters: Any) -> int:
+    """List a server's applications, by submission."""
+    entries = Server(server, token).listed(_PATH, "applications", filters, limit)
+    rows = [_row(entry, calendar=form == TABLE) for entry in entries]
+    print_listing(entries, _COLUMNS, rows, form)
+    return DONE
+
+
+@apps.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option(TABLE, JSON)
+@tells_trouble
+def show(id_: str, server: str, token: str | None, form: str) -> int:
+    """Show one application: its state, and what of it runs."""
+    return _print_one(Server(server, token).call("GET", _one(id_)), form)
+
+
+@apps.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option(TABLE, JSON)
+@tells_trouble
+def kill(id_: str, server: str, token: str | None, form: str) -> int:
+    """End an application; its components are stopped at the server's next tick."""
+    return _print_one(Server(server, token).call("DELETE", _one(id_)), form)
+
+
+def _one(id_: str) -> str:
+    return f"{_PATH}/{quote(id_, safe='')}"
+
+
+def _print_one(reply: Reply, form: str) -> int:
+    body = reply.good()
+    if form == JSON:
+        print_json(body)
+        return DONE
+    print_table(_COLUMNS, [_row(body, calendar=True)])
+    if body["reason"]:
+        click.echo(f"\n{body['reason']}")
+    if body["components"]:
+        click.echo()
+        parts = [[part["name"], *(part[key] for key in _PARTS[1:])] for part in body["components"]]
+        print_table(_PARTS, parts)
+        for part in body["components"]:
+            if part.get("reason"):
+                click.echo(f"\n{part['reason']}")
+    return DONE
+
+
+def _row(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
+    parts = entry["components"]
+    sums = {key: sum(part[key] for part in parts) for key in ("running", "wanted")}
+    values: dict[str, Any] = {**entry, **sums}
+    if calendar:
+        for time in ("submitted", "started", "ended"):
+            values[time] = instant_text(entry, entry[time])
+    return [values.get(name) for name in _COLUMNS]

@@ -1,0 +1,219 @@
+"""`agenda demo`: a real server on loopback, the example day posted to it, the result shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import click
+
+from service.cli.client.server import Reply, Server
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE
+from service.cli.options import WRITABLE
+from service.cli.output import print_table
+from service.cli.plans.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
+from service.cli.progress import running
+
+_UP_WITHIN_S: Final = 300.0
+_ANSWER_WITHIN_S: Final = 600.0
+_DOWN_WITHIN_S: Final = 40.0
+_BUSY: Final = 503
+
+
+@click.command()
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where database, picture and log go; a new temporary one without.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")
+@click.option("--picture", type=WRITABLE, help="Skyline, .svg or .png; demo.svg there without.")
+@click.option(
+    "--stay/--no-stay",
+    default=True,
+    envvar="STAY",
+    show_envvar=True,
+    help="Serve on until ^C; STAY=0 ends.",
+)
+@click.option("--write-example", type=click.Path(file_okay=False, path_type=Path),
+              help="Only write the example cluster and day here.")  # fmt: skip
+@tells_trouble
+def demo(
+    directory: Path | None,
+    port: int,
+    picture: Path | None,
+    stay: bool,
+    write_example: Path | None,
+) -> int:
+    """Start a server on loopback, ask it for a day of reservations, show what it promised."""
+    from service.example_day import write_example_day
+    from service.pictures.paths import check_picture_path
+
+    if write_example is not None:
+        for path in write_example_day(write_example):
+            click.echo(path)
+        return DONE
+    if picture is not None:
+        check_picture_path(picture)
+    folder = _folder(directory)
+    cluster, workload = write_example_day(folder)
+    lines = [json.loads(line) for line in workload.read_text(encoding="utf-8").splitlines()]
+    with _serving(folder, cluster, port or _free_port()) as server:
+        _show(server, lines, picture or folder / "demo.svg")
+        click.echo(f"\nserver    {server.url}/docs")
+        click.echo(f"database  {folder / 'agenda.db'}")
+        if stay:
+            click.echo("\n^C ends the server; what it promised stays in the database", err=True)
+            _wait_for_interrupt()
+    return DONE
+
+
+def _folder(directory: Path | None) -> Path:
+    if directory is None:
+        return Path(tempfile.mkdtemp(prefix="agenda-demo-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    if (directory / "agenda.db").exists():
+        raise Trouble(
+            f"{directory} holds a Plan already; serve it with "
+            f"`agenda serve --database sqlite:///{directory / 'agenda.db'}`, or name another"
+        )
+    return directory
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _serving(folder: Path, cluster: Path, port: int) -> Iterator[Server]:
+    """Run `agenda serve` on a database in `folder`, up when the block begins, down after it."""
+    command = [
+        sys.executable, "-m", "service.cli.main", "serve", "--cluster", str(cluster),
+        "--database", f"sqlite:///{folder.resolve() / 'agenda.db'}", "--port", str(port),
+    ]  # fmt: skip
+    log_path = folder / "server.log"
+    with log_path.open("wb") as log:
+        process = _started(command, log)
+        try:
+            server = Server(f"http://127.0.0.1:{port}")
+            _wait_until_ready(server, process, log_path)
+            yield server
+        finally:
+            _end(process)
+
+
+def _started(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    # A session of its own: ^C reaches this process only, which then ends the server in order.
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+
+def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _UP_WITHIN_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise Trouble("the server did not start:\n" + "\n".join(said[-10:]))
+        if _is_ready(server):
+            return
+        time.sleep(0.1)
+    raise Trouble(f"the server is not ready after {_UP_WITHIN_S:g} s; see {log}")
+
+
+def _is_ready(server: Server) -> bool:
+    try:
+        return server.call("GET", "/readyz").ok
+    except Trouble:
+        return False  # nothing listens yet
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_DOWN_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """What was said to each request, and the seconds each answer took."""
+
+    replies: list[Reply]
+    seconds: list[float]
+
+
+def _show(server: Server, lines: Sequence[dict[str, Any]], picture: Path) -> None:
+    """Post the day, then print what the server holds and draw it."""
+    from service.cli.client.served_plan import served_plan
+    from service.pictures.skyline import write_skyline
+
+    posted = _post_day(server, lines)
+    document = served_plan(server)
+    write_skyline(document, [picture])
+    print_table(METRIC_COLUMNS[:-1], [row[:-1] for row in metric_rows([document])])
+    counts, _ = refusal_rows(document)
+    if counts:
+        click.echo()
+        print_table(("refused", "code"), counts)
+    times = sorted(posted.seconds)
+    middle, slow = times[len(times) // 2], times[len(times) * 99 // 100]
+    click.echo(
+        f"\n{len(times)} requests asked one by one over HTTP, each answer on disk: "
+        f"{len(times) / sum(times):,.0f} a second, median {middle * 1000:.1f} ms, "
+        f"99 % within {slow * 1000:.1f} ms"
+    )
+    click.echo(f"picture   {picture}")
+
+
+def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
+    """Post each request as a client would; the server's clock is when it is submitted."""
+    posted = _Posted([], [])
+    with running("asking for reservations") as run:
+        for number, line in enumerate(lines, start=1):
+            body = {name: value for name, value in line.items() if name != "submitted"}
+            began = time.perf_counter()
+            reply = _answered(server, body)
+            posted.seconds.append(time.perf_counter() - began)
+            posted.replies.append(reply)
+            run.progress(number, len(lines))
+            if run.stop():
+                break
+    return posted
+
+
+def _answered(server: Server, body: dict[str, Any]) -> Reply:
+    """Post one request until it is answered: a server that still compiles says 503."""
+    deadline = time.monotonic() + _ANSWER_WITHIN_S
+    while True:
+        reply = server.call("POST", "/v1/reservations", body)
+        if reply.status != _BUSY or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+    if reply.status not in (201, 409, 422):
+        raise Trouble(f"{body['id']}: {reply.problem()}")
+    return reply
+
+
+def _wait_for_interrupt() -> None:
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        return

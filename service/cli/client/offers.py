@@ -1,0 +1,156 @@
+"""`agenda offers`: what would be accepted instead, asked of a server or of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.client.reservations import bodies_in, client_options
+from service.cli.client.server import Server
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE, REFUSED
+from service.cli.options import READABLE, READABLE_OR_STDIN, agent_name
+from service.cli.output import JSON, TABLE, format_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from planner.files import WorkloadLine
+
+_MOST = 10
+
+
+@click.command()
+@click.argument("file", type=READABLE_OR_STDIN, required=False)
+@client_options
+@click.option("--id", "id_", help="Of a request that was refused, instead of FILE.")
+@click.option("--cluster", type=READABLE, help="Ask this cluster file instead of a server.")
+@click.option("--workload", type=READABLE, help="With --cluster: planned first, beside it.")
+@click.option("--tenant", help="Who asks.")
+@click.option("--queue", help="Under which queue.")
+@click.option("--agent", type=agent_name, help="Who places it.")
+@click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
+              help="Most offers.")  # fmt: skip
+@format_option(TABLE, JSON)
+@tells_trouble
+def offers(
+    file: str | None, id_: str | None, server: str, token: str | None, form: str, **options: Any
+) -> int:
+    """Say whether the request in FILE would be accepted, why not, and what would be instead.
+
+    FILE is RDL text or JSON, or one workload line; --id names a refused request of the server, or
+    with --cluster one of WORKLOAD. Nothing is changed. Exits with 3 if it is refused and nothing
+    can be offered.
+    """
+    if (file is None) == (id_ is None):
+        raise click.UsageError("give either FILE or --id")
+    cluster, workload = options.pop("cluster"), options.pop("workload")
+    if workload is not None and cluster is None:
+        raise click.UsageError("--workload goes with --cluster")
+    given = {name: value for name, value in options.items() if value is not None}
+    if cluster is not None:
+        answer = _ask_files(cluster, workload, file, id_, given)
+    else:
+        answer = _ask_server(Server(server, token), file, id_, given)
+    if form == JSON:
+        print_json(answer)
+    else:
+        _print_offers(answer)
+    return DONE if answer["accepted"] or answer["offers"] else REFUSED
+
+
+def _ask_server(
+    server: Server, file: str | None, id_: str | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    body = _one_body(file) if file is not None else _refused_body(server, str(id_))
+    answer: dict[str, Any] = server.call("POST", "/v1/offers", {**body, **given}).good()
+    return answer
+
+
+def _one_body(file: str) -> dict[str, Any]:
+    """Return what FILE asks for, without an id: that may be the one that was refused."""
+    bodies = list(bodies_in(file))
+    if len(bodies) != 1:
+        raise Trouble(f"{file}: {len(bodies)} requests; offers are for one, name it with --id")
+    return {name: value for name, value in bodies[0].items() if name != "id"}
+
+
+def _refused_body(server: Server, id_: str) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    path = f"/v1/reservations/{quote(id_, safe='')}"
+    kept: Mapping[str, Any] = server.call("GET", path).good()
+    if kept["state"] != "refused":
+        raise Trouble(f"{id_} is {kept['state']}, not refused")
+    asked = {name: kept[name] for name in ("tenant", "queue", "weight", "priority")}
+    return {**asked, "rdl": kept["expression"]}
+
+
+def _ask_files(
+    cluster: Path,
+    workload: Path | None,
+    file: str | None,
+    id_: str | None,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Plan the workload without the request, then ask for the request beside it."""
+    from planner.agents import DEFAULT_AGENT, agent_named
+    from planner.files import read_cluster, read_workload
+    from planner.offers.search import OfferSearch
+    from planner.plan.admission import screen
+    from planner.plan.changes import Asked
+    from planner.request import header_of
+    from planner.workload.compile import compile_workload
+    from planner.workload.plan import plan_from_nothing
+    from rdl.compile.source import read_source
+    from rdl.text.formatter import format_expression
+
+    described = read_cluster(cluster)
+    lines = [] if workload is None else list(read_workload(workload, described.origin))
+    line = _line_in(file) if file is not None else _line_of(lines, str(id_), workload)
+    lines = [one for one in lines if one is not line]
+    agent = agent_named(given.get("agent", DEFAULT_AGENT))
+    plan = plan_from_nothing(described, compile_workload(lines, described), agent).plan
+    expression = read_source(line.source)
+    line = replace(
+        line, tenant=given.get("tenant", line.tenant), queue=given.get("queue", line.queue)
+    )
+    asked = Asked(**header_of(line), expression=format_expression(expression))
+    search = OfferSearch.of(plan)
+    return search.answer(asked, expression, agent, given["most"], lambda one: screen(plan, one))
+
+
+def _line_of(lines: list[WorkloadLine], id_: str, workload: Path | None) -> WorkloadLine:
+    for line in lines:
+        if line.id == id_:
+            return line
+    raise Trouble(f"there is no request {id_!r} in {workload or 'any --workload'}")
+
+
+def _line_in(file: str) -> WorkloadLine:
+    from planner.files import WorkloadLine
+
+    body = _one_body(file)
+    names = ("tenant", "queue", "weight", "priority")
+    known = {name: body[name] for name in names if name in body}
+    return WorkloadLine("", body["rdl"], **known)
+
+
+def _print_offers(answer: Mapping[str, Any]) -> None:
+    if answer["accepted"]:
+        click.echo("accepted as it stands")
+        return
+    refusal = answer["refusal"]
+    click.echo(f"refused ({refusal['code']}): {refusal['detail']}")
+    if not answer["offers"]:
+        click.echo("nothing close to it would be accepted")
+        return
+    rows = [
+        (*(offer["change"][name] for name in ("kind", "asked", "offered", "share")),
+         offer["expression"])
+        for offer in answer["offers"]
+    ]  # fmt: skip
+    click.echo()
+    print_table(("change", "asked", "offered", "share", "request"), rows)

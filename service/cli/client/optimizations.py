@@ -1,0 +1,217 @@
+"""`agenda optimizations start|list|show|stop|apply|forget`: a server's Plan, made better."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from service.cli.client.reservations import client_options
+from service.cli.client.server import Server
+from service.cli.errors import tells_trouble
+from service.cli.exit_codes import DONE, ERROR
+from service.cli.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_listing,
+    print_table,
+)
+from service.cli.plans.optimization_output import (
+    goal_options,
+    print_optimized,
+    progress_text,
+    read_weights,
+)
+from service.cli.progress import Run, running
+
+_PATH: Final = "/v1/optimizations"
+_COLUMNS: Final = ("id", "state", "created_at", "value", "bound", "gap", "source", "reason")
+_AT_WORK: Final = ("running", "stopping")
+
+#: Most changes left out that are told one by one.
+_TOLD: Final = 20
+
+#: Seconds between two looks at one that runs.
+_LOOK_S: Final = 0.5
+
+_PARTIAL: Final = click.option("--partial", is_flag=True,
+                               help="Apply what still fits where not all does.")  # fmt: skip
+_ID: Final = click.argument("id_", metavar="ID")
+
+
+@click.group()
+def optimizations() -> None:
+    """Look for a better Plan of a server, apply what was found, or forget it."""
+
+
+@optimizations.command()
+@click.option("--time-limit", default="60s", show_default=True, help="At most 1h.")
+@click.option("--frozen-until", metavar="TIME",
+              help="Rows before it do not move.  [default: the limit and 5m from now]")  # fmt: skip
+@goal_options
+@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
+              help="Who bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
+@click.option("--apply", "wanted", is_flag=True, help="Apply what it finds.")
+@_PARTIAL
+@click.option("--detach", is_flag=True, help="Print its id and do not wait.")
+@client_options
+@format_option()
+@tells_trouble
+def start(
+    server: str, token: str | None, form: str, wanted: bool, partial: bool, **asked: Any
+) -> int:
+    """Look for a better Plan, and show it; nothing changes until it is applied.
+
+    ^C stops it and shows the best so far; ^C again leaves it to the server.
+    """
+    detach = asked.pop("detach")
+    if wanted and detach:
+        raise click.UsageError("--apply has to wait; leave --detach out")
+    if partial and not wanted:
+        raise click.UsageError("--partial goes with --apply")
+    weights = read_weights(asked.pop("weights"), lexicographic=asked["lexicographic"])
+    body = {name: value for name, value in asked.items() if value not in (None, (), False)}
+    body |= {"pins": list(asked["pins"])} | ({"weights": weights} if weights else {})
+    to = Server(server, token)
+    begun = to.call("POST", _PATH, body).good()
+    if detach:
+        return _print_one(begun, form)
+    ended = _followed(to, begun)
+    _print_one(ended, form)
+    if ended["result"] is None or ended["result"]["conflict"] is not None:
+        return ERROR
+    return _applied(to, ended["id"], partial=partial) if wanted else DONE
+
+
+@optimizations.command("list")
+@client_options
+@format_option()
+@tells_trouble
+def list_(server: str, token: str | None, form: str) -> int:
+    """List optimisations, newest first."""
+    body = Server(server, token).call("GET", _PATH).good()
+    rows = [_row(one) for one in body["optimizations"]]
+    print_listing(body, _COLUMNS, rows, form, "no optimisations")
+    return DONE
+
+
+@optimizations.command()
+@_ID
+@client_options
+@format_option()
+@tells_trouble
+def show(id_: str, server: str, token: str | None, form: str) -> int:
+    """Say how far one is, or what it found."""
+    return _print_one(Server(server, token).call("GET", _place(id_)).good(), form)
+
+
+@optimizations.command()
+@_ID
+@client_options
+@format_option()
+@tells_trouble
+def stop(id_: str, server: str, token: str | None, form: str) -> int:
+    """End one with the best so far, and show that."""
+    to = Server(server, token)
+    return _print_one(_followed(to, to.call("POST", f"{_place(id_)}/stop").good()), form)
+
+
+@optimizations.command()
+@_ID
+@_PARTIAL
+@client_options
+@tells_trouble
+def apply(id_: str, partial: bool, server: str, token: str | None) -> int:
+    """Take over what one found, merged with what happened meanwhile.
+
+    All of it or nothing, unless --partial says otherwise. One that runs is stopped, and its best so
+    far is taken.
+    """
+    return _applied(Server(server, token), id_, partial=partial)
+
+
+@optimizations.command()
+@_ID
+@client_options
+@tells_trouble
+def forget(id_: str, server: str, token: str | None) -> int:
+    """Drop one and what it found; one that runs ends."""
+    Server(server, token).call("DELETE", _place(id_)).good()
+    click.echo(f"{id_} is forgotten")
+    return DONE
+
+
+def _applied(to: Server, id_: str, *, partial: bool) -> int:
+    query = "?partial=true" if partial else ""
+    done = to.call("POST", f"{_place(id_)}/apply{query}").good()
+    merged = ", merged with what happened meanwhile" if done["merged"] else ""
+    many = f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
+    click.echo(f"version {done['version']} of the Plan holds it: {many} changed{merged}", err=True)
+    left = done["left_out"]
+    if left:
+        click.echo(f"{len(left):,} left out:", err=True)
+    for one in left[:_TOLD]:
+        click.echo(f"  {one['id']}: {one['detail']}", err=True)
+    if len(left) > _TOLD:
+        click.echo(f"  ... and {len(left) - _TOLD:,} more", err=True)
+    return DONE
+
+
+def _followed(to: Server, begun: Mapping[str, Any]) -> Any:
+    """Wait until one is over, showing how far it is; ^C asks it to stop."""
+    place, now, asked = _place(begun["id"]), begun, False
+    with running("optimizing") as run:
+        while now["state"] in _AT_WORK:
+            asked = asked or _stopped(to, place, run)
+            _tell(run, now)
+            time.sleep(_LOOK_S)
+            now = to.call("GET", place).good()
+    return now
+
+
+def _stopped(to: Server, place: str, run: Run) -> bool:
+    if run.stop():
+        to.call("POST", f"{place}/stop").good()
+    return run.stop()
+
+
+def _tell(run: Run, now: Mapping[str, Any]) -> None:
+    done = now["progress"]
+    if "value" in done:
+        names = ("elapsed", "value", "bound", "gap", "source")
+        run.say(progress_text(*(done[name] for name in names)))
+    else:
+        run.show()
+
+
+def _place(id_: str) -> str:
+    return f"{_PATH}/{quote(id_, safe='')}"
+
+
+def _row(one: Mapping[str, Any]) -> list[object]:
+    known = {**one["progress"], **one}
+    return [known.get(name) for name in _COLUMNS]
+
+
+def _print_one(one: Mapping[str, Any], form: str) -> int:
+    result = one["result"]
+    if form == JSON:
+        print_json(one)
+    elif result is None or result["conflict"] is not None:
+        _print_row(one, form)
+    else:
+        if form != CSV:
+            reason = f": {one['reason']}" if one["reason"] else ""
+            click.echo(f"{one['id']} {one['state']}{reason}\n")
+        print_optimized(result, form)
+    return DONE
+
+
+def _print_row(one: Mapping[str, Any], form: str) -> None:
+    (print_csv if form == CSV else print_table)(_COLUMNS, [_row(one)])

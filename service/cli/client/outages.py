@@ -1,0 +1,120 @@
+"""`agenda outages add|list|remove`: machines that go and come back, told to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from service.cli.client.reservations import client_options
+from service.cli.client.server import Server
+from service.cli.errors import tells_trouble
+from service.cli.exit_codes import DONE
+from service.cli.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_listing,
+    print_table,
+)
+
+_PATH: Final = "/v1/cluster/outages"
+_OUTAGE: Final = ("id", "kind", "machines", "start", "end")
+_AFFECTED: Final = ("id", "tenant", "fate", "value", "moved", "reason")
+_SHOWN_NAMES: Final = 6
+
+
+@click.group()
+def outages() -> None:
+    """Take machines of a server away, list outages, give machines back."""
+
+
+@outages.command()
+@click.argument("machines")
+@click.option("--count", type=click.IntRange(min=1), help="How many: the highest numbers.")
+@click.option("--name", "names", multiple=True, help="One machine by name; may be repeated.")
+@click.option("--end", required=True, help="When they are back: seconds, +2h from now, RFC 3339.")
+@click.option("--start", help="When they go; now without.")
+@click.option(
+    "--kind",
+    type=click.Choice(("loss", "drain", "maintenance")),
+    default="loss",
+    show_default=True,
+    help="A drain waits for leases in force.",
+)
+@click.option("--dry-run", is_flag=True, help="Say who would be affected; change nothing.")
+@client_options
+@format_option()
+@tells_trouble
+def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) -> int:
+    """Take machines of the group MACHINES away, and say who is affected."""
+    if (asked["count"] is None) == (not asked["names"]):
+        raise click.UsageError("give either --count or --name")
+    body = {name: value for name, value in asked.items() if value}
+    if "names" in body:
+        body["names"] = list(body["names"])
+    query = {"dry_run": "true" if dry_run else None}
+    _print_answer(Server(server, token).call("POST", _PATH, body, query).good(), form)
+    return DONE
+
+
+@outages.command("list")
+@client_options
+@format_option()
+@tells_trouble
+def list_(server: str, token: str | None, form: str) -> int:
+    """List the outages that are not over, earliest first."""
+    body = Server(server, token).call("GET", _PATH).good()
+    header = (*_OUTAGE, "names")
+    rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
+    print_listing(body, header, rows, form, "no outages")
+    return DONE
+
+
+@outages.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option()
+@tells_trouble
+def remove(id_: str, server: str, token: str | None, form: str) -> int:
+    """Give machines of the outage ID back, and say who is restored."""
+    reply = Server(server, token).call("DELETE", f"{_PATH}/{quote(id_, safe='')}")
+    _print_answer(reply.good(), form)
+    return DONE
+
+
+def _print_answer(body: Mapping[str, Any], form: str) -> None:
+    rows = [_row(one, _AFFECTED) for one in body["affected"]]
+    if form == JSON:
+        print_json(body)
+        return
+    if form == CSV:
+        print_csv(_AFFECTED, rows)
+        return
+    if body["outage"] is not None:
+        print_table(_OUTAGE, [_outage_row(body["outage"])])
+        click.echo()
+    if rows:
+        print_table(_AFFECTED, rows)
+    else:
+        click.echo("nobody is affected")
+    if body["short"]:
+        click.echo(f"machines are still short: {body['short']}", err=True)
+
+
+def _outage_row(outage: Mapping[str, Any]) -> list[object]:
+    """Return the columns of an outage; times by the calendar where the server says them."""
+    return [outage.get(f"{name}_at", outage[name]) for name in _OUTAGE]
+
+
+def _row(entry: Mapping[str, Any], columns: tuple[str, ...]) -> list[object]:
+    return [entry[name] for name in columns]
+
+
+def _names(names: list[str]) -> str:
+    shown = " ".join(names[:_SHOWN_NAMES])
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} ... ({len(names)})"

@@ -1,0 +1,236 @@
+"""`agenda submit`, `list`, `show`, `cancel`: a client of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from service.cli.client.reservation_tables import (
+    ALLOCATION_COLUMNS,
+    COLUMNS,
+    allocation_rows,
+    row_of,
+    why_not,
+)
+from service.cli.client.server import DEFAULT_SERVER, Reply, Server
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE, ERROR, REFUSED
+from service.cli.options import READABLE_OR_STDIN, finite, read_text
+from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.plans.plan_tables import offer_lines
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Problem codes that answer "no" to a request that could be read.
+REFUSALS: Final = frozenset(
+    {
+        "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
+        "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
+    }
+)  # fmt: skip
+
+
+def client_options(function: F) -> F:
+    """Add what every client command takes."""
+    server = click.option(
+        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
+        show_envvar=True, help="The server's URL.",
+    )  # fmt: skip
+    token = click.option(
+        "--token", envvar="AGENDA_TOKEN", show_envvar=True, help="Bearer token, if it wants one."
+    )
+    return server(token(function))
+
+
+@click.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@client_options
+@click.option("--id", "id_", help="Id of the reservation; the server makes one without.")
+@click.option("--tenant", help="Who asks.")
+@click.option("--queue", help="Under which queue.")
+@click.option("--weight", type=finite, help="Factor of the value.")
+@click.option("--priority", type=int, help="Larger first within a batch.")
+@click.option("--agent", help="Who places it.")
+@click.option(
+    "--creditable", is_flag=True, default=None, help="Work run above it gives later leases back."
+)
+@click.option("--dry-run", is_flag=True, help="Answer as if, and change nothing.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def submit(
+    file: str, server: str, token: str | None, dry_run: bool, form: str, **asked: Any
+) -> int:
+    """Ask for the reservation in FILE: RDL text or JSON, or workload lines (one a line).
+
+    Options fill in what FILE does not say. Exits with 3 if it was refused; of several lines, if
+    any was.
+    """
+    asked["id"] = asked.pop("id_")
+    given = {name: value for name, value in asked.items() if value is not None}
+    bodies = [{**given, **body} for body in bodies_in(file)]
+    if not bodies:
+        raise Trouble(f"{file}: nothing to submit")
+    to, query = Server(server, token), {"dry_run": "true" if dry_run else None}
+    if len(bodies) == 1:
+        replies = [to.once("/v1/reservations", bodies[0], query)]
+    else:
+        replies = post_batch(to, bodies, query)
+    _print_replies(bodies, replies, form)
+    codes = [_code_of(reply) for reply in replies]
+    return ERROR if ERROR in codes else max(codes)
+
+
+def post_batch(
+    server: Server, bodies: Sequence[Mapping[str, Any]], query: Mapping[str, object]
+) -> list[Reply]:
+    """Post requests as one batch, each on its own; return what was said to each.
+
+    Raises
+    ------
+    Trouble
+        If the batch as a whole was not taken.
+    """
+    done = server.once("/v1/reservations:batch", list(bodies), query).good()
+    return [Reply(line["status"], line["body"]) for line in done["results"]]
+
+
+def bodies_in(file: str) -> Iterator[dict[str, Any]]:
+    """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
+    text = read_text(file)
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not numbered:
+        return
+    parsed = [_object(line) for _, line in numbered] if text.lstrip().startswith("{") else []
+    if not any(line is not None and "rdl" in line for line in parsed):
+        yield {"rdl": text if _object(text) is None else _object(text)}
+        return
+    for (number, _), line in zip(numbered, parsed, strict=True):
+        if line is None or "rdl" not in line:
+            where = f"{file}: line {number}"
+            raise Trouble(f'{where} is not a workload line; write {{"rdl": ...}} on each line')
+        yield {name: value for name, value in line.items() if name != "submitted"}
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    from rdl.codecs.strict_json import JsonTextError, read_json
+
+    try:
+        value = read_json(text)
+    except JsonTextError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _code_of(reply: Reply) -> int:
+    if reply.ok:
+        return DONE
+    return REFUSED if _said(reply, "code") in REFUSALS else ERROR
+
+
+def _said(reply: Reply, name: str) -> Any:
+    """Return a member of a problem document; None where something else answered."""
+    return reply.body.get(name) if isinstance(reply.body, dict) else None
+
+
+def _print_replies(
+    bodies: Sequence[Mapping[str, Any]], replies: Sequence[Reply], form: str
+) -> None:
+    if form == JSON:
+        values = [reply.body for reply in replies]
+        print_json(values[0] if len(values) == 1 else values)
+        return
+    kept = [row_of(reply.body, calendar=True) for reply in replies if reply.ok]
+    if kept:
+        print_table(COLUMNS, kept)
+    for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
+        if not reply.ok:
+            unnamed = f"request {number}: " if len(bodies) > 1 else ""
+            name = f"{body['id']}: " if "id" in body else unnamed
+            click.echo(f"{name}{why_not(body, reply)}", err=True)
+            for line in offer_lines((_said(reply, "refusal") or {}).get("offers", ())):
+                click.echo(line, err=True)
+
+
+@click.command("list")
+@client_options
+@click.option("--tenant", help="Only of this tenant.")
+@click.option("--queue", help="Only of this queue.")
+@click.option("--state", help="Only in this state; refused ones too.")
+@click.option("--from", "start", help="Only what holds something at or after this time.")
+@click.option("--to", "end", help="Only what holds something before this time.")
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@format_option()
+@tells_trouble
+def list_(
+    server: str, token: str | None, start: str | None, end: str | None, limit: int, form: str,
+    **filters: Any,
+) -> int:  # fmt: skip
+    """List reservations and refusals of a server."""
+    query = {**filters, "from": start, "to": end}
+    entries = listed(Server(server, token), query, limit)
+    rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
+    print_listing(entries, COLUMNS, rows, form)
+    return DONE
+
+
+def listed(
+    server: Server, query: Mapping[str, object], limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the reservations that a server lists; see `Server.listed`."""
+    return server.listed("/v1/reservations", "reservations", query, limit)
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option(TABLE, JSON)
+@tells_trouble
+def show(id_: str, server: str, token: str | None, form: str) -> int:
+    """Show one reservation: its expression, allocation and history, or why it was refused."""
+    body = Server(server, token).call("GET", _path(id_)).good()
+    if form == JSON:
+        print_json(body)
+        return DONE
+    print_table(COLUMNS, [row_of(body, calendar=True)])
+    click.echo(f"\n{body['expression']}")
+    if "code" in body:
+        click.echo(f"\nrefused ({body['code']}): {body['detail']}")
+        for line in offer_lines(body["offers"]):
+            click.echo(line)
+        return DONE
+    if "degradation" in body:
+        click.echo(f"\ndegraded: {body['degradation']['reason']}")
+        for line in offer_lines(body["degradation"]["offers"]):
+            click.echo(line)
+    rows = allocation_rows(body)
+    if rows:
+        click.echo()
+        print_table(ALLOCATION_COLUMNS, rows)
+    for note in body["notes"]:
+        click.echo(f"note: {note}")
+    return DONE
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def cancel(id_: str, server: str, token: str | None, revision: int | None, form: str) -> int:
+    """Cancel a reservation: what lies ahead is given back, the past is kept."""
+    headers = {} if revision is None else {"If-Match": f'"{revision}"'}
+    body = Server(server, token).call("DELETE", _path(id_), headers=headers).good()
+    if form == JSON:
+        print_json(body)
+    else:
+        print_table(COLUMNS, [row_of(body, calendar=True)])
+    return DONE
+
+
+def _path(id_: str) -> str:
+    from urllib.parse import quote
+
+    return f"/v1/reservations/{quote(id_, safe='')}"

@@ -1,0 +1,249 @@
+"""A small client of Agenda's HTTP API: JSON in, JSON out, problems as messages."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException, IncompleteRead
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+from uuid import uuid4
+
+import click
+
+from service.cli.errors import Trouble
+from service.config import is_loopback
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+_TIMEOUT_S: Final = 120.0
+_SHOWN_ERRORS: Final = 10
+
+#: Pauses before a change is sent again, seconds: together a restart of the server and more.
+_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: Entries that a page of a list holds at most.
+_PAGE: Final = 1000
+
+
+class NoAnswer(Trouble):
+    """Nothing came back; `sent` says whether the request may have arrived."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a server said.
+
+    Attributes
+    ----------
+    status
+        HTTP status.
+    body
+        The JSON value, or None when there is none.
+    """
+
+    status: int
+    body: Any
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call did what it was asked for."""
+        return self.status < 400
+
+    def good(self) -> Any:
+        """Return the body of a call that did what it was asked for.
+
+        Raises
+        ------
+        Trouble
+            With what the server said, if it did not.
+        """
+        if not self.ok:
+            raise Trouble(self.problem())
+        return self.body
+
+    def problem(self) -> str:
+        """Return what the server said of a call that failed, as lines for a person."""
+        if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
+            return problem_text(self.body)
+        return f"the server answered {_phrase(self.status)} without saying why"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server by its URL, and the token it wants, if any."""
+
+    url: str = DEFAULT_SERVER
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is not an HTTP URL, and a token that no header can carry.
+
+        Raises
+        ------
+        Trouble
+            Naming what would be right.
+        """
+        if not _is_url(self.url):
+            raise Trouble(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
+        if self.token and not _is_plain(self.token):
+            raise Trouble("a token is of visible ASCII characters; look at --token or AGENDA_TOKEN")
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Send one request; refusals and other problem documents come back as replies.
+
+        Parameters
+        ----------
+        body
+            A JSON value, or bytes with a Content-Type in `headers`; None sends none.
+        query
+            Parameters; those that are None are left out.
+
+        Raises
+        ------
+        Trouble
+            If nothing answers, or not as an Agenda server does.
+        """
+        url = self.url.rstrip("/") + path
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        if given:
+            url += "?" + urlencode(given)
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
+        if self.token:
+            sent["Authorization"] = f"Bearer {self.token}"
+        status, raw = self._sent(Request(url, data, sent, method=method))
+        value = _json(raw, url)
+        if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
+            raise Trouble(f"{url} did not answer as an Agenda server does; is it one?")
+        return Reply(status, value)
+
+    def once(self, path: str, body: object, query: Mapping[str, object] | None = None) -> Reply:
+        """Post a change that is made once, however often it has to be sent.
+
+        A lost connection, and 503, leave open whether it was made. Sent again under the same
+        Idempotency-Key it is told what came of it, or made now.
+
+        Raises
+        ------
+        Trouble
+            As :meth:`call`; a server that is not there at first is not waited for.
+        """
+        key = {"Idempotency-Key": uuid4().hex}
+        lost = False
+        for pause in _PAUSES_S:
+            try:
+                reply = self.call("POST", path, body, query, key)
+                if reply.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                    return reply
+            except NoAnswer as error:
+                if not error.sent and not lost:
+                    raise
+            if not lost:
+                click.echo("the server cannot answer now; asking again", err=True)
+            lost = True
+            time.sleep(pause)
+        return self.call("POST", path, body, query, key)
+
+    def _sent(self, request: Request) -> tuple[int, bytes]:
+        """Return status and body; this machine is asked directly, whatever proxies are set."""
+        here = is_loopback(urlsplit(self.url).hostname or "")
+        opener = build_opener(ProxyHandler({})) if here else build_opener()
+        try:
+            try:
+                with opener.open(request, timeout=_TIMEOUT_S) as answer:
+                    return answer.status, answer.read()
+            except HTTPError as error:
+                return error.code, error.read()
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
+            lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
+            raise NoAnswer(said, sent=lost or not isinstance(error, URLError)) from error
+        except IncompleteRead as error:
+            raise NoAnswer(f"the answer of {self.url} broke off; ask again", sent=True) from error
+        except HTTPException as error:
+            what = f"{type(error).__name__} {error}".strip()
+            raise Trouble(f"{self.url} did not answer in HTTP ({what}); is it a server?") from error
+
+    def listed(
+        self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return what a server lists under `key`, page after page, at most `limit` entries.
+
+        Raises
+        ------
+        Trouble
+            If the server does not list them.
+        """
+        entries: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while limit is None or len(entries) < limit:
+            page = _PAGE if limit is None else min(_PAGE, limit - len(entries))
+            body = self.call("GET", path, query={**query, "cursor": cursor, "limit": page}).good()
+            entries += body[key]
+            cursor = body["next"]
+            if cursor is None:
+                break
+        return entries
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        return known and parts.port != 0 and _is_plain(text)
+    except ValueError:  # brackets that do not close, a port that is no number or too large
+        return False
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def _phrase(status: int) -> str:
+    names = {one.value: one.phrase for one in HTTPStatus}
+    return f"{status} {names.get(status, '')}".strip()
+
+
+def _json(raw: bytes, url: str) -> Any:
+    if not raw:
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise Trouble(f"{url} did not answer in JSON; is it an Agenda server?") from error
+
+
+def problem_text(body: Mapping[str, Any]) -> str:
+    """Return a problem document (docs/api.md) as lines for a person."""
+    title, detail = body.get("title") or "refused", body.get("detail") or body.get("code")
+    errors = body.get("errors") or []
+    if len(errors) == 1 and errors[0].get("message") == detail:  # said once is enough
+        return f"{title}: {_entry_text(errors[0])}"
+    lines = [f"{title}: {detail}"]
+    lines += [f"  {_entry_text(entry)}" for entry in errors[:_SHOWN_ERRORS]]
+    if len(errors) > _SHOWN_ERRORS:
+        lines.append(f"  and {len(errors) - _SHOWN_ERRORS} more")
+    return "\n".join(lines)
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    where = f"{entry['pointer']}: " if entry.get("pointer") else ""
+    fix = f"; {entry['fix']}" if entry.get("fix") else ""
+    return f"{where}{entry.get('message', '')}{fix}"

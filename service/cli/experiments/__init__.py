@@ -1,0 +1,1 @@
+"""`agenda simulate`: the experiments of the papers, run, printed and drawn."""

@@ -1,0 +1,1 @@
+"""`agenda import`: traces and other systems' requests as workload lines."""

@@ -1,0 +1,183 @@
+"""What importers on the command line share: options, generators, and writing what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+import click
+
+from service.cli.errors import Trouble
+from service.cli.options import READABLE_OR_STDIN, WRITABLE, duration, span
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from service.importers.lines import Imported, Pool
+    from service.importers.stages import MachineKind, StageModel
+
+F = TypeVar("F", bound=Callable[..., Any])
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_SHOWN_SKIPPED = 5
+
+#: Steps, in seconds, that are worth proposing.
+_STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 300, 600, 3600)
+
+
+def common(function: F) -> F:
+    """Add what every importer of one file takes."""
+    return click.argument("file", type=READABLE_OR_STDIN)(written(function))
+
+
+def written(function: F) -> F:
+    """Add where an importer writes, and how much."""
+    return _with(
+        click.option("--out", type=WRITABLE, help="Workload file; standard output without it."),
+        click.option("--cluster-out", type=WRITABLE, help="Also write a cluster that fits."),
+        click.option("--limit", type=click.IntRange(min=1), help="Only the first so many."),
+    )(function)
+
+
+def modelled(step: str, machines: int | None, cores: int, memory: int) -> Callable[[F], F]:
+    """Add what importers of traces without deadlines take."""
+    count = click.option(
+        "--machines", type=click.IntRange(min=1), default=machines,
+        show_default=machines is not None, help="Machines of the cluster.",
+    )  # fmt: skip
+    return _with(count, *_machine("each", cores, memory), *_deadlines(step))
+
+
+def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> Callable[[F], F]:
+    """Add what importers of traces with amounts, but without deadlines, take."""
+    times = "Do not count from the first submission."
+    kept = (click.option("--keep-times", is_flag=True, help=times),) if timed else ()
+    machine = _machine("the largest machine", cores, memory)
+    return _with(*machine, *_deadlines(step), *kept)
+
+
+def _machine(of: str, cores: int, memory: int) -> tuple[Option, Option]:
+    size = click.IntRange(min=1)
+    return (
+        click.option("--cores", type=size, default=cores, show_default=True,
+                     help=f"Cores of {of}."),
+        click.option("--memory", type=size, default=memory, show_default=True,
+                     help=f"GiB of {of}."),
+    )  # fmt: skip
+
+
+def _deadlines(step: str) -> tuple[Option, ...]:
+    """Return what decides deadlines that a trace does not have."""
+    return (
+        click.option("--step", type=duration, default=step, show_default=True,
+                     help="Step that deadlines are computed on; whole seconds."),
+        click.option("--slack", type=span, default="0.1..3", show_default=True,
+                     help="Deadline slack, in times of the time alone."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                     help="Of the slack."),
+    )  # fmt: skip
+
+
+def _with(*options: Option) -> Callable[[F], F]:
+    """Return a decorator that adds options, in this order."""
+
+    def add(function: F) -> F:
+        decorated: Any = function
+        for option in reversed(options):
+            decorated = option(decorated)
+        return cast("F", decorated)
+
+    return add
+
+
+def stage_model(machines: Sequence[MachineKind], options: dict[str, Any]) -> StageModel:
+    """Return how jobs become requests, from what `kinds` has read."""
+    from service.importers.lines import Slack
+    from service.importers.stages import StageModel
+
+    step_s = whole_seconds(options["step"])
+    return StageModel(machines, step_s, not options.get("keep_times"), Slack(*options["slack"]))
+
+
+def write_kinds(imported: Imported, model: StageModel, file: str, options: dict[str, Any]) -> None:
+    """Write a workload, and a cluster of the model's machines where one is asked for."""
+    from service.importers.stages import kinds_toml
+
+    _write(
+        imported, options, kinds_toml(model.machines, imported, comment=f"for {Path(file).name}")
+    )
+
+
+def whole_seconds(step_ms: int) -> int:
+    """Return a step in seconds.
+
+    Raises
+    ------
+    Trouble
+        If it is not a whole number of them.
+    """
+    if step_ms % 1000:
+        raise Trouble("--step is a whole number of seconds here")
+    return step_ms // 1000
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Return the source of the slacks."""
+    import numpy as np
+
+    return np.random.default_rng(seed)
+
+
+def write_pool(
+    imported: Imported, pool: Pool, comment: str, options: dict[str, Any], origin: str | None = None
+) -> None:
+    """Write a workload, and a cluster of one pool where one is asked for."""
+    from service.importers.lines import cluster_toml
+
+    _write(imported, options, cluster_toml(pool, imported, comment=comment, origin=origin))
+
+
+def _write(imported: Imported, options: dict[str, Any], cluster: str) -> None:
+    """Write the workload, and the cluster where one is asked for; say on stderr what was left."""
+    from service.importers.lines import to_json_lines
+
+    out, cluster_out = options["out"], options["cluster_out"]
+    text = "".join(to_json_lines(imported.lines))
+    if cluster_out is not None:
+        cluster_out.write_text(cluster, encoding="utf-8")
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+        click.echo(f"{len(imported.lines):,} requests -> {out}", err=True)
+    for skipped in imported.skipped[:_SHOWN_SKIPPED]:
+        click.echo(f"line {skipped.line} left out: {skipped.why}", err=True)
+    if len(imported.skipped) > _SHOWN_SKIPPED:
+        click.echo(f"{len(imported.skipped):,} lines left out in all", err=True)
+    for line in step_advice(imported, whole=cluster_out is not None):
+        click.echo(line, err=True)
+
+
+def step_advice(imported: Imported, *, whole: bool) -> list[str]:
+    """Return what whoever plans the requests should know of the step; `whole`: has the cluster.
+
+    Every task takes whole steps. On steps longer than those that its deadline was computed on, a
+    chain of short tasks needs more time than its window has, and is refused as unsatisfiable.
+    """
+    typical, step = imported.typical_s, imported.step_s
+    if typical is None:
+        return []
+    said = []
+    if step > typical and step > _STEPS_S[0]:
+        better = max((one for one in _STEPS_S if one <= typical), default=_STEPS_S[0])
+        said.append(
+            f"half of the tasks take {typical:g} s or less, and each of them a whole step of "
+            f"{step} s; --step {better}s wastes less"
+        )
+    if not whole:
+        said.append(
+            f"the deadlines hold on steps of up to {step} s: on longer ones chains of short tasks "
+            "do not fit their windows; --cluster-out writes a cluster with this step"
+        )
+    return said

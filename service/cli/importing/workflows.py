@@ -1,0 +1,75 @@
+"""`agenda import wfcommons` and `agenda import alibaba-dags`: workflows as graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from service.cli.errors import tells_trouble, trouble
+from service.cli.importing.options import (
+    common,
+    generator,
+    kinds,
+    stage_model,
+    whole_seconds,
+    write_kinds,
+    written,
+)
+from service.cli.options import READABLE_OR_STDIN, duration
+
+
+@click.command()
+@click.argument("files", type=READABLE_OR_STDIN, nargs=-1, required=True)
+@written
+@kinds("10s", cores=24, memory=128, timed=False)
+@click.option("--machines", type=click.IntRange(min=1), default=4, show_default=True,
+              help="Machines of the cluster, all alike.")  # fmt: skip
+@click.option("--apart", type=duration, default="10m", show_default=True,
+              help="Time between two workflows' submissions; whole seconds.")  # fmt: skip
+@click.option("--merged/--each", default=False, show_default=True,
+              help="Tasks with the same parents and children as one malleable atom.")  # fmt: skip
+@click.option("--tenant", default="science", show_default=True, help="The files name none.")
+@tells_trouble
+def wfcommons(files: tuple[str, ...], merged: bool, limit: int | None, **options: Any) -> None:
+    """Scientific workflows in WfFormat (JSON), or a CSV table of the tasks of many."""
+    from service.importers.lines import open_trace
+    from service.importers.wfcommons import WorkflowModel, import_workflows
+
+    described = WorkflowModel(
+        options["machines"],
+        options["cores"],
+        options["memory"],
+        options["tenant"],
+        whole_seconds(options["apart"]),
+        merged,
+    )
+    model = stage_model(described.kinds, options)
+    opened = []
+    for file in files:
+        with trouble(file):
+            opened.append((file, list(open_trace(file))))
+    with trouble(""):
+        imported = import_workflows(opened, described, model, generator(options["seed"]), limit)
+    write_kinds(imported, model, files[0], options)
+
+
+@click.command("alibaba-dags")
+@common
+@kinds("60s", cores=64, memory=256)
+@click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
+              help="Machines of the cluster, all alike.")  # fmt: skip
+@click.option("--tenant", default="alibaba", show_default=True, help="The trace names none.")
+@tells_trouble
+def alibaba_dags(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
+    """Alibaba's DAG jobs of 2018: precedence by the tasks' names, not by recorded times."""
+    from service.importers.alibaba import AlibabaModel, import_dags
+    from service.importers.lines import open_trace
+
+    described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
+    model = stage_model(described.kinds, options)
+    with trouble(file):
+        imported = import_dags(
+            open_trace(file), described, model, generator(options["seed"]), limit
+        )
+    write_kinds(imported, model, file, options)

@@ -1,0 +1,109 @@
+"""`agenda compare`: agents side by side on one workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from service.cli.errors import tells_trouble, trouble
+from service.cli.exit_codes import DONE, ERROR
+from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration
+from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.plans.plan import limits_of, read_day
+from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
+from service.cli.progress import make_ready, running
+
+if TYPE_CHECKING:
+    from planner.workload.compare import AgentRun, Comparison
+
+_RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
+_FATES: Final = ("gained", "lost", "moved", "changed")
+
+
+def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
+    """Return (agent, milliseconds) of ``60s`` (every agent) or ``milp=5m`` (that one).
+
+    Raises
+    ------
+    click.BadParameter
+        For an unknown agent or no duration.
+    """
+    if isinstance(value, tuple):
+        return value
+    name, equals, text = value.rpartition("=")
+    return (agent_name(name) if equals else None), duration(text)
+
+
+@click.command()
+@click.argument("cluster", type=READABLE)
+@click.argument("workload", type=READABLE)
+@click.option("--agents", type=agent_names, default="gree,gree-l", show_default=True,
+              help="Names, separated by commas.")  # fmt: skip
+@click.option("--time-limit", "times", type=agent_time, multiple=True, metavar="[AGENT=]DURATION",
+              help="For each agent; milp=5m is for that one. The best so far then.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--html", type=WRITABLE, help="Write a page with tables and every skyline here.")
+@format_option()
+@tells_trouble
+def compare(
+    cluster: Path,
+    workload: Path,
+    agents: tuple[str, ...],
+    html: Path | None,
+    form: str,
+    **effort: Any,
+) -> int:
+    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it takes part.
+
+    An agent that breaks or is stopped is a row that says so. The first ^C ends the agent at work
+    with its best so far and leaves out those after it.
+    """
+    from planner.workload.compare import compare as compared
+
+    described, compiled = read_day(cluster, workload)
+    times = dict(effort["times"])
+    seconds = {name: ms / 1000 for name, ms in times.items() if name is not None}
+    make_ready()
+    with running("comparing agents") as run:
+        limits = limits_of(run, times.get(None), effort["seed"])
+        comparison = compared(described, compiled, agents, limits, times=seconds)
+    try:
+        if html is not None:
+            _write_page(comparison, html, f"{workload.name} on {cluster.name}")
+    finally:  # what took minutes is told though the page cannot be written
+        _print(comparison, form)
+    return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
+
+
+def _write_page(comparison: Comparison, html: Path, title: str) -> None:
+    from service.cli.plans.comparison_page import comparison_page
+
+    with trouble(str(html)):
+        html.write_text(comparison_page(comparison, title), encoding="utf-8")
+
+
+def _counts(run: AgentRun) -> list[object]:
+    if run.differences is None:
+        return [None] * len(_FATES)
+    counts = run.differences.to_json()["counts"]
+    return [counts[fate] for fate in _FATES]
+
+
+def _print(comparison: Comparison, form: str) -> None:
+    for run in comparison.runs:
+        if run.detail:
+            click.echo(f"{run.agent}: {run.status}: {run.detail}", err=True)
+    if form == JSON:
+        print_json(comparison.to_json())
+    elif form == CSV:
+        print_csv(METRIC_COLUMNS, run_rows(comparison))
+    else:
+        print_table(METRIC_COLUMNS, run_rows(comparison))
+        click.echo(f"\nrelative to {comparison.baseline}, and what became of the requests")
+        rows = [
+            [run.agent, *(run.relative[name] for name in _RELATIVE), *_counts(run)]
+            for run in comparison.runs
+        ]
+        print_table(("agent", *_RELATIVE, *_FATES), rows)

@@ -1,0 +1,103 @@
+"""What both ways of optimising share: how weights are typed, and how a better Plan is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from service.cli.errors import Trouble
+from service.cli.output import CSV, JSON, print_csv, print_json, print_table
+from service.cli.plans.difference_tables import difference_rows, print_differences
+from service.cli.plans.plan_tables import short_why
+
+_WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+
+#: Most of those left out that are told one by one.
+_TOLD: Final = 20
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def goal_options(function: F) -> F:
+    """Add what may move, what is minimised, and how long it is sought if not by time."""
+    options = (
+        click.option("--pin", "pins", multiple=True, metavar="ID",
+                     help="This reservation stays wholly as it is; may be repeated."),
+        click.option("--admit-refused", is_flag=True, help="Let refused requests come in."),
+        click.option("--weights", metavar="NAME=N,...",
+                     help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]"),
+        click.option("--lexicographic", is_flag=True,
+                     help="Reject cost first, then churn, preemption, cost."),
+        click.option("--work", type=click.IntRange(min=0),
+                     help="So many trials instead of a time."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
+    """Return the weights of ``churn=10,cost=0``.
+
+    Raises
+    ------
+    click.UsageError
+        For weights of an order that needs none.
+    Trouble
+        For what is no weight.
+    """
+    if lexicographic and given:
+        raise click.UsageError("give either --weights or --lexicographic")
+    weights: dict[str, float] = {}
+    for part in (given or "").split(",") if given else ():
+        name, mark, number = part.partition("=")
+        if name.strip() not in _WEIGHTS or not mark:
+            raise Trouble(f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER")
+        if name.strip() in weights:
+            raise Trouble(f"--weights: {name.strip()} is given twice")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError as error:
+            raise Trouble(f"--weights: {number!r} is no number") from error
+    return weights
+
+
+def progress_text(elapsed_s: float, value: float, bound: float, gap: float, source: str) -> str:
+    """Return one line for a terminal: how good the best plan so far is."""
+    return (
+        f"{elapsed_s:.0f} s: value {value:,.1f}, at most {bound:,.1f}, gap {gap:.2%}, by {source}"
+    )
+
+
+def print_optimized(answer: Mapping[str, Any], form: str) -> None:
+    """Print what an optimisation found: parts of the score, bound, and who moves."""
+    if form == JSON:
+        print_json(answer)
+    elif form == CSV:
+        print_csv(*difference_rows(answer["diff"]))
+    else:
+        old, new = answer["before"], answer["after"]
+        print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
+        click.echo(
+            f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
+            f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
+        )
+        _print_left_out(answer.get("left_out", ()))  # results of older servers name nobody
+        print_differences(answer["diff"])
+
+
+def _print_left_out(left: Sequence[Mapping[str, str]]) -> None:
+    """Say how many waited and have no place, by code, and of the first ones why."""
+    if not left:
+        return
+    counts = Counter(one["code"] for one in left).most_common()
+    click.echo(f"{len(left):,} left out: {', '.join(f'{n:,} {code}' for code, n in counts)}\n")
+    rows = [[one["id"], one["code"], short_why(one["detail"])] for one in left[:_TOLD]]
+    print_table(("left out", "code", "why"), rows)
+    if len(left) > _TOLD:
+        click.echo(f"... and {len(left) - _TOLD:,} more: -o json names all")
+    click.echo()

@@ -1,0 +1,154 @@
+"""`agenda optimize`: a better Plan from a Plan file, in which no promise is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE, ERROR, REFUSED
+from service.cli.options import READABLE, WRITABLE, duration, offset
+from service.cli.output import JSON, format_option, print_json
+from service.cli.plans.optimization_output import (
+    goal_options,
+    print_optimized,
+    progress_text,
+    read_weights,
+)
+from service.cli.progress import make_ready, running
+
+if TYPE_CHECKING:
+    from planner.files import PlanDocument
+    from planner.optimization.objective import Goal
+    from planner.optimization.result import Optimized, Progress
+    from planner.plan.plan import Plan
+
+
+@click.command()
+@click.argument("plan", type=READABLE)
+@click.option("--out", type=WRITABLE, help="Write the better Plan here.")
+@click.option("--time-limit", type=duration, default="60s", show_default=True,
+              help="Stop then, with the best so far.")  # fmt: skip
+@click.option("--frozen-until", type=offset, default="0", show_default=True,
+              help="Rows before this time from the origin do not move.")  # fmt: skip
+@goal_options
+@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp")),
+              help="An agent that bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
+@click.option("--no-solver", is_flag=True, help="Search alone.")
+@format_option()
+@tells_trouble
+def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
+    """Make a better Plan from PLAN: nobody who holds something loses any of it.
+
+    Re-places accepted reservations, with --admit-refused also takes in what was refused, and prints
+    what changed. ^C keeps the best so far. Exits with 3 where pins cannot all stay.
+    """
+    from planner.files import read_plan
+    from planner.workload.reload import plan_of_document
+
+    if options["solver"] and options["no_solver"]:
+        raise click.UsageError("give either --solver or --no-solver")
+    goal = _goal(options["weights"], options["lexicographic"])
+    document = read_plan(plan)
+    held = plan_of_document(document, str(plan))
+    make_ready()
+    found = _optimized(held, goal, options)
+    if found.conflict is not None:
+        _print_conflict(found, form)
+        return REFUSED
+    better = _better(held, document, found)
+    if better is None:
+        click.echo("the Plan does not take the changes; it is as it was", err=True)
+        return ERROR
+    try:
+        if out is not None:
+            from planner.files import write_plan
+
+            write_plan(better, out)
+    finally:  # what took minutes is told though the file cannot be written
+        _print(document, better, found, goal, form)
+    return DONE
+
+
+def _goal(weights: str | None, lexicographic: bool) -> Goal:
+    from planner.optimization.objective import Goal, Weights
+
+    try:
+        return Goal(Weights(**read_weights(weights, lexicographic=lexicographic)), lexicographic)
+    except ValueError as error:
+        raise Trouble(f"--weights: {error}") from error
+
+
+def _optimized(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimized:
+    from planner.agent import Limits
+    from planner.optimization.optimizer import optimize as improve
+    from planner.optimization.result import Effort, Scope
+
+    grid = held.grid
+    frozen = grid.ceil(options["frozen_until"])
+    if frozen >= grid.horizon:
+        raise Trouble("--frozen-until: nothing could move; give a time before the horizon")
+    scope = Scope(frozen, tuple(options["pins"]), options["admit_refused"])
+    solver = "" if options["no_solver"] else options["solver"]
+    work = options["work"]
+    time_s = None if work is not None else options["time_limit"] / 1000
+    with running("optimizing") as run:
+
+        def tell(now: Progress) -> None:
+            run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
+
+        limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
+        try:
+            return improve(held, goal, scope, Effort(limits, solver, tell))
+        except KeyError as error:
+            raise Trouble(f"--pin: {_unknown(held, error.args[0])}") from error
+
+
+def _unknown(held: Plan, id_: str) -> str:
+    from difflib import get_close_matches
+
+    if held.refusal(id_) is not None:
+        return f"{id_!r} was refused and holds nothing to pin"
+    near = get_close_matches(id_, list(held.table.ids()), n=1)
+    return f"no reservation {id_!r} holds anything" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocument | None:
+    """Apply the changes to the Plan that was read, and write it down; None on a conflict."""
+    from planner.workload.plan import document_of
+    from planner.workload.reload import metrics_of
+
+    if found.changes:
+        prepared = held.prepare(found.changes, found.based_on, joint=True)
+        if prepared.record is None:
+            return None
+        held.apply(prepared.record)
+    plain = metrics_of(held)
+    # What cannot move is part of the Plan's value, and not of what was looked for.
+    metrics = plain.with_bound(plain.value + found.missing, found.status)
+    written = document_of(held, "optimize", document.order, metrics)
+    known = {one["id"]: one for one in document.refusals}
+    refusals = tuple(known.get(one["id"], one) for one in written.refusals)
+    return replace(written, refusals=refusals)
+
+
+def _print_conflict(found: Optimized, form: str) -> None:
+    assert found.conflict is not None
+    if form == JSON:
+        print_json(found.to_json())
+        return
+    click.echo(f"these pins cannot all stay: {', '.join(found.conflict.pins)}")
+    click.echo(f"  {found.conflict.detail}")
+
+
+def _print(
+    before: PlanDocument, after: PlanDocument, found: Optimized, goal: Goal, form: str
+) -> None:
+    from planner.workload.diff import plan_diff
+
+    difference = plan_diff(before, after).to_json()
+    print_optimized({**found.to_json(), "goal": goal.to_json(), "diff": difference}, form)

@@ -1,0 +1,204 @@
+"""`agenda plan`: a workload on a cluster, from files to a Plan file and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE, REFUSED
+from service.cli.options import READABLE, WRITABLE, FiniteRange, agent_name, duration
+from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.plans.plan_tables import (
+    METRIC_COLUMNS,
+    REQUEST_COLUMNS,
+    metric_rows,
+    refusal_rows,
+    request_rows,
+)
+from service.cli.progress import Run, make_ready, running
+
+if TYPE_CHECKING:
+    from planner.agent import Agent, Limits
+    from planner.cluster import Cluster
+    from planner.files import FileProblem, PlanDocument
+    from planner.workload.compile import CompiledWorkload
+
+_SHOWN_REFUSALS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How long and with which seed an agent may work, and how many offers it is to find."""
+
+    time_limit_ms: int | None
+    seed: int
+    offers: int | None
+    solver: str | None = None
+    write_model: Path | None = None
+    gap: float | None = None
+
+    def agent(self, name: str) -> Agent:
+        """Return the agent of a name, told which solver to use and where to write its model.
+
+        Raises
+        ------
+        Trouble
+            If the agent builds no model, or the solver is not there.
+        """
+        from lp.solver import backend_named
+        from planner.agents import agent_named
+        from planner.agents.milp.agent import MilpAgent
+
+        agent = agent_named(name)
+        if self.solver is None and self.write_model is None:
+            return agent
+        if not isinstance(agent, MilpAgent):
+            raise Trouble(f"--solver and --write-model are for the agent milp; {name} has no model")
+        if self.write_model is not None and self.write_model.suffix not in (".lp", ".mps"):
+            raise Trouble(f"{self.write_model}: the name of a model ends in .lp or .mps")
+        solver = self.solver or agent.solver
+        if solver in ("glop", "pdlp"):
+            raise Trouble(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
+        try:
+            backend_named(solver)
+        except ValueError as error:
+            raise Trouble(f"--solver: {error}") from error
+        return replace(agent, solver=solver, write_to=self.write_model)
+
+
+@click.command()
+@click.argument("cluster", type=READABLE)
+@click.argument("workload", type=READABLE)
+@click.option("--agent", type=agent_name, default="gree-l", show_default=True, help="Who plans.")
+@click.option("--out", type=WRITABLE, help="Write the Plan here.")
+@click.option("--picture", "pictures", type=WRITABLE, multiple=True,
+              help="Draw the skyline here, .svg or .png; may be given twice.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
+@click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--gap", type=FiniteRange(0, 100),
+              help="Of solvers: per cent that is close enough.  [default: 1, milp 0]")  # fmt: skip
+@click.option("--offers", type=click.IntRange(0, 10),
+              help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
+@click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
+@click.option("--write-model", type=WRITABLE, help="Write the model of milp here, .lp or .mps.")
+@format_option()
+@tells_trouble
+def plan(
+    cluster: Path,
+    workload: Path,
+    agent: str,
+    out: Path | None,
+    pictures: tuple[Path, ...],
+    strict: bool,
+    form: str,
+    **effort: Any,
+) -> int:
+    """Plan WORKLOAD (JSON Lines) on CLUSTER (TOML).
+
+    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line a request.
+    Whatever is refused, a valid Plan exits with 0 unless --strict is given. ^C keeps the best so
+    far.
+    """
+    from service.pictures.paths import check_picture_path
+
+    for path in pictures:
+        check_picture_path(path)
+    limits = _Effort(
+        effort["time_limit"], effort["seed"], effort["offers"], effort["solver"],
+        effort["write_model"], effort["gap"],
+    )  # fmt: skip
+    document = _planned(cluster, workload, agent, limits)
+    plain = document.to_json()
+    try:
+        if out is not None:
+            from planner.files import write_plan
+
+            write_plan(document, out)
+        if pictures:
+            from service.pictures.skyline import write_skyline
+
+            write_skyline(plain, pictures)
+    finally:  # what took minutes is told though a file cannot be written
+        _print_plan(plain, form)
+    return REFUSED if strict and plain["refusals"] else DONE
+
+
+def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> PlanDocument:
+    from planner.workload.offers import with_offers
+    from planner.workload.plan import plan_from_nothing
+
+    described, compiled = read_day(cluster, workload)
+    chosen = effort.agent(agent)
+    make_ready()
+    with running(f"planning with {agent}") as run:
+        limits = limits_of(run, effort.time_limit_ms, effort.seed)
+        if effort.gap is not None:
+            limits = replace(limits, gap=effort.gap / 100)
+        planned = plan_from_nothing(described, compiled, chosen, limits)
+        if planned.detail:
+            click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
+        return with_offers(planned, compiled, chosen, effort.offers, run.stop)
+
+
+def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
+    """Read and compile a cluster and a workload; bad lines are told on stderr and left out.
+
+    Raises
+    ------
+    Trouble
+        If no line is a request.
+    """
+    from planner.files import read_cluster, read_workload
+    from planner.workload.compile import compile_workload
+
+    described = read_cluster(cluster)
+    bad: list[FileProblem] = []
+    lines = read_workload(workload, described.origin, bad.append)
+    compiled = compile_workload(lines, described)
+    for problem in bad:
+        click.echo(f"{workload}: {problem}", err=True)
+    if bad and not compiled.requests and not compiled.refusals:
+        raise Trouble(f"{workload}: no line of it is a request")
+    return described, compiled
+
+
+def limits_of(run: Run, time_limit_ms: int | None, seed: int) -> Limits:
+    """Return what an agent is given: when to stop, the seed, whom to tell how far it is."""
+    from planner.agent import Limits
+
+    return Limits(
+        time_s=None if time_limit_ms is None else time_limit_ms / 1000,
+        seed=seed,
+        stop=run.stop,
+        progress=run.progress,
+        news=run.news,
+    )
+
+
+def _print_plan(document: Mapping[str, Any], form: str) -> None:
+    if form == JSON:
+        print_json(document)
+    elif form == CSV:
+        print_csv(REQUEST_COLUMNS, request_rows(document))
+    else:
+        print_table(METRIC_COLUMNS, metric_rows([document]))
+        print_refusals(document)
+
+
+def print_refusals(document: Mapping[str, Any]) -> None:
+    """Print how many requests were refused for what, and the first of them."""
+    counts, rows = refusal_rows(document)
+    if not rows:
+        return
+    click.echo()
+    print_table(("refused", "code"), counts)
+    click.echo()
+    print_table(("id", "tenant", "code", "why"), rows[:_SHOWN_REFUSALS])
+    if len(rows) > _SHOWN_REFUSALS:
+        click.echo(f"... and {len(rows) - _SHOWN_REFUSALS:,} more")

@@ -1,0 +1,36 @@
+"""`agenda plan-diff`: what became of each request between two Plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from service.cli.errors import tells_trouble
+from service.cli.exit_codes import DONE
+from service.cli.options import READABLE
+from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.plans.difference_tables import difference_rows, print_differences
+
+
+@click.command("plan-diff")
+@click.argument("before", type=READABLE)
+@click.argument("after", type=READABLE)
+@format_option()
+@tells_trouble
+def plan_diff(before: Path, after: Path, form: str) -> int:
+    """Say who came, who went and who moved from the Plan BEFORE to the Plan AFTER."""
+    from planner.files import read_plan
+    from planner.workload.diff import plan_diff as difference_of
+
+    difference = difference_of(read_plan(before), read_plan(after)).to_json()
+    if form == JSON:
+        print_json(difference)
+    elif form == CSV:
+        print_csv(*difference_rows(difference))
+    else:
+        metrics = [[name, *pair] for name, pair in difference["metrics"].items()]
+        print_table(("metric", "before", "after"), metrics)
+        click.echo()
+        print_differences(difference)
+    return DONE

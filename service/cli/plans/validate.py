@@ -1,0 +1,91 @@
+"""`agenda validate`: the independent judge on a whole Plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.errors import Trouble, tells_trouble
+from service.cli.exit_codes import DONE, ERROR
+from service.cli.options import READABLE
+from service.cli.output import JSON, TABLE, format_option, print_json
+
+if TYPE_CHECKING:
+    from planner.files import WorkloadLine
+
+
+@click.command()
+@click.argument("plan", type=READABLE)
+@click.option("--workload", type=READABLE, help="Also hold each answer to what was asked.")
+@format_option(TABLE, JSON)
+@tells_trouble
+def validate(plan: Path, workload: Path | None, form: str) -> int:
+    """Re-check PLAN from nothing: capacity, fit, every expression, policies, states, ids.
+
+    Shares no code with the planner. Prints the first violation and exits with 1 if there is any;
+    -o json prints them all.
+    """
+    from planner.validation.validate import validate as violations_of
+
+    document = read_object(plan)
+    lines = None if workload is None else _asked(workload, document)
+    violations = violations_of(document, asked=None if lines is None else [one.id for one in lines])
+    if lines is not None:
+        from planner.validation.workload import asked_violations
+
+        violations += asked_violations(document, lines)
+    count = len(document.get("reservations", ())), len(document.get("refusals", ()))
+    if form == JSON:
+        print_json(
+            {
+                "valid": not violations,
+                "reservations": count[0],
+                "refusals": count[1],
+                "violations": [asdict(violation) for violation in violations],
+            }
+        )
+    elif violations:
+        more = f" (and {len(violations) - 1:,} more)" if len(violations) > 1 else ""
+        first = violations[0]
+        whose = f" ({first.reservation})" if first.reservation else ""
+        click.echo(f"{plan}: {first.where}{whose}: {first.rule}: {first.detail}{more}")
+    else:
+        click.echo(f"valid: {count[0]:,} reservations, {count[1]:,} refusals")
+    return ERROR if violations else DONE
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises
+    ------
+    FileError
+        If it is not JSON; the message names the line.
+    Trouble
+        If it is another JSON value.
+    """
+    from planner.files import parse_plan
+
+    value = parse_plan(path)
+    if not isinstance(value, dict):
+        raise Trouble(f"{path}: a Plan is a JSON object")
+    return value
+
+
+def _asked(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
+    """Return what was asked; lines that are no requests were left out of the Plan too."""
+    from planner.files import FileError, FileProblem, cluster_from_json, read_workload
+
+    try:
+        origin = cluster_from_json(document.get("cluster")).origin
+    except FileError:
+        origin = None  # the validator says what is wrong with the cluster
+    bad: list[FileProblem] = []
+    lines = list(read_workload(workload, origin, bad.append))
+    for problem in bad:
+        click.echo(f"{workload}: {problem}", err=True)
+    return lines

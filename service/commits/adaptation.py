@@ -1,0 +1,133 @@
+"""The adapter of a service: lost machines and waiting promises, answered and made durable.
+
+Only the planner thread comes here. It works on a copy of the Plan, so that nobody who reads waits
+for it; what it finds is re-checked on the newest version, held against the oracle and appended like
+every other change. A crash between the change of machines and this leaves a Plan that is short of
+machines, which the next look repairs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Final
+
+from planner.adaptation.adapter import adapt, needs_adaptation
+from planner.adaptation.result import Adaptation, joined
+from planner.agent import Limits
+from planner.cluster import Cluster
+from planner.plan.checkpoint import capture, restore
+from planner.plan.plan import Plan
+from service.clock import Clock
+from service.commits.commands import Adapted, Adapting, Job
+from service.commits.joint_commit import commit_jointly
+from service.commits.replica import Replica
+from service.problems import ProblemDocument
+
+logger = logging.getLogger("agenda.service")
+
+#: How far a repair is improved: rounds, so that a dry run and the change after it agree; and time,
+#: so that nobody who asks for something else waits longer than that.
+EFFORT: Final = Limits(work=40, time_s=4.0)
+
+#: How long an answer is sought again because the Plan has moved on meanwhile.
+_LONGEST_S: Final = 30.0
+
+#: Least seconds between two looks, and how many times its own time the adapter rests after one
+#: that gained nothing.
+_LOOK_S, _REST = 1.0, 10.0
+
+_LATE: Final = ProblemDocument(
+    "unavailable",
+    "the machines are as asked, but the Plan moves on too fast to tell who is affected; they are "
+    "adapted soon: GET /v1/reservations?state=degraded",
+)
+
+
+class PlanAdapter:
+    """Adapts one process's Plan."""
+
+    def __init__(self, replica: Replica, clock: Clock) -> None:
+        self._replica = replica
+        self._clock = clock
+        self._seen = -1
+        self._cluster: Cluster | None = None
+        self._rest_until = 0.0
+
+    def tick(self) -> None:
+        """Adapt if the Plan has changed since the last look and asks for it.
+
+        Other machines are looked at at once; a rest is only from looks that gained nothing.
+        """
+        began = time.monotonic()
+        with self._replica.locked() as plan:
+            others, self._cluster = plan.cluster is not self._cluster, plan.cluster
+            if began < self._rest_until and not others:
+                return
+            self._rest_until = began + _LOOK_S
+            if plan.version == self._seen or not needs_adaptation(plan):
+                self._seen = plan.version
+                return
+        found = self.run()
+        if found is None:
+            logger.warning("the Plan moved on for %g s while it was adapted", _LONGEST_S)
+            return
+        self._seen = found.version
+        taken = time.monotonic() - began
+        self._rest_until = began + max(_LOOK_S, 0.0 if found.told["affected"] else _REST * taken)
+
+    def answer(self, job: Job) -> None:
+        """Carry out a job that asks for it, and tell what any process has done about it."""
+        command = job.command
+        assert isinstance(command, Adapting)
+        found = self.run()
+        if found is None:
+            job.answers = (_LATE,)
+        else:
+            noted = self._replica.adapted_since(command.since)
+            told = found.told if noted is None else joined(noted)
+            job.answers = (replace(found, told={**told, "short": found.told["short"]}),)
+        job.finished.set()
+
+    def run(self) -> Adapted | None:
+        """Return what was done about the machines that the Plan has now; None where not in time."""
+        until = time.monotonic() + _LONGEST_S
+        while time.monotonic() < until:
+            with self._replica.newest() as plan:
+                version = plan.version
+                if not needs_adaptation(plan):
+                    return Adapted(Adaptation(based_on=version).to_json(), version)
+                state = capture(plan)
+            found = adapt(restore(state.encode()), EFFORT)
+            del state
+            if not found.changes:
+                return Adapted(found.to_json(), version)
+            committed = self._commit(found)
+            if committed is not None:
+                self._tell(found)
+                return Adapted(found.to_json(), committed)
+        return None
+
+    def _commit(self, found: Adaptation) -> int | None:
+        """Return the version that holds the answer, or None where the Plan no longer takes it."""
+        made, told = (found.changes, ()), found.to_json()
+        while True:
+            outcome = commit_jointly(
+                self._replica, self._clock, lambda _: made, found.based_on, adapted=told
+            )
+            if outcome.version is not None or outcome.conflicts:
+                return outcome.version  # without either another process was faster: once more
+
+    @staticmethod
+    def _tell(found: Adaptation) -> None:
+        fates = [one.fate.value for one in found.affected]
+        counts = ", ".join(f"{fates.count(fate)} {fate}" for fate in sorted(set(fates)))
+        logger.info("adapted the Plan: %s", counts)
+        if found.short:
+            logger.warning("machines are still short: %s", found.short)
+
+
+def twin_of(plan: Plan) -> Plan:
+    """Return an equal Plan that shares nothing; for asking what would be."""
+    return restore(capture(plan).encode())

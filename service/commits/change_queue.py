@@ -1,0 +1,73 @@
+"""WaitingRoom: jobs queue here; the planner takes all that may be carried out together."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from service.commits.commands import Job
+
+
+class WaitingRoom:
+    """First come, first served, in groups.
+
+    Parameters
+    ----------
+    most
+        Most requests in a group; one larger job is a group by itself.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def put(self, job: Job) -> bool:
+        """Queue a job; False when the room is closed."""
+        with self._changed:
+            if self._closed:
+                return False
+            self._jobs.append(job)
+            self._changed.notify()
+            return True
+
+    def close(self) -> None:
+        """Let nobody in any more; those who wait are still served."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def next_group(self, timeout_s: float) -> list[Job] | None:
+        """Return the next jobs to carry out together; none came in time: empty; all done: None.
+
+        A job that must be alone is a group by itself, and a key is in a group once.
+        """
+        with self._changed:
+            if not self._jobs and not self._closed:
+                self._changed.wait(timeout_s)
+            if not self._jobs:
+                return None if self._closed else []
+            group = [self._jobs.popleft()]
+            self._fill(group)
+            return group
+
+    def join(self, group: list[Job]) -> None:
+        """Add to a group those who have come since and may be carried out with it."""
+        with self._changed:
+            self._fill(group)
+
+    def _fill(self, group: list[Job]) -> None:
+        size = sum(job.size for job in group)
+        while self._jobs and not group[0].alone and self._joins(group, size):
+            group.append(self._jobs.popleft())
+            size += group[-1].size
+
+    def _joins(self, group: list[Job], size: int) -> bool:
+        job = self._jobs[0]
+        keys = {one.key.text for one in group if one.key is not None}
+        repeated = job.key is not None and job.key.text in keys
+        return not job.alone and not repeated and size + job.size <= self._most

@@ -1,0 +1,271 @@
+"""What clients ask of the Plan, and what each is told: plain data between views and planner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from planner.cluster import Cluster
+from planner.placement import Code
+from planner.plan.changes import Change, Conflict, Release
+from planner.request import Request
+from planner.reservation import Reservation
+from rdl.expressions import Expression
+from rdl.time_grid import TimeGrid
+from service.problems import ProblemDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request for a reservation, compiled when it arrived.
+
+    Attributes
+    ----------
+    expression
+        As submitted; compiled again when the grid has moved on before its turn.
+    source
+        Its text, which spans point into, or None for JSON.
+    request
+        What the agent places.
+    agent
+        Who is to place it.
+    pointer
+        Where its RDL stands in the body, for problems.
+    offers
+        Most offers that a refusal of it carries.
+    """
+
+    expression: Expression
+    source: str | None
+    request: Request
+    agent: str
+    pointer: str
+    offers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Reserve; several together either each on its own or all or nothing."""
+
+    asks: tuple[Ask, ...]
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Renegotiation:
+    """Swap a reservation for another request under the same id, or leave all as it was."""
+
+    ask: Ask
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """Give up a reservation: the future is released, the past kept."""
+
+    id: str
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """End a reservation that needs no more: the rest is released."""
+
+    id: str
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Releasing:
+    """Give back rows of the future whose work was done early."""
+
+    change: Release
+
+    @property
+    def id(self) -> str:
+        """Id of the reservation."""
+        return self.change.id
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfiguration:
+    """Change the cluster: policies, queues, prices, outages, machines."""
+
+    cluster: Cluster
+    tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Adapting:
+    """Let the adapter answer to the machines that the Plan has now.
+
+    `since` is the version that changed them: what any process did about it after it is told.
+    """
+
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """Take over what an optimisation found, if it still fits.
+
+    Attributes
+    ----------
+    written
+        The changes, as `planner.optimization.codec` wrote them.
+    read, grid
+        What they are on a Plan of that grid; changes, and those that mean nothing there. Read
+        before it is this job's turn, since compiling many requests takes long.
+    based_on
+        The version they were found on.
+    partial
+        Whether what still fits is taken where not all of it does.
+    """
+
+    written: Sequence[Mapping[str, Any]]
+    read: tuple[Sequence[Change], Sequence[Conflict]]
+    grid: TimeGrid
+    based_on: int
+    partial: bool = False
+
+
+Command: TypeAlias = (
+    Admission
+    | Renegotiation
+    | Cancellation
+    | Closing
+    | Releasing
+    | Reconfiguration
+    | Adapting
+    | Applying
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A change of a reservation that is in the log.
+
+    Attributes
+    ----------
+    reservation
+        As the change made it.
+    grid
+        For its times.
+    version
+        The version of the Plan that holds it.
+    """
+
+    reservation: Reservation
+    grid: TimeGrid
+    version: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the client is sent."""
+        return {**self.reservation.to_json(self.grid), "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A change of the cluster that is in the log."""
+
+    cluster: Cluster
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """What was done about a change of machines, as clients are told; in the log if anything was."""
+
+    told: Mapping[str, Any]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of an optimisation's changes.
+
+    Attributes
+    ----------
+    version
+        Of the Plan that holds them; None where it does not take them, for `conflicts`.
+    merged
+        Whether the Plan had moved on since they were found.
+    newcomers
+        Ids of those who were admitted meanwhile and hold something where the first conflict is.
+    left_out
+        Why some of them are not made, where a part was asked for and is held.
+    """
+
+    version: int | None
+    merged: bool
+    conflicts: tuple[Conflict, ...] = ()
+    newcomers: tuple[str, ...] = ()
+    left_out: tuple[Conflict, ...] = ()
+
+
+Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument
+
+#: Told of the good requests of an all-or-nothing batch in which others were refused.
+SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """An answer as it goes over the wire, and as an Idempotency-Key replays it."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An Idempotency-Key and the fingerprint of the request it came with."""
+
+    text: str
+    fingerprint: bytes
+
+
+@dataclass(slots=True)
+class Job:
+    """A command that waits for the planner.
+
+    Attributes
+    ----------
+    render
+        Makes the wire form of the answers, one for each ask of an admission, else one. With a
+        key it is called before the commit, because a remembered answer is stored with it.
+    arrived
+        Reading of the process's steady clock, for the wait metric.
+    answers, rendered, failure
+        The outcome; set before `finished`. `rendered` only where a key asked for it.
+    """
+
+    command: Command
+    render: Callable[[Sequence[Answer]], Rendered]
+    arrived: float
+    key: Key | None = None
+    answers: tuple[Answer, ...] = ()
+    rendered: Rendered | None = None
+    failure: BaseException | None = None
+    finished: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must be committed in a record of its own.
+
+        All or nothing; a batch whose whole answer is remembered; a change of the cluster, on
+        which everything after it is to be planned.
+        """
+        match self.command:
+            case Admission(asks=asks, atomic=atomic):
+                return atomic or (self.key is not None and len(asks) > 1)
+            case _:
+                return isinstance(self.command, Reconfiguration | Adapting | Applying)
+
+    @property
+    def size(self) -> int:
+        """How many requests it holds."""
+        return len(self.command.asks) if isinstance(self.command, Admission) else 1

@@ -1,0 +1,86 @@
+"""Group: jobs that are carried out together, and what is still open of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.plan.changes import Refuse
+from service.commits.commands import SPOILT, Admission, Answer, Job
+from service.commits.outcomes import conflict_answer
+from service.commits.pending import Draft, drafts_of, open_drafts, refused_problem
+from service.commits.remembered import remembered_of
+from service.store import RememberedAnswer
+
+
+class Group:
+    """Jobs that are carried out together.
+
+    Attributes
+    ----------
+    alone
+        It is one job with a record of its own.
+    atomic
+        Of which all requests are admitted, or none.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.alone = len(jobs) == 1 and jobs[0].alone
+        command = jobs[0].command if self.alone else None
+        self.atomic = isinstance(command, Admission) and command.atomic
+        self._drafts = [(job, drafts_of(job.command, job)) for job in jobs]
+
+    def open(self) -> list[Draft]:
+        """Return the drafts without an answer."""
+        return [draft for _, drafts in self._drafts for draft in open_drafts(drafts)]
+
+    def to_remember(
+        self, answers: Sequence[tuple[Draft, Answer]], at_ms: int
+    ) -> list[RememberedAnswer]:
+        """Return the rows of the jobs with a key that `answers` are about.
+
+        A batch with a key is alone, so that what is not in `answers` is answered by now.
+        """
+        known = {id(draft): answer for draft, answer in answers}
+        rows: list[RememberedAnswer] = []
+        for job, drafts in self._drafts:
+            if job.key is not None and any(id(draft) in known for draft in drafts):
+                job.answers = tuple(
+                    known.get(id(draft)) or draft.answer or conflict_answer(draft)
+                    for draft in drafts
+                )
+                rows.append(remembered_of(job, job.key, at_ms))
+        return rows
+
+    def jobs_with_keys(self) -> list[Job]:
+        """Return the jobs whose answer another process may have given by now."""
+        return [job for job, _ in self._drafts if job.key is not None]
+
+    def finish_jobs(self) -> None:
+        """Hand the answers to whoever waits for a job that has them all."""
+        waiting: list[tuple[Job, list[Draft]]] = []
+        for job, drafts in self._drafts:
+            answers = [draft.answer for draft in drafts if draft.answer is not None]
+            if len(answers) < len(drafts):
+                waiting.append((job, drafts))
+            else:
+                job.answers = tuple(answers)
+                job.finished.set()
+        self._drafts = waiting
+
+    def forget(self, job: Job) -> None:
+        """Drop a job that is finished otherwise."""
+        self._drafts = [(one, drafts) for one, drafts in self._drafts if one is not job]
+
+
+def spoil(drafts: Sequence[Draft]) -> bool:
+    """Answer a whole all-or-nothing batch when one of its requests is refused."""
+    refused = False
+    for draft in drafts:
+        if isinstance(draft.change, Refuse) and draft.ask is not None:
+            change = draft.change
+            draft.answer = refused_problem(change.code, change.detail, draft.ask.pointer)
+        refused = refused or draft.answer is not None
+    if refused:
+        for draft in open_drafts(drafts):
+            draft.answer = SPOILT
+    return refused

@@ -1,0 +1,303 @@
+"""Committer: from the jobs that wait to one durable commit, and their answers.
+
+A group goes round these steps: 1 screen what needs no agent, 2 place the rest (agents, on a
+snapshot, no lock), 3 prepare on the newest version, 4 hold against the oracle, 5 append with the
+answers to remember, 6 apply and answer. When another process appended first, 3 to 5 are repeated;
+what then no longer fits goes round again from 1.
+
+A small group that others may join waits for this process's turn to append before step 1, and takes
+along who came meanwhile: then a commit carries all who wait instead of those who came first.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from planner.agent import Limits
+from planner.placement import Code
+from planner.plan.changes import Advance, Change, Conflict, Prepared
+from planner.plan.records import CommitRecord
+from rdl.oracle.satisfaction import Violation
+from rdl.time_grid import TimeGrid
+from service.clock import Clock
+from service.commits.cluster_trial import tried
+from service.commits.commands import Admission, Answer, Command, Job, Reconfiguration
+from service.commits.group import Group, spoil
+from service.commits.oracle_check import first_violation
+from service.commits.outcomes import (
+    admitted_answers,
+    changed_answer,
+    conflict_answer,
+    note_conflicts,
+)
+from service.commits.pending import Draft, drafts_of, open_drafts, place, recorded, screen_drafts
+from service.commits.quick import is_quick_agent
+from service.commits.refusal_offers import add_offers, name_version, needs_offers, search_for
+from service.commits.remembered import recall
+from service.commits.replica import Replica
+from service.config import ServiceConfig
+from service.metrics import Telemetry
+from service.problems import ProblemDocument
+
+logger = logging.getLogger("agenda.service")
+
+#: How often a change that no longer fits is placed again before it is answered ``conflict``.
+_ROUNDS = 8
+
+#: Conflicts that another placement may get round.
+_WORTH_ANOTHER_ROUND = frozenset(
+    {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.CONFLICT, Code.COUNT_LIMIT}
+)
+
+#: Most requests that are placed while other processes wait.
+_FEW = 64
+
+_BROKEN = "the placement does not satisfy the request; nothing was changed"
+
+_MOVED_ON = "time has moved on since it was placed, and it asks for more now"
+
+
+class Committer:
+    """Carries out jobs, one group at a time; only one thread calls it.
+
+    Parameters
+    ----------
+    rounds
+        How often a change that no longer fits is placed again before it is answered ``conflict``.
+
+    Attributes
+    ----------
+    attempts
+        How often it has begun to make a record durable.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        rounds: int = _ROUNDS,
+    ) -> None:
+        self._rounds = rounds
+        self._config = config
+        self._replica = replica
+        self._clock = clock
+        self._telemetry = telemetry
+        self.attempts = 0
+
+    def run(self, jobs: list[Job], join: Callable[[list[Job]], None] | None = None) -> None:
+        """Carry out jobs together; each is finished when this returns.
+
+        A job that must be `alone` comes by itself.
+
+        Parameters
+        ----------
+        join
+            Adds to the jobs those who have come since; None where others must not wait for them.
+        """
+        began = time.perf_counter()
+        with ExitStack() as turn:
+            if join is not None and _are_few(jobs):
+                turn.enter_context(self._replica.store.turn())
+                join(jobs)
+            started = time.perf_counter()
+            for job in jobs:
+                self._telemetry.wait.observe(started - job.arrived)
+            fresh = [job for job in jobs if not self._recalled(job)]
+            self.move_to_now()
+            group = Group(fresh)
+            self._try_cluster(group)
+            for attempt in range(self._rounds):
+                if group.open():
+                    self._round(group, turn, last=attempt == self._rounds - 1)
+                    turn.close()
+                    group.finish_jobs()
+        self._replica.keep_snapshot_if_due(self._clock.now_ms())
+        self._telemetry.busy.inc(time.perf_counter() - began)
+
+    def rehearse(self, command: Command) -> tuple[Answer, ...]:
+        """Return what `command` would be answered now; nothing is changed. Any thread may ask."""
+        drafts = drafts_of(command)
+        atomic = isinstance(command, Admission) and command.atomic
+        with self._replica.newest() as plan:
+            screened = screen_drafts(drafts, plan)
+            search = search_for(drafts, plan, self._config.offer_s)
+            version = plan.version
+        place(screened, self.limits_of)
+        add_offers(drafts, search, dry_run=True)
+        if not (atomic and spoil(drafts)):
+            pending = [draft for draft in open_drafts(drafts) if draft.change is not None]
+            with self._replica.locked() as plan:
+                prepared = plan.prepare(_changes(pending), version, atomic=atomic)
+                answers = admitted_answers(prepared, pending, plan)
+            note_conflicts(prepared, pending)
+            for draft, answer in answers:
+                draft.answer = answer
+            for draft in pending:
+                if draft.conflict is not None:
+                    draft.answer = conflict_answer(draft)
+            if atomic:
+                spoil(drafts)
+        return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
+
+    def move_to_now(self) -> None:
+        """Advance the Plan to the clock's step, unless another process has done so."""
+        while True:
+            at_ms = self._replica.plan_ms(self._clock.now_ms())
+            with self._replica.locked() as plan:
+                step_ms = plan.grid.step_ms
+                now_step = at_ms // step_ms
+                if now_step <= plan.now:
+                    return
+            with self._replica.newest() as plan:
+                if now_step <= plan.now:
+                    return
+                horizon = now_step + plan.cluster.horizon_ms // step_ms
+                prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
+            if prepared.record is None:
+                raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
+            if self._replica.commit(prepared.record, self._clock.now_ms(), ()):
+                return
+
+    def limits_of(self, agent: str) -> Limits:
+        """Return how long an agent may take: a quick one answers a whole batch."""
+        return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
+
+    def _recalled(self, job: Job) -> bool:
+        """Finish a job whose key was answered before."""
+        found = None if job.key is None else recall(self._replica.store, job.key)
+        if found is None:
+            return False
+        if isinstance(found, ProblemDocument):
+            job.answers = (found,)
+        else:
+            job.rendered = found
+        job.finished.set()
+        return True
+
+    def _try_cluster(self, group: Group) -> None:
+        """Answer a change of the cluster that a copy of the Plan cannot take."""
+        for draft in group.open() if group.alone else ():
+            if isinstance(draft.command, Reconfiguration):
+                draft.answer = tried(self._replica, draft.command.cluster)
+        group.finish_jobs()
+
+    def _round(self, group: Group, turn: ExitStack, *, last: bool) -> None:
+        """Screen, place and commit what is open; what is in conflict stays so.
+
+        `turn` is given back where the work gets long.
+        """
+        drafts = group.open()
+        for draft in drafts:
+            draft.change = draft.conflict = None
+        with self._replica.newest() as plan:
+            screened = screen_drafts(drafts, plan)
+            search = search_for(drafts, plan, self._config.offer_s)
+            based_on = plan.version
+        place(screened, self.limits_of)
+        if needs_offers(drafts):
+            turn.close()
+        add_offers(drafts, search, dry_run=False)
+        del screened, search  # a view that lives on would make the next commit copy the profile
+        if group.atomic and spoil(drafts):
+            return
+        self._append(group, based_on, last=last)
+        hopeless = [d for d in group.open() if last or not _worth_another_round(d.conflict)]
+        for draft in hopeless:
+            draft.answer = conflict_answer(draft)
+        if group.atomic:
+            spoil([*hopeless, *group.open()])
+
+    def _append(self, group: Group, based_on: int, *, last: bool) -> None:
+        """Commit what can be committed, again until no other process was faster."""
+        while True:
+            with self._replica.store.turn():
+                if self._append_once(group, based_on, last=last):
+                    return
+            for job in group.jobs_with_keys():
+                if self._recalled(job):
+                    group.forget(job)
+
+    def _append_once(self, group: Group, based_on: int, *, last: bool) -> bool:
+        """Prepare on the newest version, hold against the oracle, append; False: try again."""
+        pending = [draft for draft in group.open() if draft.change is not None]
+        at_ms = self._replica.plan_ms(self._clock.now_ms())
+        with self._replica.newest() as plan:
+            name_version(pending, based_on, plan.version + 1)
+            prepared = plan.prepare(_changes(pending), based_on, atomic=group.atomic, at_ms=at_ms)
+            answers = admitted_answers(prepared, pending, plan)
+            grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
+        self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
+        record = prepared.record
+        if record is None or (group.alone and prepared.conflicts and not last):
+            return True
+        # Of several drafts of one id the record carries one: that one's request is the judge.
+        asked = [draft for draft, _ in recorded(prepared, pending) if draft.ask is not None]
+        requests = {draft.request.id: draft.request for draft in asked}
+        broken = first_violation(record, requests, grid, max_period_ms)
+        if broken is not None:
+            id_, violation = broken
+            self._reject(group, asked, id_, violation, grid)
+            return False
+        return self._commit(group, prepared, answers)
+
+    @staticmethod
+    def _reject(
+        group: Group, asked: Sequence[Draft], id_: str, violation: Violation, grid: TimeGrid
+    ) -> None:
+        """Answer a placement that breaks its request; one made before time moved on is no fault."""
+        broken = [draft for draft in asked if draft.request.id == id_]
+        if all(draft.request.graph.grid != grid for draft in broken):
+            for draft in asked if group.atomic else broken:
+                draft.change = None
+                draft.conflict = Conflict(0, id_, Code.CONFLICT, _MOVED_ON)
+            return
+        logger.error("the oracle rejects the placement of %s: %s", id_, violation)
+        for draft in broken:
+            draft.answer = ProblemDocument("internal", _BROKEN)
+        if group.atomic:
+            spoil(asked)
+
+    def _commit(
+        self, group: Group, prepared: Prepared, answers: list[tuple[Draft, Answer]]
+    ) -> bool:
+        """Append the record with the answers to remember, apply it, and answer its drafts."""
+        record = prepared.record
+        assert record is not None
+        clock_ms = self._clock.now_ms()
+        remembered = group.to_remember(answers, clock_ms)
+        self.attempts += 1
+        if not self._replica.commit(record, clock_ms, remembered):
+            self._telemetry.lost_races.inc()
+            return False
+        self._note_commit(record)
+        for draft, answer in answers:
+            draft.answer = answer
+        with self._replica.locked() as plan:
+            for draft in group.open():
+                if draft.change is not None and draft.conflict is None:
+                    draft.answer = changed_answer(draft, plan, record.version)
+        return True
+
+    def _note_commit(self, record: CommitRecord) -> None:
+        self._telemetry.commits.inc()
+        self._telemetry.group_size.observe(len(record.changes))
+        self._telemetry.version.set(record.version)
+
+
+def _are_few(jobs: Sequence[Job]) -> bool:
+    """Return whether other processes may wait while these are placed."""
+    return sum(job.size for job in jobs) <= _FEW and not jobs[0].alone
+
+
+def _changes(drafts: Sequence[Draft]) -> list[Change]:
+    return [draft.change for draft in drafts if draft.change is not None]
+
+
+def _worth_another_round(conflict: Conflict | None) -> bool:
+    return conflict is None or conflict.code in _WORTH_ANOTHER_ROUND

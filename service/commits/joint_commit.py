@@ -1,0 +1,94 @@
+"""Changes that were found aside, committed together on the newest Plan: all of them or none.
+
+The adapter's answers and optimisations are made on copies of the Plan. What they say is re-checked
+as a whole on the newest version, held against the oracle and appended like every other change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner.plan.changes import Admit, Change, Conflict, Update
+from planner.plan.plan import Plan
+from planner.request import Request
+from service.clock import Clock
+from service.commits.oracle_check import first_violation
+from service.commits.replica import Replica
+from service.store import RememberedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class JointOutcome:
+    """What came of it.
+
+    Attributes
+    ----------
+    version
+        Of the Plan that holds the changes; None where it does not take them.
+    before
+        The version that was changed.
+    conflicts
+        Why not; empty where another process was faster: then ask again.
+    """
+
+    version: int | None
+    before: int
+    conflicts: tuple[Conflict, ...] = ()
+
+
+#: Makes the changes on the Plan they are for, and says which of them mean nothing there.
+Made = tuple[Sequence[Change], Sequence[Conflict]]
+
+
+def commit_jointly(
+    replica: Replica,
+    clock: Clock,
+    made: Callable[[Plan], Made],
+    based_on: int,
+    remembered: Callable[[int, int], Sequence[RememberedAnswer]] = lambda _version, _before: (),
+    adapted: Mapping[str, Any] | None = None,
+) -> JointOutcome:
+    """Make changes durable, then true, all or none.
+
+    Parameters
+    ----------
+    made
+        Called with the newest Plan, under its lock.
+    based_on
+        Version they were found on.
+    remembered
+        Called with the version made and the one before; what it returns is kept in the same
+        transaction.
+    adapted
+        What the record tells of those affected, where it answers to a change of machines.
+
+    Raises
+    ------
+    RuntimeError
+        If a new allocation does not satisfy its request: a fault, and nothing was changed.
+    """
+    with replica.store.turn():
+        at_ms = replica.plan_ms(clock.now_ms())
+        with replica.newest() as plan:
+            changes, strange = made(plan)
+            before = plan.version
+            if strange or not changes:
+                return JointOutcome(None, before, tuple(strange))
+            prepared = plan.prepare(changes, based_on, joint=True, at_ms=at_ms)
+            grid, period = plan.grid, plan.cluster.max_period_ms
+        record = prepared.record
+        if record is None:
+            return JointOutcome(None, before, prepared.conflicts)
+        broken = first_violation(record, _requests(changes), grid, period)
+        if broken is not None:
+            raise RuntimeError(f"the oracle rejects the place of {broken[0]}: {broken[1]}")
+        record = replace(record, adapted=adapted)
+        kept = remembered(record.version, before)
+        done = replica.commit(record, clock.now_ms(), kept)
+        return JointOutcome(record.version if done else None, before)
+
+
+def _requests(changes: Sequence[Change]) -> dict[str, Request]:
+    return {one.request.id: one.request for one in changes if isinstance(one, Update | Admit)}

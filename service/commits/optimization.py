@@ -1,0 +1,148 @@
+"""Applies what an optimisation found: merged with what happened meanwhile, whole or in part.
+
+Only the planner thread comes here. The answer is remembered in the transaction of the commit, so
+that an optimisation is applied once, whoever asks how often and whatever breaks in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from planner.optimization.codec import changes_from_json
+from planner.optimization.feasible_part import still_fitting
+from planner.optimization.rebase import refitted
+from planner.plan.changes import Change, Conflict
+from planner.plan.checkpoint import capture, restore
+from planner.plan.plan import Plan
+from planner.reservation_state import LIVE, STATE_NUMBERS
+from service.clock import Clock
+from service.commits.commands import Applied, Applying, Job
+from service.commits.joint_commit import JointOutcome, Made, commit_jointly
+from service.commits.remembered import recall, remembered_of
+from service.commits.replica import Replica
+from service.problems import ProblemDocument
+from service.store import RememberedAnswer
+
+#: Changes as they were written, and the version they were found on.
+Found: TypeAlias = tuple[Sequence[Mapping[str, Any]], int]
+
+#: How often it is tried again because another process was faster.
+_ROUNDS: Final = 8
+
+
+#: Changes read under one hold of the Plan's lock.
+_READ_AT_ONCE: Final = 20
+
+
+def applying_of(
+    reading: Callable[[], AbstractContextManager[Plan]], found: Found, frozen_until: int | None
+) -> Applying:
+    """Return the command that applies what was found, read a few changes at a time.
+
+    Parameters
+    ----------
+    reading
+        Holds the newest Plan; between two holds others get their turn.
+    frozen_until
+        Where all of it no longer fits, what does is to be taken, and rows before this step do not
+        move; None: all of it or nothing.
+    """
+    written, based_on = found
+    while True:
+        with reading() as plan:
+            grid = plan.grid
+        changes: list[Change] = []
+        strange: list[Conflict] = []
+        for first in range(0, len(written), _READ_AT_ONCE):
+            with reading() as plan:
+                if plan.grid != grid:
+                    break
+                part = changes_from_json(written[first : first + _READ_AT_ONCE], plan, first)
+            changes += part[0]
+            strange += part[1]
+        else:
+            break
+    if frozen_until is None:
+        return Applying(written, (changes, strange), grid, based_on)
+    with reading() as plan:
+        state, same = capture(plan), plan.grid == grid
+    if same:
+        fitting = refitted(restore(state.encode()), changes, frozen_until)
+        changes = list(fitting.kept)
+        strange += fitting.left_out
+    return Applying(written, (changes, strange), grid, based_on, partial=True)
+
+
+class Applier:
+    """Carries out the jobs that apply an optimisation."""
+
+    def __init__(self, replica: Replica, clock: Clock) -> None:
+        self._replica = replica
+        self._clock = clock
+
+    def answer(self, job: Job) -> None:
+        """Carry out a job that asks for it."""
+        command, key = job.command, job.key
+        assert isinstance(command, Applying)
+        assert key is not None
+        found = recall(self._replica.store, key)
+        if isinstance(found, ProblemDocument):
+            job.answers = (found,)
+        elif found is not None:
+            job.rendered = found
+        else:
+            job.answers = (self._applied(job, command),)
+        job.finished.set()
+
+    def _applied(self, job: Job, command: Applying) -> Applied:
+        left: tuple[Conflict, ...] = ()
+
+        def made(plan: Plan) -> Made:
+            nonlocal left
+            same = plan.grid == command.grid
+            changes, strange = command.read if same else changes_from_json(command.written, plan)
+            if not command.partial:
+                return changes, strange
+            fitting = still_fitting(plan, changes)
+            left = (*strange, *fitting.left_out)
+            return fitting.kept, () if fitting.kept else left
+
+        def remembered(version: int, before: int) -> list[RememberedAnswer]:
+            job.answers = (Applied(version, merged=before > command.based_on, left_out=left),)
+            assert job.key is not None
+            return [remembered_of(job, job.key, self._clock.now_ms())]
+
+        before = 0
+        for _ in range(_ROUNDS):
+            outcome = commit_jointly(self._replica, self._clock, made, command.based_on, remembered)
+            before = outcome.before
+            if outcome.version is not None:
+                return Applied(outcome.version, before > command.based_on, left_out=left)
+            job.rendered = None
+            if outcome.conflicts or not command.written:
+                return self._refused(outcome, command.based_on)
+        raise RuntimeError(f"other processes were faster {_ROUNDS} times")
+
+    def _refused(self, outcome: JointOutcome, based_on: int) -> Applied:
+        """Return what stands in the way; where there was nothing to do, that it is done."""
+        if not outcome.conflicts:
+            return Applied(outcome.before, merged=False)
+        with self._replica.locked() as plan:
+            newcomers = _newcomers(plan, outcome.conflicts, based_on)
+        return Applied(None, False, outcome.conflicts, newcomers)
+
+
+def _newcomers(plan: Plan, conflicts: Sequence[Conflict], based_on: int) -> tuple[str, ...]:
+    bindings = (one.binding for one in conflicts if one.binding is not None)
+    at = next((one.at for one in bindings if one.at is not None), None)
+    if at is None:
+        return ()
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    there = live & (meta["begin"] <= at) & (meta["finish"] > at)
+    numbers = np.flatnonzero(there & (meta["version"] > based_on)).tolist()
+    return tuple(plan.table.id_of(number) for number in numbers)

@@ -1,0 +1,98 @@
+"""From what a commit record carries to what clients are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.plan.changes import Conflict, Prepared
+from planner.plan.plan import Plan
+from planner.plan.records import Reconfigured, RecordedChange
+from planner.plan.reservation_records import Admitted, Refused
+from planner.reservation import HistoryEntry, Reservation
+from planner.reservation_state import State
+from service.commits.commands import Answer, Described, Done
+from service.commits.pending import Draft, recorded, refused_problem
+from service.problems import ProblemDocument
+
+_TOO_BUSY = "the Plan changed under this request again and again"
+
+
+def admitted_answers(
+    prepared: Prepared, drafts: Sequence[Draft], plan: Plan
+) -> list[tuple[Draft, Answer]]:
+    """Return the answers that can be told before the commit: to admissions and refusals."""
+    record = prepared.record
+    if record is None:
+        return []
+    answers: list[tuple[Draft, Answer]] = []
+    for draft, change in recorded(prepared, drafts):
+        answer = _told_at_once(draft, change, plan, record.version, record.at_ms)
+        if answer is not None:
+            answers.append((draft, answer))
+    return answers
+
+
+def _told_at_once(
+    draft: Draft, change: RecordedChange, plan: Plan, version: int, at_ms: int
+) -> Answer | None:
+    match change:
+        case Admitted():
+            made = _reservation_of(change, plan.now, HistoryEntry(at_ms, version, "admitted"))
+            return Done(made, plan.grid, version)
+        case Refused(refusal=refusal):
+            assert draft.ask is not None
+            return refused_problem(
+                refusal.code, refusal.detail, draft.ask.pointer, refusal, plan.grid
+            )
+        case Reconfigured(cluster=cluster):
+            return Described(cluster, version)
+        case _:
+            return None
+
+
+def changed_answer(draft: Draft, plan: Plan, version: int) -> Answer:
+    """Return the answer to a change of a reservation, from the Plan that has it."""
+    command = draft.command
+    id_ = draft.request.id if draft.ask is not None else getattr(command, "id", "")
+    reservation = plan.reservation(id_)
+    assert reservation is not None
+    return Done(reservation, plan.grid, version)
+
+
+def conflict_answer(draft: Draft) -> ProblemDocument:
+    """Return the answer to a draft that found no place in the log."""
+    conflict = draft.conflict
+    pointer = draft.ask.pointer if draft.ask is not None else ""
+    if conflict is None:
+        return refused_problem("conflict", _TOO_BUSY, pointer)
+    return refused_problem(conflict.code, conflict.detail, pointer)
+
+
+def note_conflicts(prepared: Prepared, drafts: Sequence[Draft]) -> int:
+    """Put each conflict on its draft; return how many there are."""
+    for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
+        draft.conflict = outcome if isinstance(outcome, Conflict) else None
+    return len(prepared.conflicts)
+
+
+def _reservation_of(change: Admitted, now: int, admitted: HistoryEntry) -> Reservation:
+    """Return a reservation as `Plan.apply` makes it of a record."""
+    begun = now > 0 and change.holding.begin <= now
+    details = change.details
+    return Reservation(
+        change.id,
+        change.tenant,
+        change.queue,
+        change.submitted_ms,
+        change.weight,
+        change.priority,
+        State.ACTIVE if begun else State.ACCEPTED,
+        1,
+        change.agent,
+        details.text,
+        details.choices,
+        details.notes,
+        change.holding.atoms,
+        (admitted,),
+        creditable=details.creditable,
+    )

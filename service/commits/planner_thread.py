@@ -1,0 +1,92 @@
+"""CarryingOut: what the planner thread does with the jobs that wait, and between them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from service.clock import Clock
+from service.commits.adaptation import PlanAdapter
+from service.commits.commands import Adapting, Applying, Job
+from service.commits.group_commit import Committer
+from service.commits.optimization import Applier
+from service.commits.replica import Replica
+from service.store.driver import UNAVAILABLE
+
+logger = logging.getLogger("agenda.service")
+
+#: Adds jobs to a group.
+Join: TypeAlias = Callable[[list[Job]], None]
+
+
+class CarryingOut:
+    """Hands each group of jobs to whoever carries it out; every job is finished, come what may.
+
+    Parameters
+    ----------
+    join
+        Adds to a group those who have come since and may be carried out with it; None where
+        nobody must wait for it.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        clock: Clock,
+        committer: Committer,
+        join: Join | None,
+    ) -> None:
+        self._replica = replica
+        self._committer = committer
+        self._adapter = PlanAdapter(replica, clock)
+        self._applier = Applier(replica, clock)
+        self._join = join
+
+    def run(self, group: list[Job]) -> None:
+        """Carry out jobs together; a fault in one of them is no other's."""
+        self._run(group, self._join)
+
+    def _run(self, group: list[Job], join: Join | None) -> None:
+        attempts = self._committer.attempts
+        try:
+            self._hand_on(group, join)
+        except Exception as failure:
+            left = [job for job in group if not job.finished.is_set()]
+            # A database that is away is away for each of them: they would wait for it in turn.
+            own = self._committer.attempts == attempts and not isinstance(failure, UNAVAILABLE)
+            if len(left) > 1 and own:
+                logger.warning("one of %d changes failed; each is made by itself", len(left))
+                for job in left:
+                    self._run([job], None)
+                return
+            logger.exception("%d changes failed", len(left))
+            for job in left:
+                job.failure = failure
+                job.finished.set()
+
+    def _hand_on(self, group: list[Job], join: Join | None) -> None:
+        if isinstance(group[0].command, Adapting | Applying):
+            self._committer.move_to_now()
+            adapting = isinstance(group[0].command, Adapting)
+            (self._adapter if adapting else self._applier).answer(group[0])
+        else:
+            self._committer.run(group, join)
+
+    def adapt(self) -> None:
+        """Let the adapter look now and then whether machines or promises ask for it."""
+        try:
+            self._adapter.tick()
+        except Exception:
+            logger.exception("the adapter failed; the Plan is as it was")
+
+    def tick(self) -> None:
+        """Let states follow the clock while nobody asks for anything."""
+        with self._replica.locked() as plan:
+            idle = plan.live_count(None, None) == 0
+        if idle:
+            return
+        try:
+            self._committer.move_to_now()
+        except Exception:
+            logger.exception("the Plan could not advance")

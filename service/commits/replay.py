@@ -1,0 +1,140 @@
+"""Applying records of the log to a Plan, and what is said of one that cannot be applied."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Final
+
+import msgspec
+
+from planner.cluster import Cluster
+from planner.cluster_cost import cost_of
+from planner.plan.plan import Plan
+from planner.plan.records import Advanced, CommitRecord, Reconfigured
+from service.problems import ApiProblemError, ProblemDocument
+from service.store import LogEntry
+
+logger = logging.getLogger("agenda.service")
+
+#: Taken for the memory of a machine that does not tell it.
+_UNKNOWN_BYTES: Final = 2**62
+
+
+class ReplayError(ApiProblemError):
+    """A record that cannot be applied; clients are told so as long as it stands in the way."""
+
+    def __init__(self, version: int, described: int, why: str) -> None:
+        self.version = version
+        skipped = " ".join(f"--skip-record {one}" for one in sorted({version, described} - {0}))
+        origin = f" (its cluster is that of record {described})" if described else ""
+        detail = (
+            f"record {version} of the log cannot be applied{origin}: {why}; "
+            f"'agenda serve {skipped}' starts without what it changed"
+        )
+        super().__init__(ProblemDocument("unavailable", detail))
+
+
+class Replaying:
+    """Applies records to one Plan, one after the other.
+
+    Parameters
+    ----------
+    plan
+        Who is changed; after a ReplayError it is not whole any more.
+    skipped
+        Versions whose records change nothing.
+    """
+
+    def __init__(self, plan: Plan, skipped: frozenset[int]) -> None:
+        self.plan = plan
+        self._skipped = skipped
+        self._described = 0
+        self._broken: ReplayError | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every record so far was applied to its end."""
+        return self._broken is None
+
+    def require_whole(self) -> None:
+        """Raise once more what an earlier record raised: the Plan is not whole since then.
+
+        Raises
+        ------
+        ReplayError
+            The same again.
+        """
+        if self._broken is not None:
+            raise self._broken
+
+    def apply_entry(self, entry: LogEntry) -> None:
+        """Apply a row of the log, unless it is left out.
+
+        Raises
+        ------
+        ReplayError
+            If it cannot be applied.
+        """
+        if entry.version in self._skipped:
+            logger.warning("record %d is left out, as --skip-record said", entry.version)
+            self.apply(CommitRecord(entry.version, entry.at_ms, ()))
+            return
+        try:
+            record = CommitRecord.from_json(msgspec.json.decode(entry.record))
+        except Exception as error:
+            self._broken = ReplayError(entry.version, 0, _told(error))
+            raise self._broken from error
+        self.apply(record)
+
+    def apply(self, record: CommitRecord) -> None:
+        """Apply a record.
+
+        Raises
+        ------
+        ReplayError
+            If it cannot be applied.
+        """
+        try:
+            self._require_memory(record)
+            self.plan.apply(record)
+        except Exception as error:
+            timed = any(isinstance(one, Advanced) for one in record.changes)
+            described = self._described if timed else 0
+            self._broken = ReplayError(record.version, described, _told(error))
+            raise self._broken from error
+        if any(isinstance(one, Reconfigured) for one in record.changes):
+            self._described = record.version
+
+    def _require_memory(self, record: CommitRecord) -> None:
+        """Raise before memory is asked for that the machine does not have: it would end us."""
+        plan = self.plan
+        for change in record.changes:
+            if isinstance(change, Reconfigured):
+                _require(change.cluster, plan.ledger.first, plan.grid.horizon)
+            elif isinstance(change, Advanced):
+                first = max(change.now_step, plan.ledger.first)
+                if change.horizon - first > plan.grid.horizon - plan.ledger.first:
+                    _require(plan.cluster, first, change.horizon)
+
+
+def _require(cluster: Cluster, first: int, end: int) -> None:
+    needed, there = sum(one.memory_bytes for one in cost_of(cluster, first, end)), _memory_bytes()
+    if needed > there:
+        raise MemoryError(
+            f"planning would take {needed / 2**30:.1f} GiB of memory, and this machine has "
+            f"{there / 2**30:.1f} GiB"
+        )
+
+
+def _memory_bytes() -> int:
+    """Return the memory of this machine."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return _UNKNOWN_BYTES
+
+
+def _told(error: Exception) -> str:
+    name = type(error).__name__
+    return f"{name}: {error}" if str(error) else name

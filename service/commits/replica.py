@@ -1,0 +1,230 @@
+"""Replica: this process's copy of the Plan, kept equal to the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from planner.cluster import Cluster
+from planner.files import cluster_from_json, cluster_to_json, read_cluster
+from planner.plan.checkpoint import capture, restore
+from planner.plan.plan import Plan
+from planner.plan.records import CommitRecord
+from service.clock import Clock, instant_of, unix_ms
+from service.commits.replay import Replaying
+from service.config import ConfigError, ServiceConfig
+from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
+from service.store.skipped import NotSkippableError
+
+logger = logging.getLogger("agenda.service")
+
+_DAY_MS = 86_400_000
+
+
+class Replica:
+    """The Plan of one process and the store that all processes share.
+
+    Attributes
+    ----------
+    store
+        The log.
+    offered
+        The cluster of the file given at this start, or None.
+    """
+
+    def __init__(
+        self, config: ServiceConfig, store: Store, first: Cluster, offered: Cluster | None
+    ) -> None:
+        assert first.origin is not None
+        self.store = store
+        self.offered = offered
+        self._config = config
+        self._first = first
+        self._origin_ms = unix_ms(first.origin)
+        self._lock = threading.RLock()
+        self._begin(Plan(first, first.grid()))
+        self._kept = 0
+
+    def plan_ms(self, clock_ms: int) -> int:
+        """Return Unix ms as ms from the Plan's origin."""
+        return clock_ms - self._origin_ms
+
+    def replay(self) -> None:
+        """Make the Plan from the newest snapshot and the log behind it."""
+        with self._lock:
+            self._restart()
+            self._follow()
+
+    @contextmanager
+    def locked(self) -> Iterator[Plan]:
+        """Hold the Plan as it is in this process."""
+        with self._lock:
+            self._replaying.require_whole()
+            yield self._plan
+
+    @contextmanager
+    def newest(self) -> Iterator[Plan]:
+        """Hold the Plan with everything applied that any process has answered."""
+        with self._lock:
+            self._replaying.require_whole()
+            self._follow()
+            yield self._plan
+
+    def commit(
+        self, record: CommitRecord, at_ms: int, remembered: Sequence[RememberedAnswer]
+    ) -> bool:
+        """Make a record durable, then true; False when another process was first.
+
+        Returns
+        -------
+        bool
+            False: nothing was written; the Plan has caught up with the other process.
+        """
+        body = msgspec.json.encode(record.to_json())
+        try:
+            self.store.append([LogEntry(record.version, at_ms, body)], remembered)
+        except VersionTakenError:
+            with self.newest():
+                return False
+        with self._lock:
+            # A reader may have met the record in the log first.
+            if self._plan.version < record.version:
+                self._replaying.apply(record)
+        return True
+
+    def adapted_since(self, version: int) -> list[Mapping[str, Any]] | None:
+        """Return what the records after `version` tell of adaptations, whoever appended them.
+
+        None where some of the records were pruned.
+        """
+        tail = self.store.tail(version)
+        if tail is None:
+            return None
+        told = [msgspec.json.decode(entry.record).get("adapted") for entry in tail]
+        return [one for one in told if one is not None]
+
+    def keep_snapshot_if_due(self, clock_ms: int) -> None:
+        """Keep a snapshot when the log has grown by `snapshot_every` records since the last."""
+        if self._plan.version - self._kept >= self._config.snapshot_every:
+            self._kept = self.store.snapshot_version()
+            if self._plan.version - self._kept >= self._config.snapshot_every:
+                self.keep_snapshot(clock_ms)
+
+    def keep_snapshot(self, clock_ms: int) -> None:
+        """Keep the Plan as it is, unless that very version is kept already."""
+        forget_ms = clock_ms - self._config.refused_days * _DAY_MS
+        with self._lock:
+            kept = self.store.snapshot_version()
+            if not self._replaying.is_whole or kept >= self._plan.version:
+                return
+            state = capture(self._plan)
+        body = state.encode(refused_since_ms=self.plan_ms(forget_ms))
+        kept = self.store.save_snapshot(Snapshot(state.version, clock_ms, body), forget_ms)
+        self._kept = state.version
+        if kept:
+            logger.info("kept a snapshot of version %d, %d bytes", state.version, len(body))
+
+    def is_new_offer(self) -> bool:
+        """Return whether the cluster file of this start differs from the one of the last."""
+        return self.store.find_setting("cluster_file") != self._offer()
+
+    def note_offer(self) -> None:
+        """Remember the cluster file, so that it is not taken up again after later changes."""
+        self.store.replace_setting("cluster_file", self._offer())
+
+    def close(self, clock_ms: int, *, snapshot: bool = True) -> None:
+        """Keep a snapshot and give the database back."""
+        if snapshot:
+            self.keep_snapshot(clock_ms)
+        self.store.close()
+
+    def _offer(self) -> str:
+        assert self.offered is not None
+        return json.dumps(cluster_to_json(self.offered))
+
+    def _restart(self) -> None:
+        snapshot = self.store.snapshot()
+        if snapshot is None:
+            self._begin(Plan(self._first, self._first.grid()), self.store.skipped.versions())
+            return
+        self._begin(restore(snapshot.body), self.store.skipped.versions())
+        self._kept = snapshot.version
+
+    def _begin(self, plan: Plan, skipped: frozenset[int] = frozenset()) -> None:
+        self._plan = plan
+        self._replaying = Replaying(plan, skipped)
+
+    def _follow(self) -> None:
+        tail = self.store.tail(self._plan.version)
+        while tail is None:
+            # The log was pruned past this process: begin again from the snapshot that did it.
+            self._restart()
+            tail = self.store.tail(self._plan.version)
+        for entry in tail:
+            self._replaying.apply_entry(entry)
+
+
+def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
+    """Open the store; at the first start, keep the cluster and the origin of all steps.
+
+    Raises
+    ------
+    ConfigError
+        If there is no cluster to plan, the file's step or origin is not the Plan's, or a record
+        that is to be left out cannot be.
+    FileError
+        If the cluster file cannot be read.
+    """
+    offered = None if config.cluster is None else read_cluster(config.cluster)
+    store = Store(config.database)
+    known = store.find_setting("cluster")
+    if known is None:
+        if offered is None:
+            store.close()
+            raise ConfigError("this database has no plan yet; give a cluster file to start with")
+        first = _with_origin(offered, clock.now_ms())
+        known = store.setting("cluster", json.dumps(cluster_to_json(first)))
+    first = cluster_from_json(json.loads(known), "the stored cluster")
+    if offered is not None:
+        offered = _compatible(offered, first)
+    for version in config.skip_records:
+        _skip(store, version, clock.now_ms())
+    return Replica(config, store, first, offered)
+
+
+def _skip(store: Store, version: int, now_ms: int) -> None:
+    """Leave a record out of every replay from now on."""
+    try:
+        if store.skipped.mark(version, now_ms):
+            logger.warning("record %d is left out from now on; the database keeps it", version)
+    except NotSkippableError as error:
+        store.close()
+        raise ConfigError(f"record {version} cannot be skipped: {error}") from error
+
+
+def _with_origin(cluster: Cluster, clock_ms: int) -> Cluster:
+    """Return the cluster with an origin: the present, rounded down to a step."""
+    if cluster.origin is not None:
+        return cluster
+    return replace(cluster, origin=instant_of(clock_ms - clock_ms % cluster.step_ms))
+
+
+def _compatible(offered: Cluster, first: Cluster) -> Cluster:
+    if offered.step_ms != first.step_ms:
+        raise ConfigError(
+            f"the plan of this database has steps of {first.step_ms} ms, the cluster file "
+            f"{offered.step_ms} ms; the step of a plan cannot change"
+        )
+    if offered.origin not in (None, first.origin):
+        raise ConfigError(
+            f"the plan of this database begins at {first.origin}, the cluster file says "
+            f"{offered.origin}; the origin of a plan cannot change"
+        )
+    return replace(offered, origin=first.origin)

@@ -1,0 +1,113 @@
+"""From answers to what goes over the wire: status, body, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from planner.files import cluster_to_json
+from service.commits.commands import (
+    SPOILT,
+    Adapted,
+    Answer,
+    Applied,
+    Ask,
+    Described,
+    Done,
+    Rendered,
+)
+from service.commits.pending import cluster_tag
+from service.problems import CONTENT_TYPE, ApiError, ProblemDocument, detail_of
+
+
+def render_problem(document: ProblemDocument) -> Rendered:
+    """Return a problem as it goes over the wire."""
+    headers = {**document.headers, "Content-Type": CONTENT_TYPE}
+    return Rendered(document.status, msgspec.json.encode(document.to_json()), headers)
+
+
+def render_created(answers: Sequence[Answer]) -> Rendered:
+    """Return the answer to one admission: 201 with its place, or the problem."""
+    rendered = render_state(answers)
+    answer = answers[0]
+    if not isinstance(answer, Done):
+        return rendered
+    location = {"Location": f"/v1/reservations/{answer.reservation.id}"}
+    return replace(rendered, status=201, headers={**rendered.headers, **location})
+
+
+def render_state(answers: Sequence[Answer]) -> Rendered:
+    """Return a reservation as a change left it, or the problem."""
+    match answers[0]:
+        case ProblemDocument() as document:
+            return render_problem(document)
+        case Done() as done:
+            tag = {"ETag": f'"{done.reservation.revision}"'}
+            return Rendered(200, msgspec.json.encode(done.to_json()), tag)
+        case Described() | Adapted() | Applied():
+            raise TypeError("a change of a reservation is not answered with the cluster")
+
+
+def batch_render(
+    asks: Sequence[Ask | ProblemDocument],
+) -> Callable[[Sequence[Answer]], Rendered]:
+    """Return a renderer that puts the answers of the good asks between the bad ones."""
+
+    def render(answers: Sequence[Answer]) -> Rendered:
+        rest = iter(answers)
+        every = [next(rest) if isinstance(ask, Ask) else ask for ask in asks]
+        return Rendered(200, _batch_body(every))
+
+    return render
+
+
+def _batch_body(answers: Sequence[Answer]) -> bytes:
+    versions = [answer.version for answer in answers if isinstance(answer, Done)]
+    results = [_result(answer) for answer in answers]
+    return msgspec.json.encode({"version": max(versions, default=None), "results": results})
+
+
+def _result(answer: Answer) -> dict[str, object]:
+    match answer:
+        case ProblemDocument() as document:
+            return {"status": document.status, "body": document.to_json()}
+        case Done() as done:
+            return {"status": 201, "body": done.to_json()}
+        case Described() | Adapted() | Applied():
+            raise TypeError("a request is not answered with the cluster")
+
+
+def atomic_render(*, dry_run: bool) -> Callable[[Sequence[Answer]], Rendered]:
+    """Return a renderer of an all-or-nothing batch."""
+
+    def render(answers: Sequence[Answer]) -> Rendered:
+        bad = [one for one in answers if isinstance(one, ProblemDocument) and one is not SPOILT]
+        if bad:
+            return render_problem(combined(bad))
+        return Rendered(200 if dry_run else 201, _batch_body(answers))
+
+    return render
+
+
+def combined(bad: Sequence[ProblemDocument]) -> ProblemDocument:
+    """Return one problem for an all-or-nothing batch: the code of the first, the errors of all."""
+    errors = tuple(
+        error
+        for document in bad
+        for error in document.errors or (ApiError(document.detail, document.code),)
+    )
+    return ProblemDocument(bad[0].code, f"nothing was reserved: {detail_of(errors)}", errors)
+
+
+def render_cluster(answers: Sequence[Answer]) -> Rendered:
+    """Return the cluster as a change left it, or the problem."""
+    match answers[0]:
+        case ProblemDocument() as document:
+            return render_problem(document)
+        case Described(cluster=cluster):
+            body = msgspec.json.encode(cluster_to_json(cluster))
+            return Rendered(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
+        case Done() | Adapted() | Applied():
+            raise TypeError("a change of the cluster is not answered with a reservation")

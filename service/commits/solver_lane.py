@@ -1,0 +1,130 @@
+"""SolverLane: solvers and portfolios decide in a thread of their own, and nobody waits for them.
+
+It goes about its jobs as another server process would (Omega): it decides on a snapshot, commits by
+version in its turn, and places again what no longer fits then. One solver works at a time in a
+process, and calls that wait for one hold a bounded part of the process's threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from planner.agent import Limits
+from service.clock import Clock
+from service.commits.change_queue import WaitingRoom
+from service.commits.commands import Answer, Command, Job
+from service.commits.group_commit import Committer
+from service.commits.planner_thread import CarryingOut
+from service.commits.quick import is_quick_agent
+from service.commits.replica import Replica
+from service.config import ServiceConfig
+from service.metrics import Telemetry
+from service.problems import problem
+
+#: How often a solver is asked about the same request before it is answered ``conflict``.
+_ROUNDS: Final = 3
+
+#: Longest sleep of a lane without jobs.
+_NAP_S: Final = 60.0
+
+_RETRY: Final = {"Retry-After": "5"}
+
+
+class SolverLane:
+    """Carries out the commands of slow agents.
+
+    Parameters
+    ----------
+    config
+        Of whose threads half may wait for it.
+    """
+
+    def __init__(
+        self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
+    ) -> None:
+        self._most = max(1, config.threads // 2)
+        self._timeout_s = config.plan_timeout_s
+        self._stopping = threading.Event()
+        self._committer = Committer(config, replica, clock, telemetry, rounds=_ROUNDS)
+        self._room = WaitingRoom(config.group)
+        # Nobody joins a group that is being placed: it does not hold the turn to append meanwhile.
+        self._work = CarryingOut(replica, clock, self._committer, None)
+        self._places = threading.BoundedSemaphore(self._most)
+        self._solving = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="agenda-solver", daemon=True)
+
+    def start(self) -> None:
+        """Begin to carry out what waits."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let nobody in any more; what has begun is carried out, what has not is refused."""
+        self._stopping.set()
+        self._room.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places for calls that wait for a solver.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where all are taken.
+        """
+        if not self._places.acquire(blocking=False):
+            detail = f"{self._most} calls wait for a solver of this process, as many as may"
+            raise problem("too_many", detail, headers=_RETRY)
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    @contextmanager
+    def deciding(self, agent: str) -> Iterator[Limits]:
+        """Give an agent its turn to decide what is not committed, and tell how long it may take.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where all places are taken, ``unavailable`` where it takes too long.
+        """
+        limits = self._committer.limits_of(agent)
+        if is_quick_agent(agent):
+            yield limits
+        else:
+            with self.place(), self._turn():
+                yield limits
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Be the only one in this process for whom a solver works."""
+        if not self._solving.acquire(timeout=self._timeout_s):
+            raise problem("unavailable", "the solver is busy; ask again later", headers=_RETRY)
+        try:
+            yield
+        finally:
+            self._solving.release()
+
+    def put(self, job: Job) -> bool:
+        """Queue a job; False when nobody is let in any more."""
+        return self._room.put(job)
+
+    def rehearse(self, command: Command) -> tuple[Answer, ...]:
+        """Return what a command would be answered now; nothing is changed."""
+        with self.place(), self._turn():
+            return self._committer.rehearse(command)
+
+    def _serve(self) -> None:
+        while (group := self._room.next_group(_NAP_S)) is not None:
+            if self._stopping.is_set():
+                for job in group:
+                    job.failure = problem("unavailable", "the server is stopping", headers=_RETRY)
+                    job.finished.set()
+            elif group:
+                with self._solving:
+                    self._work.run(group)

@@ -1,0 +1,89 @@
+"""An application as a server keeps it and as it shows its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dispatch.applications.application import Application
+from dispatch.applications.document import application_from_json, application_to_json
+
+if TYPE_CHECKING:
+    from dispatch.cycle.cycle import Cycle
+    from dispatch.executions.execution import Execution
+    from dispatch.executions.table import ExecutionTable
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is kept of a submission.
+
+    Attributes
+    ----------
+    application
+        As read; its reservation and atom are those it runs under.
+    after
+        Paths of the reservation's atoms that go before its own.
+    close_on_end
+        Whether the rest of its reservation is given back once it has completed.
+    """
+
+    application: Application
+    after: tuple[str, ...]
+    close_on_end: bool = False
+
+
+def read_document(raw: bytes) -> Document:
+    """Return what :func:`_encoded` wrote."""
+    found = msgspec.json.decode(raw)
+    return Document(
+        application_from_json(found["application"]),
+        tuple(found["after"]),
+        found.get("close_on_end", False),
+    )
+
+
+def _encoded(document: Document) -> bytes:
+    entry = {
+        "application": application_to_json(document.application),
+        "after": list(document.after),
+        "close_on_end": document.close_on_end,
+    }
+    return msgspec.json.encode(entry)
+
+
+def status_of(execution: Execution) -> dict[str, Any]:
+    """Return what the dispatcher has to say of an execution."""
+    started, ended = execution.started_ms, execution.ended_ms
+    return {
+        "reason": execution.reason,
+        "started": None if started is None else started / 1000,
+        "ended": None if ended is None else ended / 1000,
+        "components": [
+            {
+                "name": part.component.name,
+                "core": part.component.core,
+                "wanted": part.wanted,
+                "reason": part.limit,
+                "assigned": len(part.held),
+                "running": sum(piece.up for piece in part.held),
+                "covered": min(part.covered, len(part.held)),
+            }
+            for part in execution.parts
+        ],
+    }
+
+
+def assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
+    """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds."""
+    rows = [row.to_json() for row in table.assignment().rows]
+    document = {
+        "at": cycle.at_ms / 1000,
+        "plan_version": cycle.plan_version,
+        "table_version": cycle.table_version,
+        "below": sorted(cycle.below),
+        "rows": rows,
+    }
+    return msgspec.json.encode(document)

@@ -1,0 +1,196 @@
+"""ZApps: formats 2 and 3 are read, 3 is written; what Zoe would choke on is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatch.applications.application import Kind
+from dispatch.applications.zapp import application_of, zapp_of
+from dispatch.applications.zapp_format3 import application_from_zapp, read_zapp, write_zapp
+from planner.files.errors import FileError
+
+TRACES = os.environ.get("AGENDA_TRACES", "")
+
+SPARK: dict[str, Any] = {
+    "name": "spark-als",
+    "version": 3,
+    "will_end": True,
+    "size": 30,
+    "services": [
+        {
+            "name": "worker",
+            "image": "zapps/worker:17",
+            "monitor": True,
+            "total_count": 24,
+            "essential_count": 3.0,
+            "startup_order": 1,
+            "environment": [["MASTER", "{dns_name#worker0}"]],
+            "volumes": [{"name": "data", "path": "/srv", "read_only": True}],
+            "ports": [
+                {
+                    "name": "web",
+                    "port_number": 80,
+                    "protocol": "tcp",
+                    "url_template": "http://{ip_port}/",
+                }
+            ],
+            "command": None,
+            "resources": {
+                "memory": {"min": 8 * 2**30, "max": None},
+                "cores": {"min": 0.5, "max": 2},
+                "shm": 1024,
+            },
+            "labels": ["ssd"],
+        }
+    ],
+}
+
+
+def test_a_partly_essential_service_becomes_a_core_and_an_elastic_component() -> None:
+    """3 of 24 essential: 3 core, 21 elastic, alike in everything else."""
+    application = application_from_zapp(SPARK)
+    core, elastic = application.components
+    assert (core.name, core.count, core.core) == ("worker", 3, True)
+    assert (elastic.name, elastic.count, elastic.core) == ("worker-elastic", 21, False)
+    assert core.resources == elastic.resources
+    assert dict(core.resources) == {"cpu": 500, "memory": 8192}
+    assert (application.kind, application.size_ms) == (Kind.BATCH, 30 * 60_000)
+
+
+def test_what_is_written_reads_back() -> None:
+    """Format 3 out and in again is the same ZApp; so is an application through a ZApp."""
+    zapp = read_zapp(SPARK)
+    assert read_zapp(json.loads(json.dumps(write_zapp(zapp)))) == zapp
+    application = application_of(zapp)
+    assert application_of(zapp_of(application)) == application
+
+
+def test_every_problem_of_a_zapp_is_told() -> None:
+    """Untagged image, essential above total, unknown variable, bad port, no monitor, odd key."""
+    broken = copy.deepcopy(SPARK)
+    service = broken["services"][0]
+    service |= {"image": "reg:5000/worker", "essential_count": 25, "monitor": False, "sized": 1}
+    service["environment"] = [["A", "{nobody}"], ["B"], ["C", "{dns_name#worker24}"]]
+    service["ports"][0]["port_number"] = 70000
+    service["volumes"] = [{}]
+    service["resources"]["memory"]["min"] = 3
+    with pytest.raises(FileError) as caught:
+        read_zapp(broken)
+    pointers = [problem.pointer for problem in caught.value.problems]
+    at = "/services/0"
+    assert sorted(set(pointers)) == sorted(
+        {
+            f"{at}/image",
+            f"{at}/essential_count",
+            f"{at}/sized",
+            f"{at}/environment/0/1",
+            f"{at}/environment/1",
+            f"{at}/environment/2/1",
+            f"{at}/ports/0/port_number",
+            f"{at}/volumes/0",
+            f"{at}/resources/memory/min",
+            "/services",
+        }
+    )
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), 1e300])
+def test_no_amount_breaks_the_reader(amount: float) -> None:
+    """NaN, infinity and more than is plausible are problems with a pointer, in both formats."""
+    for kind in ("memory", "cores"):
+        three = copy.deepcopy(SPARK)
+        three["services"][0]["resources"][kind]["min"] = amount
+        service = {"name": "s", "docker_image": "a", "monitor": True}
+        service["required_resources"] = {kind: amount}
+        two = {"name": "old", "version": 2, "priority": 1, "will_end": True, "services": [service]}
+        for document in (three, two):
+            with pytest.raises(FileError) as caught:
+                application_from_zapp(document)
+            assert str(caught.value.pointer).startswith("/services")
+
+
+def test_no_service_is_called_as_the_elastic_part_of_another() -> None:
+    """`worker` has an elastic part, `worker-elastic` here: a second one of that name is refused."""
+    twice = copy.deepcopy(SPARK)
+    second = copy.deepcopy(twice["services"][0])
+    twice["services"].append(second | {"name": "worker-elastic", "essential_count": 24})
+    with pytest.raises(FileError, match="elastic part of another service") as caught:
+        application_from_zapp(twice)
+    assert caught.value.pointer == "/services/1/name"
+    twice["services"][0]["essential_count"] = 24
+    names = [component.name for component in application_from_zapp(twice).components]
+    assert names == ["worker", "worker-elastic"]
+
+
+def test_format_two_is_read_leniently() -> None:
+    """No limits, no tag, no counts: an old file is read and can be written as format 3."""
+    old = {
+        "name": "aml-lab",
+        "version": 2,
+        "priority": 512,
+        "will_end": False,
+        "requires_binary": True,
+        "services": [
+            {
+                "name": "master",
+                "docker_image": "registry:5000/master",
+                "monitor": True,
+                "required_resources": {"memory": -1},
+                "volumes": [["/srv/data", "/mnt/data", True]],
+                "ports": [
+                    {
+                        "name": "web",
+                        "protocol": "http",
+                        "port_number": 80,
+                        "is_main_endpoint": True,
+                        "path": "/",
+                    }
+                ],
+            }
+        ],
+    }
+    zapp = read_zapp(old)
+    service = zapp.services[0]
+    assert service.image == "registry:5000/master:latest"
+    assert service.ports[0].url_template == "http://{ip_port}/"
+    assert dict(service.resources) == {"cpu": 100}
+    assert read_zapp(write_zapp(zapp)) == zapp
+    old["version"] = 1
+    with pytest.raises(FileError, match="format 1 is not read"):
+        read_zapp(old)
+
+
+#: The files of the collection that are refused, and the reason stated.
+REFUSED = {
+    "mag-google__b4b126a3": "tensorflow/magenta does not have a version tag",
+    "stnet-google__a09d5cae": "tensorflow/syntaxnet does not have a version tag",
+    "datasci-notebook__171d9720": "jupyter/datascience-notebook does not have a version tag",
+    "r-notebook__83b2a561": "jupyter/r-notebook does not have a version tag",
+    "scipy-notebook__f35dbe6d": "jupyter/scipy-notebook does not have a version tag",
+    "spark-wordcount-test__535274ef": "Unknown variable 'name_prefix'",
+}
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES names no folder")
+def test_every_collected_zapp_is_read_or_refused_for_a_stated_reason() -> None:
+    """38 real files: 32 read and survive a round trip, 6 are refused for what Zoe would do."""
+    files = sorted((Path(TRACES) / "zapps").glob("*.json"))
+    assert len(files) == 38
+    refused = {}
+    for path in files:
+        try:
+            zapp = read_zapp(json.loads(path.read_text()), path.name)
+        except FileError as error:
+            refused[next(key for key in REFUSED if key in path.name)] = str(error)
+            continue
+        assert read_zapp(write_zapp(zapp)) == zapp
+        assert application_of(zapp).core
+    assert refused.keys() == REFUSED.keys()
+    assert all(reason in refused[key] for key, reason in REFUSED.items())

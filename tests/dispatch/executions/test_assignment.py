@@ -1,0 +1,59 @@
+"""Virtual assignments: the deltas between two make the second of the first."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatch.executions.assignment import AssignmentRow, Delta, Op, VirtualAssignment
+
+_rows = st.builds(
+    AssignmentRow,
+    st.sampled_from("xyz"),
+    st.sampled_from(["core", "more"]),
+    st.integers(0, 2),
+    st.sampled_from(["m-0", "m-1"]),
+    st.integers(0, 9),
+    st.booleans(),
+)
+_assignments = st.lists(_rows, max_size=8, unique_by=lambda row: row.key).map(VirtualAssignment.of)
+
+
+@given(_assignments, _assignments)
+def test_deltas_make_the_second_of_the_first(
+    before: VirtualAssignment, after: VirtualAssignment
+) -> None:
+    """Applied in order they place every component where it is wanted; none where nothing moves."""
+    deltas = before.deltas_to(after)
+    made = before.after(deltas, 5)
+    assert {row.key: row.machine for row in made.rows} == {
+        row.key: row.machine for row in after.rows
+    }
+    assert before.deltas_to(before) == ()
+    freeing = [delta.op in (Op.STOP, Op.SHRINK) for delta in deltas]
+    assert freeing == sorted(freeing, reverse=True)
+
+
+def test_ops_tell_leaving_from_shrinking_and_starting_from_growing() -> None:
+    """x loses one of two, y leaves, z comes."""
+
+    def row(execution: str, index: int) -> AssignmentRow:
+        return AssignmentRow(execution, "w", index, "m-0", 0, covered=False)
+
+    before = VirtualAssignment.of([row("x", 0), row("x", 1), row("y", 0)])
+    after = VirtualAssignment.of([row("x", 0), row("x", 2), row("z", 0)])
+    ops = [(delta.op, delta.execution) for delta in before.deltas_to(after)]
+    assert ops == [(Op.STOP, "y"), (Op.SHRINK, "x"), (Op.START, "z"), (Op.GROW, "x")]
+
+
+def test_what_cannot_be_is_an_error() -> None:
+    """Two machines for one component, stopping what is not there, starting what is."""
+    row = AssignmentRow("x", "w", 0, "m-0", 0, covered=True)
+    with pytest.raises(ValueError, match="on m-0 and on m-1"):
+        VirtualAssignment.of([row, AssignmentRow("x", "w", 0, "m-1", 0, covered=True)])
+    there = VirtualAssignment.of([row])
+    with pytest.raises(ValueError, match="is not on m-1"):
+        there.after([Delta(Op.STOP, "x", "w", 0, "m-1")], 0)
+    with pytest.raises(ValueError, match="on m-0 already"):
+        there.after([Delta(Op.START, "x", "w", 0, "m-0")], 0)

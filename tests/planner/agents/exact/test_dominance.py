@@ -1,0 +1,122 @@
+"""The sweep over time: the optimum of small sets of blocks, or nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planner.agents.check import sound
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.dominance import Sweep, suits_sweep
+from planner.agents.exact.subgradient import starts
+from planner.placement import Code, PlacementResult
+from planner.plan.plan import Plan
+from planner.request import Request
+from planner.value import score_of
+from tests.builders import a_cluster, a_request
+from tests.planner.agents.exact.test_router import gangs, laid_out, rigid
+from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
+from tests.planner.brute_force_plan import best_value
+
+REFUSED = PlacementResult(Code.CAPACITY)
+
+
+def never() -> bool:
+    """Do not stop."""
+    return False
+
+
+def swept(
+    requests: list[Request], view: object, seed: int, value: float = 0.0
+) -> tuple[float, float]:
+    """Return (value found, bound) of a sweep at drawn prices; plans must pass the check."""
+    problem = problem_of(requests, view)
+    rng = np.random.default_rng(seed)
+    prices = rng.random(problem.room.free.shape) * problem.total / problem.room.free.size
+    if seed % 3 == 0:
+        prices[:] = 0.0
+    answer = Sweep(problem, prices).run(lambda: value, never)
+    assert answer is not None
+    if answer.results is None:
+        return value, answer.bound
+    results = [one or REFUSED for one in answer.results]
+    assert sound(requests, results, view) == results
+    return score_of(requests, results, view.nominal)[0], answer.bound
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_finds_the_optimum_of_tiny_sets(seed: int) -> None:
+    """At any prices, none among them, by full enumeration: plan and bound."""
+    requests = [one for s in (seed, seed + 50) for one in rigid(s)]
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    blocks = [one for one in requests if suits_sweep(problem_of([one], view))][:4]
+    if not blocks:
+        return
+    best = best_value(blocks, CAPACITY, HORIZON)
+    value, bound = swept(blocks, view, seed)
+    assert value == pytest.approx(best)
+    assert bound == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_agrees_with_cp_sat(seed: int) -> None:
+    """Ten to fifteen gangs with windows: both prove the same value."""
+    requests = gangs(10 + seed)
+    problem, view = laid_out(requests)
+    answer = solve_rigid(problem, [REFUSED] * len(requests), CpLimits(20.0, repeats=True))
+    value, bound = swept(requests, view, seed)
+    assert value == pytest.approx(answer.bound, rel=1e-6)
+    assert bound == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_outage_is_kept_and_used_after_its_end(seed: int) -> None:
+    """Capacity that falls and rises again: CP-SAT and the sweep agree on drawn gangs."""
+    cluster = a_cluster().horizon("12s").machines("m", 4, cpu=1).outage("m", 3, "4s", "7s").build()
+    rng = np.random.default_rng(seed)
+    requests = []
+    for index in range(9):
+        height, length = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        begin = int(rng.integers(0, 8))
+        end = min(12, begin + length + int(rng.integers(1, 6)))
+        if end - begin < length:
+            continue
+        atom = f"atom(<1 cpu>, {height}, {height}, {length}, {height * length})"
+        text = f"window({atom}, {begin}, {end})"
+        requests.append(a_request(f"r{index}", text).weight(float(rng.integers(1, 5))).on(cluster))
+    view = Plan(cluster, cluster.grid()).view()
+    problem = problem_of(requests, view)
+    assert suits_sweep(problem)
+    answer = solve_rigid(problem, [REFUSED] * len(requests), CpLimits(20.0, repeats=True))
+    value, _ = swept(requests, view, seed)
+    assert value == pytest.approx(answer.bound, rel=1e-6)
+
+
+def test_a_plan_in_hand_that_is_the_best_is_proven_without_another() -> None:
+    """Told the optimum, it answers with the bound alone; told a little less, with the plan."""
+    requests = gangs(12)
+    _, view = laid_out(requests)
+    best, _ = swept(requests, view, 1)
+    value, bound = swept(requests, view, 1, best)
+    assert (value, bound) == (best, pytest.approx(best))
+    assert swept(requests, view, 1, 0.99 * best)[0] == pytest.approx(best)
+
+
+def test_too_many_labels_and_a_stop_give_nothing() -> None:
+    """No proof is made up where the sweep did not come to its end."""
+    problem, _ = laid_out(gangs(20))
+    flat, _ = starts(problem)
+    assert Sweep(problem, flat.prices, most=2).run(lambda: 0.0, never) is None
+    assert Sweep(problem, flat.prices).run(lambda: 0.0, lambda: True) is None
+
+
+def test_only_single_blocks_are_swept() -> None:
+    """Chains, options, recurrences and malleable atoms are left to others."""
+    block = "atom(<1 cpu>, 2, 2, 0.002, 0.004)"
+    for text, suits in (
+        (block, True), (f"order({block}, {block})", False), (f"any({block}, {block})", False),
+        (f"every(0.003, {block}, times=2)", False), ("atom(<1 cpu>, 1, 2, 0.002, 0.004)", False),
+    ):  # fmt: skip
+        problem, _ = laid_out([a_request("r", text).on(CLUSTER)])
+        assert suits_sweep(problem) == suits

@@ -1,0 +1,96 @@
+"""A fault in the search of `exact` costs what it would have found, never the plan in hand."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from bench.workloads.generator import Mix, cluster_of, requests_of
+from planner.agent import Limits, SolverOutcome
+from planner.agents import agent_named
+from planner.agents.check import sound
+from planner.agents.exact import agent as agent_module
+from planner.agents.exact import warm_up as ready
+from planner.agents.exact.agent import EXACT
+from planner.agents.exact.budget import Effort, Field
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.incumbent import BoundError, Race
+from planner.agents.exact.parallel import pursue
+from planner.plan.plan import Plan
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+
+
+def crowded(kind: str = "gangs") -> tuple[list[Request], PlanView]:
+    """Return a set of which no plan holds everything: work is 1.8 times what the machines do."""
+    mix = Mix(requests=120, steps=96, machines=10, kind=kind, seed=1, load=1.8)
+    return requests_of(mix), Plan(cluster_of(mix), cluster_of(mix).grid()).view()
+
+
+def _broken(*_: object) -> None:
+    raise ZeroDivisionError("a price of nothing")
+
+
+def test_the_greedy_plan_outlives_a_fault(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The status is `failed`, the detail names the fault, the log has it with its traceback."""
+    requests, view = crowded("malleable")
+    start = agent_named(EXACT.start).plan(requests, view, Limits())
+    monkeypatch.setattr(agent_module, "route", _broken)
+    with caplog.at_level(logging.ERROR):
+        results, report = EXACT.solve(requests, view, Limits(work=50))
+    value = score_of(requests, start, view.nominal)[0]
+    assert report.status == SolverOutcome.FAILED
+    assert "ZeroDivisionError: a price of nothing" in report.detail
+    assert report.value == pytest.approx(score_of(requests, results, view.nominal)[0])
+    assert report.bound >= report.value >= value * (1 - 1e-12)
+    assert sum(one.placed for one in results) == sum(
+        one.placed for one in sound(requests, results, view)
+    )
+    [told] = [one for one in caplog.records if one.exc_info]
+    assert told.exc_info is not None
+    assert told.exc_info[0] is ZeroDivisionError
+
+
+def test_what_the_search_had_found_outlives_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A better plan that was checked before the fault is the answer, not the start."""
+    requests, view = crowded()
+    whole = EXACT.solve(requests, view, Limits(work=400))[1]
+
+    def better_then_broken(race: Race, field: Field, effort: Effort) -> None:
+        pursue(race, field, effort)
+        _broken()
+
+    monkeypatch.setattr(agent_module, "pursue", better_then_broken)
+    report = EXACT.solve(requests, view, Limits(work=400))[1]
+    assert whole.source != EXACT.start
+    assert (report.value, report.bound, report.source) == (whole.value, whole.bound, whole.source)
+    assert report.status == SolverOutcome.FAILED
+
+
+def test_a_wrong_bound_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound below a checked plan says that one of the two is wrong: it still raises."""
+    requests, view = crowded("malleable")
+
+    def wrong(race: Race, *_: object) -> None:
+        race.lower(race.value / 2, "a fault")
+
+    monkeypatch.setattr(agent_module, "route", wrong)
+    with pytest.raises(BoundError):
+        EXACT.solve(requests, view, Limits(work=50))
+
+
+def test_loops_count_as_loaded_only_once_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a fault on the way the next call loads them; the one after has nothing to do."""
+    requests, view = crowded()
+    problem = problem_of(requests[:1], view)
+    monkeypatch.setattr(ready, "_ready", [])
+    with monkeypatch.context() as broken:
+        broken.setattr(ready, "load_sweep", _broken)
+        with pytest.raises(ZeroDivisionError):
+            ready.load_loops(problem)
+    assert ready.load_loops(problem)
+    assert not ready.load_loops(problem)

@@ -1,0 +1,157 @@
+"""Requests that may not be lost: the bound, CP-SAT and the search hold them all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.agents.check import sound
+from planner.agents.exact.agent import EXACT
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.column_generation import Generation
+from planner.agents.exact.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.must_keep import Keep
+from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.subgradient import starts
+from planner.placement import Code, PlacementResult
+from planner.plan.plan import Plan
+from planner.request import Request
+from planner.value import score_of
+from tests.builders import a_request
+from tests.planner.agents.exact.test_router import rigid
+from tests.planner.agents.exact.test_ruin_recreate import small
+from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
+from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.brute_force_plan import best_value
+
+ROUNDING = 1e-9
+REFUSED = PlacementResult(Code.CAPACITY)
+
+
+def kept_of(seed: int, requests: list[Request]) -> list[int]:
+    """Draw which requests may not be lost."""
+    rng = np.random.default_rng(seed + 77)
+    return np.flatnonzero(rng.random(len(requests)) < 0.5).tolist()
+
+
+def least_wanted_first(requests: list[Request], kept: list[int]) -> list[Request]:
+    """Make kept requests worth little, so that keeping them costs value."""
+    return [
+        Request(r.id, r.tenant, r.queue, r.priority, r.weight * (0.05 if i in kept else 1.0),
+                r.submitted_ms, r.graph)
+        for i, r in enumerate(requests)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_bound_is_that_of_plans_that_keep(seed: int) -> None:
+    """Never below the best plan with all kept ones, by full enumeration; steps and columns."""
+    kept = kept_of(seed, tiny(seed))
+    requests = least_wanted_first(tiny(seed), kept)
+    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view(), kept)
+    best = best_value(requests, CAPACITY, HORIZON, keep=kept)
+    if best == -math.inf:
+        return
+    for ascent in starts(problem):
+        for _ in range(4):
+            ascent.run(10, 0.5 * best)
+            assert ascent.bound >= best - ROUNDING
+    flat, _ = starts(problem)
+    generation = Generation(problem, flat.prices, 1)
+    for _ in range(6):
+        generation.round(0.0)
+    assert generation.bound >= best - ROUNDING
+
+
+def test_keeping_lowers_the_bound() -> None:
+    """Of two gangs that exclude each other the worse must stay: its worth is all there is."""
+    gangs = [
+        a_request(name, "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.004)").weight(weight)
+        for name, weight in (("a", 1.0), ("b", 2.0))
+    ]
+    requests = [gang.on(CLUSTER) for gang in gangs]
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    free, tied = problem_of(requests, view), problem_of(requests, view, [0])
+    for problem, share in ((free, 2 / 3), (tied, 1 / 3)):
+        flat, _ = starts(problem)
+        for _ in range(40):
+            flat.run(50, problem.total * share)
+        assert flat.bound == pytest.approx(problem.total * share, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cp_sat_keeps_what_it_must(seed: int) -> None:
+    """The best plan with all kept ones, proven; or that there is none."""
+    kept = kept_of(seed, rigid(seed))
+    requests = least_wanted_first(rigid(seed), kept)
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    problem = problem_of(requests, view, kept)
+    answer = solve_rigid(problem, [REFUSED] * 3, CpLimits(10.0, repeats=True))
+    best = best_value(requests, CAPACITY, HORIZON, keep=kept)
+    if best == -math.inf:
+        assert answer.bound == -math.inf
+        return
+    assert answer.results is not None
+    results = [one or REFUSED for one in answer.results]
+    assert all(results[index].placed for index in kept)
+    assert score_of(requests, results, view.nominal)[0] == pytest.approx(best)
+    assert answer.bound >= best * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows"])
+def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
+    """Hot moves on an overloaded set leave every kept request in the best and the present plan."""
+    requests, view = small(kind)
+    standing = list(agent_named("gree").plan(requests, view, Limits()))
+    kept = [index for index, one in enumerate(standing) if one.placed]
+    hunt = Hunt(problem_of(requests, view, kept), seed=1)
+    hunt.load(standing)
+    for temperature in (1e9, hunt.problem.total / 50, 0.0):
+        hunt.run(120, 6, temperature)
+        assert all(hunt.plan()[index] is not None for index in kept)
+        assert (hunt.arrays.held[0][kept] == 1).all()
+    results = [one or REFUSED for one in hunt.plan()]
+    assert score_of(requests, results, view.nominal)[0] == pytest.approx(hunt.value)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_agent_keeps_and_proves(seed: int) -> None:
+    """On tiny sets of all operators: all kept, at most the bound, at least what can be proven."""
+    kept = kept_of(seed, tiny(seed))
+    requests = least_wanted_first(tiny(seed), kept)
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    keep = Keep(frozenset(kept))
+    results, report = EXACT.solve(requests, view, Limits(work=400, gap=0.0), keep)
+    best = best_value(requests, CAPACITY, HORIZON, keep=kept)
+    if report.status == "no_answer":
+        assert not all(results[index].placed for index in kept)
+        return
+    assert all(results[index].placed for index in kept)
+    assert sound(requests, results, view) == results
+    assert report.value <= best + ROUNDING <= report.bound + 2 * ROUNDING
+
+
+def test_what_stands_is_the_start_and_a_false_one_is_refused() -> None:
+    """A standing plan is improved without losing anybody; one over capacity is an error."""
+    requests, view = small("gangs", seed=4)
+    standing = list(agent_named("earliest").plan(requests, view, Limits()))
+    kept = frozenset(index for index, one in enumerate(standing) if one.placed)
+    results, report = EXACT.solve(requests, view, Limits(work=300, gap=0.0), Keep(kept, standing))
+    assert all(results[index].placed for index in kept)
+    assert report.value >= score_of(requests, standing, view.nominal)[0] - ROUNDING
+    with pytest.raises(ValueError, match="no request 99"):
+        EXACT.solve(requests, view, Limits(work=1), Keep(frozenset({99})))
+    with pytest.raises(ValueError, match="results for"):
+        EXACT.solve(requests, view, Limits(work=1), Keep(kept, standing[1:]))
+    index = min(kept)
+    doubled = [*standing]
+    doubled[index] = PlacementResult(
+        vertices=standing[index].vertices, first=standing[index].first,
+        rows=standing[index].rows + np.array([0, 0, 10**6]),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="breaks a limit"):
+        EXACT.solve(requests, view, Limits(work=1), Keep(kept, doubled))

@@ -1,0 +1,69 @@
+"""Who works beside whom in `exact`: plans, prices, CP-SAT, and a second search for plans."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from planner.agents.exact import parallel as pursuit
+from planner.agents.exact.annealing import Finder
+from planner.agents.exact.budget import LEFT_OUT, Effort, Field
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.incumbent import Race
+from planner.agents.exact.lagrangian import Prices
+from planner.agents.exact.parallel import pursue
+from planner.agents.exact.warm_up import load_loops
+from tests.planner.agents.exact.test_faults import crowded
+
+#: Seed, first cycle, and whether prices had ended, of each search that began.
+Began = list[tuple[int, int, bool]]
+
+
+@pytest.fixture
+def began(monkeypatch: pytest.MonkeyPatch) -> Began:
+    """Note each search when it begins; column generation is cut short, so that prices end soon."""
+    found: Began = []
+    find, bound_done = Finder.find_plans, [False]
+
+    def noted(self: Finder, done: Callable[[], bool], cycle: int = 0) -> None:
+        found.append((self._hunt.seed, cycle, bound_done[0]))
+        find(self, done, cycle)
+
+    def over(self: Prices, rounds: int, target: float) -> None:
+        self.over = bound_done[0] = True
+
+    monkeypatch.setattr(Finder, "find_plans", noted)
+    monkeypatch.setattr(Prices, "advance", over)
+    return found
+
+
+def _pursued(seconds: float, prove: bool = False) -> Race:
+    requests, view = crowded()
+    problem = problem_of(requests, view)
+    load_loops(problem)
+    race = Race(requests, view, [LEFT_OUT] * len(requests), problem.total, "nobody")
+    until = time.monotonic() + seconds
+    effort = Effort(until, None, 1e-3, lambda: False, time.monotonic, lambda: None)
+    pursue(race, Field(problem, range(len(requests)), 7, prove), effort)
+    return race
+
+
+def test_a_second_search_takes_the_core_that_prices_leave(began: Began) -> None:
+    """It begins when prices have ended, with other random numbers and at the other temperature."""
+    race = _pursued(0.5)
+    assert sorted(began)[0][:2] == (7, 0)
+    assert sorted(began)[1:] == [(8, 1, True)]
+    assert race.value > 0
+
+
+def test_where_cp_sat_proves_there_is_one_search(
+    began: Began, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CP-SAT has the other core to itself."""
+    asked: list[float] = []
+    monkeypatch.setattr(pursuit._Chase, "prove", lambda self, ended: asked.append(ended.wait(5)))
+    _pursued(0.3, prove=True)
+    assert asked
+    assert [seed for seed, *_ in began] == [7]

@@ -1,0 +1,132 @@
+"""CP-SAT on the most valuable requests first: bounds for all of them, and when it is done so."""
+
+from __future__ import annotations
+
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner.agents.check import sound
+from planner.agents.exact.cp_model import worths_of
+from planner.agents.exact.cp_sat import CpAnswer, CpLimits, solve_rigid
+from planner.agents.exact.partial_cp import ASIDE, FAR, Parts, left_out
+from planner.agents.exact.problem import Problem
+from planner.value import score_of
+from tests.planner.agents.exact.test_router import REFUSED, gangs, laid_out, rigid
+from tests.planner.agents.milp.test_milp import CAPACITY, HORIZON
+from tests.planner.brute_force_plan import best_value
+
+LIMITS = CpLimits(10.0, repeats=True)
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let CP-SAT be judged before it begins: sets as small as these could end before the look."""
+
+    def solve(*asked: Any) -> CpAnswer:
+        asked[2].stop()
+        return solve_rigid(*asked)
+
+    monkeypatch.setattr("planner.agents.exact.partial_cp.solve_rigid", solve)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_who_is_left_out_counts_as_accepted(seed: int) -> None:
+    """The bound is the others' optimum and what is left out; no plan of all is worth more."""
+    requests = rigid(seed)
+    problem, view = laid_out(requests)
+    aside = tuple(np.flatnonzero(np.random.default_rng(seed).random(3) < 0.5).tolist())
+    others = [request for index, request in enumerate(requests) if index not in aside]
+    expected = best_value(others, CAPACITY, HORIZON) + worths_of(problem)[list(aside)].sum()
+    answer = solve_rigid(problem, [REFUSED] * 3, LIMITS, aside)
+    assert answer.bound == pytest.approx(min(problem.total, expected), rel=1e-6)
+    assert answer.bound >= best_value(requests, CAPACITY, HORIZON) * (1 - 1e-12)
+    assert answer.results is not None
+    assert all(answer.results[index] is None for index in aside)
+    results = [one or REFUSED for one in answer.results]
+    assert sound(requests, results, view) == results
+
+
+def a_hopeless_one(problem: Problem, told: list[CpAnswer]) -> Parts:
+    """Return a proof whose look is over at once and whose end is never in sight."""
+    limits = CpLimits(1e6, repeats=True, tell=told.append)
+    seconds = count(0.0, 0.5e6)
+    return Parts(
+        problem,
+        [REFUSED] * len(problem.requests),
+        limits,
+        value=lambda: 0.0,
+        clock=lambda: min(next(seconds), 0.9e6),
+    )
+
+
+@pytest.mark.usefixtures("judged")
+def test_parts_end_with_what_all_requests_together_prove() -> None:
+    """More and more of 24 gangs: bounds never below the optimum, and the last part proves it."""
+    requests = gangs(24)
+    problem, view = laid_out(requests)
+    best = solve_rigid(problem, [REFUSED] * 24, LIMITS)
+    told: list[CpAnswer] = []
+    parts = a_hopeless_one(problem, told)
+    answer = parts.prove()
+    assert parts.parts == [0, *(len(aside) for aside in left_out(problem))]
+    assert parts.parts[1] > parts.parts[-1] == 0
+    assert min(one.bound for one in told) >= best.bound * (1 - 1e-9)
+    assert answer.bound == pytest.approx(best.bound, rel=1e-9)
+    assert answer.results is not None
+    results = [one or REFUSED for one in answer.results]
+    assert score_of(requests, results, view.nominal)[0] == pytest.approx(best.bound, rel=1e-6)
+
+
+@pytest.mark.usefixtures("judged")
+@pytest.mark.parametrize("gap", [0.0, 0.99 * FAR])
+def test_a_proof_that_is_near_goes_on_with_all(gap: float) -> None:
+    """Where the gap is small when CP-SAT is judged, no request is left out."""
+    problem, _ = laid_out(gangs(24))
+    parts = a_hopeless_one(problem, [])
+    parts.value = lambda: problem.total * (1 - gap)
+    parts.prove()
+    assert parts.parts == [0]
+
+
+@pytest.mark.usefixtures("judged")
+def test_a_stop_ends_parts_too() -> None:
+    """Nothing is begun once somebody says stop, and what was told stands."""
+    problem, _ = laid_out(gangs(24))
+    told: list[CpAnswer] = []
+    parts = a_hopeless_one(problem, told)
+    parts.limits = CpLimits(1e6, repeats=True, stop=lambda: len(parts.parts) >= 2)
+    answer = parts.prove()
+    assert len(parts.parts) == 2
+    assert answer.bound <= problem.total
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_no_time_left_is_no_fault(seconds: float) -> None:
+    """Where the limit is over before CP-SAT begins, there is a bound all the same."""
+    problem, _ = laid_out(gangs(24))
+    limits = CpLimits(seconds)
+    parts = Parts(problem, [REFUSED] * 24, limits, value=lambda: 0.0)
+    assert 0.0 < parts.prove().bound <= problem.total
+    assert parts.parts == [0]
+
+
+def test_the_least_valuable_are_left_out_and_those_to_be_kept_never() -> None:
+    """Each part holds the one before and leaves out no more value than it says."""
+    problem, _ = laid_out(gangs(24))
+    keep = np.zeros(24)
+    least = int(np.argmin(worths_of(problem)))
+    keep[least] = 1.0
+    forest = problem.forest._replace(keep=keep)
+    kept = Problem(problem.requests, forest, problem.room, problem.base, problem.rows)
+    parts = left_out(kept)
+    assert parts[-1] == ()
+    for more, fewer in pairwise(parts):
+        assert set(fewer) < set(more)
+    for aside in parts:
+        inside = [worths_of(problem)[i] for i in range(24) if i not in aside and i != least]
+        assert least not in aside
+        assert sum(worths_of(problem)[i] for i in aside) <= max(ASIDE) * problem.total
+        assert all(worths_of(problem)[i] <= min(inside) for i in aside)

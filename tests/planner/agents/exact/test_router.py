@@ -1,0 +1,218 @@
+"""Sets that prices cannot prove: CP-SAT for rigid ones, the MILP for tiny ones."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.cases.exact_rcpsp import published
+from bench.workloads.exact_shapes import narrow
+from bench.workloads.rcpsp import Project, read_archive, read_rcp, read_sm, shortest
+from bench.workloads.traces import VARIABLE
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.agents.check import sound
+from planner.agents.exact.agent import EXACT
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.cp_sat import CpAnswer, CpLimits, is_rigid, solve_rigid, starts_of
+from planner.agents.exact.problem import Problem
+from planner.placement import Code, PlacementResult
+from planner.plan.plan import Plan
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+from tests.builders import a_request
+from tests.patience import stopwatch
+from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
+from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.brute_force_plan import best_value
+
+REFUSED = PlacementResult(Code.CAPACITY)
+
+
+def rigid(seed: int) -> list[Request]:
+    """Draw gangs of one block, alone, in chains with gaps, recurring, or as options."""
+    rng = np.random.default_rng(seed)
+
+    def gang() -> str:
+        height, length = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        bundle = rng.choice(["<1 cpu>", "<1 cpu, 1 GiB memory>", "<500m cpu, 1 GiB memory>"])
+        return f"atom({bundle}, {height}, {height}, 0.00{length}, 0.{height * length:03d})"
+
+    forms = (
+        lambda: gang(),
+        lambda: f"order({gang()}, {gang()})",
+        lambda: f"order({gang()}, {gang()}, gap=0..0.001)",
+        lambda: f"order(all({gang()}, {gang()}), {gang()})",
+        lambda: f"any({gang()}, {gang()}, prefer=[1, 0.6])",
+        lambda: f"every(0.003, {gang()}, times=2)",
+        lambda: f"window({gang()}, 0.001, 0.005)",
+    )
+    found: list[Request] = []
+    while len(found) < 3:
+        text = forms[int(rng.integers(len(forms)))]()
+        drawn = a_request(f"r{len(found)}", text).weight(float(rng.integers(1, 4)))
+        with suppress(ValueError):  # what no plan can satisfy is drawn again
+            found.append(drawn.on(CLUSTER))
+    return found
+
+
+def laid_out(requests: list[Request]) -> tuple[Problem, PlanView]:
+    """Return the problem on the idle cluster of the MILP's tests."""
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    return problem_of(requests, view), view
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cp_sat_proves_the_best_plan_of_rigid_sets(seed: int) -> None:
+    """Value and bound are those of full enumeration, and what is placed passes the check."""
+    requests = rigid(seed)
+    problem, view = laid_out(requests)
+    assert is_rigid(problem)
+    answer = solve_rigid(problem, [REFUSED] * 3, CpLimits(10.0, repeats=True))
+    assert answer.results is not None
+    results = [one or REFUSED for one in answer.results]
+    assert sound(requests, results, view) == results
+    best = best_value(requests, CAPACITY, HORIZON)
+    assert score_of(requests, results, view.nominal)[0] == pytest.approx(best)
+    assert best * (1 - 1e-12) <= answer.bound <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tiny_sets_are_solved_to_the_optimum(seed: int) -> None:
+    """Whatever the operators, the agent proves what full enumeration finds."""
+    requests = tiny(seed)
+    _, view = laid_out(requests)
+    _, report = EXACT.solve(requests, view, Limits(time_s=20.0))
+    best = best_value(requests, CAPACITY, HORIZON)
+    assert report.status == "optimal"
+    assert report.value == pytest.approx(best)
+
+
+def test_malleable_requests_are_not_rigid() -> None:
+    """A set with one atom that may bend goes to prices."""
+    bent = a_request("r", "atom(<1 cpu>, 1, 4, 0.001, 0.008)").on(CLUSTER)
+    assert not is_rigid(laid_out([*rigid(0), bent])[0])
+
+
+def test_starts_are_counted() -> None:
+    """A block of 2 in a window of 6 has 5 starts, a second one of 6 in the same has 1."""
+    texts = ("atom(<1 cpu>, 1, 1, 0.002, 0.002)", "atom(<1 cpu>, 1, 1, 0.006, 0.006)")
+    requests = [a_request(f"r{i}", text).on(CLUSTER) for i, text in enumerate(texts)]
+    assert starts_of(laid_out(requests)[0]) == 6
+
+
+def test_a_shorter_makespan_than_the_arrows_allow_is_refused_by_proof() -> None:
+    """Three jobs of 2 on one unit, one of them last: 6 is the optimum, and proven."""
+    project = Project("p", (0, 2, 2, 2, 0), ((0,), (1,), (1,), (1,), (0,)),
+                      ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4)), (1,))  # fmt: skip
+    found = shortest(project, 10.0)
+    assert (found.length, found.proven) == (6, True)
+
+
+def test_files_of_both_kinds_say_the_same() -> None:
+    """The same small project, written as PSPLIB and as Patterson write it."""
+    sm = """PRECEDENCE RELATIONS:
+jobnr. #modes #successors successors
+ 1 1 2 2 3
+ 2 1 1 4
+ 3 1 1 4
+ 4 1 0
+***
+REQUESTS/DURATIONS:
+jobnr. mode duration R 1 R 2
+---
+ 1 1 0 0 0
+ 2 1 3 1 2
+ 3 1 4 2 0
+ 4 1 0 0 0
+***
+RESOURCEAVAILABILITIES:
+ R 1 R 2
+ 2 2
+"""
+    rcp = "4 2\n2 2\n0 0 0 2 2 3\n3 1 2 1 4\n4 2 0 1 4\n0 0 0 0\n"
+    assert read_sm("p", sm) == read_rcp("p", rcp)
+    assert shortest(read_sm("p", sm), 10.0).length == 7
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set")
+@pytest.mark.parametrize("stem", ["j30_dev", "patterson"])
+def test_published_makespans_are_found_and_proven(stem: str) -> None:
+    """On three projects of each set, the published optimum and its proof."""
+    folder = Path(os.environ[VARIABLE]) / "rcpsp"
+    optima = published(folder, stem)
+    projects = list(read_archive(folder / f"{stem}.tar.gz"))
+    for project in projects[:: len(projects) // 3][:3]:
+        found = shortest(project, 30.0)
+        assert (found.length, found.proven) == (optima[project.name], True)
+
+
+def test_a_set_of_gangs_is_proven_where_prices_leave_a_gap() -> None:
+    """Three gangs of three on a cluster of four, each alone in a window: CP-SAT proves one fits."""
+    texts = ["window(atom(<1 cpu>, 3, 3, 0.004, 0.012), 0, 0.006)"] * 3
+    requests = [a_request(f"r{i}", text).on(CLUSTER) for i, text in enumerate(texts)]
+    _, view = laid_out(requests)
+    results, report = EXACT.solve(requests, view, Limits(time_s=20.0))
+    assert report.status == "optimal"
+    assert sum(one.placed for one in results) == 1
+    assert agent_named("exact") is EXACT
+
+
+def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
+    """Bounds told fall, none is below what it ends with, and every plan told passes the check."""
+    requests = gangs(14)
+    problem, view = laid_out(requests)
+    told: list[CpAnswer] = []
+    answer = solve_rigid(problem, [REFUSED] * 14, CpLimits(20.0, tell=told.append))
+    bounds = [one.bound for one in told]
+    assert answer.results is not None
+    assert bounds == sorted(bounds, reverse=True)
+    assert all(bound >= answer.bound for bound in bounds)
+    for one in told:
+        if one.results is not None:
+            results = [result or REFUSED for result in one.results]
+            assert sound(requests, results, view) == results
+            assert score_of(requests, results, view.nominal)[0] <= answer.bound * (1 + 1e-9)
+
+
+def test_cp_sat_beside_the_search_ends_both_by_its_proof() -> None:
+    """Two dozen gangs that exclude each other: optimal long before the limit, as it says alone."""
+    requests = gangs(24)
+    problem, view = laid_out(requests)
+    alone = solve_rigid(problem, [REFUSED] * 24, CpLimits(20.0, repeats=True))
+    with stopwatch() as taken:
+        _, report = EXACT.solve(requests, view, Limits(time_s=60.0, gap=0.0))
+    assert taken.seconds < 30.0
+    assert report.status == "optimal"
+    assert report.value == pytest.approx(alone.bound, rel=1e-6)
+
+
+def gangs(count: int) -> list[Request]:
+    """Draw gangs of 2 to 4 of the 4 machines with few starts each."""
+    rng = np.random.default_rng(count)
+    found = []
+    for index in range(count):
+        height, length = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        start = int(rng.integers(0, 4))
+        atom = f"atom(<1 cpu>, {height}, {height}, 0.00{length}, 0.{height * length:03d})"
+        text = f"window({atom}, 0.00{start}, 0.00{min(HORIZON, start + length + 2)})"
+        found.append(a_request(f"r{index}", text).weight(float(rng.integers(1, 9))).on(CLUSTER))
+    return found
+
+
+def test_a_set_that_is_not_proven_ends_at_its_limit() -> None:
+    """A hundred gangs that CP-SAT does not prove in a second: over within half a second more."""
+    cluster, requests = narrow(1, 1.2)
+    view = Plan(cluster, cluster.grid()).view()
+    EXACT.solve(requests[:10], view, Limits(work=20))  # load what is compiled
+    with stopwatch() as taken:
+        _, report = EXACT.solve(requests, view, Limits(time_s=1.0, gap=0.0))
+    assert taken.seconds < 1.0 + 1.5  # a second of grace for a busy machine
+    assert report.status == "feasible"
+    assert 0.0 < report.gap < 0.3

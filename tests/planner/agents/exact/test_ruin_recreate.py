@@ -1,0 +1,202 @@
+"""Ruin and recreate, the check that its plans must pass, and the agent that races it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.workloads.generator import Mix, cluster_of, requests_of
+from planner.agent import Limits, all_asked
+from planner.agents import agent_named
+from planner.agents.check import satisfied, sound
+from planner.agents.exact.agent import EXACT, ExactAgent
+from planner.agents.exact.build import problem_of
+from planner.agents.exact.incumbent import BoundError, Race
+from planner.agents.exact.lagrangian import evaluation_s
+from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.warm_up import load_loops
+from planner.placement import Code, PlacementResult
+from planner.plan.plan import Plan
+from planner.request import Request
+from planner.value import score_of
+from planner.view import PlanView
+from tests.builders import a_cluster, a_request
+from tests.patience import stopwatch
+from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
+from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.brute_force_plan import best_value
+
+REFUSED = PlacementResult(Code.CAPACITY)
+
+
+def small(kind: str, seed: int = 1, requests: int = 24) -> tuple[list[Request], PlanView]:
+    """Return a small set of the one generator, overloaded."""
+    mix = Mix(requests=requests, steps=96, machines=40, kind=kind, seed=seed, load=1.4)
+    return requests_of(mix), Plan(cluster_of(mix), cluster_of(mix).grid()).view()
+
+
+def portfolio(requests: list[Request], view: PlanView) -> tuple[float, int]:
+    """Return the score of the greedy plan that the agent starts from."""
+    return score_of(requests, agent_named("portfolio").plan(requests, view, Limits()), view.nominal)
+
+
+@pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows", "mixed"])
+def test_every_plan_found_passes_the_check(kind: str) -> None:
+    """After any number of moves, hot or cold, no part of the best plan breaks a rule."""
+    requests, view = small(kind)
+    hunt = Hunt(problem_of(requests, view), seed=3)
+    hunt.load([REFUSED] * len(requests))
+    for temperature in (1e9, hunt.problem.total / 50, 0.0):
+        hunt.run(150, 6, temperature)
+        results = [result or REFUSED for result in hunt.plan()]
+        kept = sound(requests, results, view)
+        assert [one.placed for one in kept] == [one.placed for one in results]
+        assert score_of(requests, results, view.nominal)[0] == pytest.approx(hunt.value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plans_of_every_operator_satisfy_the_oracle(seed: int) -> None:
+    """On tiny sets over all operators, and never more value than full enumeration finds."""
+    requests = tiny(seed)
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    hunt = Hunt(problem_of(requests, view), seed)
+    hunt.load([REFUSED] * len(requests))
+    hunt.run(200, 3, hunt.problem.total / 4)
+    for request, result in zip(requests, hunt.plan(), strict=True):
+        assert result is None or satisfied(request, result)
+    assert hunt.value <= best_value(requests, CAPACITY, HORIZON) + 1e-9
+
+
+def test_the_search_starts_from_the_plan_it_is_given() -> None:
+    """A loaded plan comes back unchanged, and moves never lose value."""
+    requests, view = small("mixed")
+    greedy = agent_named("gree").plan(requests, view, Limits())
+    hunt = Hunt(problem_of(requests, view), seed=1)
+    hunt.load(greedy)
+    for before, after in zip(greedy, hunt.plan(), strict=True):
+        assert before.placed == (after is not None)
+        assert after is None or np.array_equal(before.rows, after.rows)
+    value = hunt.value
+    hunt.run(100, 5, hunt.problem.total)
+    assert hunt.value >= value
+
+
+def test_the_check_refuses_what_breaks_a_limit() -> None:
+    """Rows over capacity, outside the window, of too little work, or above an average go."""
+    cluster = a_cluster().machines("m", 4, cpu=1).policy(
+        "capacity_over_time", average=0.5, window="100s", name="half"
+    ).build()  # fmt: skip
+    request = a_request("r", "window(atom(<1 cpu>, 4, 4, 40, 160), 0, 100)").on(cluster)
+    view = Plan(cluster, cluster.grid()).view()
+    good = PlacementResult(
+        vertices=np.array([0]), first=np.array([0, 1]), rows=np.array([[0, 40, 4]])
+    )
+    late = replace(good, rows=np.array([[70, 110, 4]]))
+    little = replace(good, rows=np.array([[0, 39, 4]]))
+    assert [one.placed for one in sound([request], [good], view)] == [True]
+    assert [one.placed for one in sound([request], [late], view)] == [False]
+    assert [one.placed for one in sound([request], [little], view)] == [False]
+    second = a_request("s", "window(atom(<1 cpu>, 4, 4, 40, 160), 0, 100)").weight(2).on(cluster)
+    behind = replace(good, rows=np.array([[40, 80, 4]]))
+    both = sound([request, second], [good, behind], view)
+    assert [one.placed for one in both] == [False, True]  # half of 4 for 100 s is 200, not 320
+
+
+def test_a_bound_below_a_checked_plan_is_an_error() -> None:
+    """A race whose bound falls below its plan raises, whichever comes first."""
+    requests, view = small("gangs")
+    greedy = list(agent_named("gree").plan(requests, view, Limits()))
+    value = score_of(requests, greedy, view.nominal)[0]
+    race = Race(requests, view, greedy, all_asked(requests, view.nominal), "gree")
+    with pytest.raises(BoundError):
+        race.lower(0.9 * value, "prices")
+    empty = Race(requests, view, [REFUSED] * len(requests), 0.9 * value, "nothing")
+    with pytest.raises(BoundError):
+        empty.offer(greedy, "gree")
+
+
+@pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows", "mixed"])
+def test_never_below_the_portfolio_and_the_gap_is_true(kind: str) -> None:
+    """The answer is worth at least the portfolio's, at most the bound, and passes the check."""
+    requests, view = small(kind, seed=2)
+    start = score_of(
+        requests, agent_named("portfolio").plan(requests, view, Limits()), view.nominal
+    )
+    results, report = EXACT.solve(requests, view, Limits(work=600))
+    score = score_of(requests, results, view.nominal)
+    assert score >= start
+    assert score[0] == pytest.approx(report.value)
+    assert report.value <= report.bound * (1 + 1e-9)
+    assert all(one.placed for one in sound(requests, results, view)) == all(
+        one.placed for one in results
+    )
+
+
+def test_equal_work_and_seed_give_the_equal_plan() -> None:
+    """Two runs with a work limit agree in every row and in the bound."""
+    requests, view = small("mixed", seed=5)
+    (first, one), (second, two) = (
+        EXACT.solve(requests, view, Limits(work=400, seed=7)) for _ in range(2)
+    )
+    assert one == two
+    for a, b in zip(first, second, strict=True):
+        assert a.code == b.code
+        assert np.array_equal(a.rows, b.rows)
+
+
+def test_it_stops_when_told_and_keeps_the_best_so_far() -> None:
+    """A stop ends the run within a second, with a plan no worse than the portfolio's."""
+    requests, view = small("workflows", seed=3, requests=40)
+    asked = iter([False] * 5)
+    agent = ExactAgent(gap=0.0)
+    results, report = agent.solve(
+        requests, view, Limits(time_s=60.0, stop=lambda: next(asked, True))
+    )
+    start = score_of(
+        requests, agent_named("portfolio").plan(requests, view, Limits()), view.nominal
+    )
+    assert report.status in ("stopped", "optimal")
+    assert score_of(requests, results, view.nominal) >= start
+
+
+def test_no_time_at_all_gives_the_portfolio() -> None:
+    """A limit of 0 s leaves the greedy plan and a bound that costs nothing."""
+    requests, view = small("gangs")
+    results, report = EXACT.solve(requests, view, Limits(time_s=0.0))
+    greedy = agent_named("portfolio").plan(requests, view, Limits())
+    assert score_of(requests, results, view.nominal) >= score_of(requests, greedy, view.nominal)
+    assert report.source == "portfolio-free"
+    assert report.bound == pytest.approx(all_asked(requests, view.nominal))
+
+
+def test_a_set_too_large_for_memory_is_left_to_the_greedy_plan() -> None:
+    """Memory is predicted before anything is built, and the report says how much."""
+    requests, view = small("workflows", requests=40)
+    _, report = ExactAgent(most_memory=1000).solve(requests, view, Limits())
+    assert report.status == "too_large"
+    assert "GiB" in report.detail
+
+
+def test_windows_too_long_for_the_limit_are_priced_on_buckets() -> None:
+    """Where one evaluation would take much of the limit, buckets of steps bound it in time."""
+    cluster = a_cluster().step("60s").horizon("100d").machines("m", 4, cpu=8).build()
+    view = Plan(cluster, cluster.grid()).view()
+    text = "window(atom(<1 cpu>, 1, 50, 40h, 4000h), 0, 100d)"
+    requests = [a_request(f"w{index}", text).on(cluster) for index in range(30)]
+    problem = problem_of(requests, view)
+    assert evaluation_s(problem) > 2.0
+    load_loops(problem_of(requests[:1], view))  # a limit is given more time where this compiles
+    with stopwatch() as taken:
+        _, report = EXACT.solve(requests, view, Limits(time_s=2.0))
+    assert taken.seconds < 2.0 * 1.05 + 1.0
+    assert report.value <= report.bound < 0.9 * problem.total
+
+
+def test_no_requests_give_no_results() -> None:
+    """An empty set is proven optimal at once."""
+    _, view = small("gangs")
+    results, report = EXACT.solve([], view, Limits())
+    assert results == []
+    assert report.status == "optimal"

@@ -1,0 +1,58 @@
+"""What a partial apply recovers on a Plan that took requests meanwhile."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.optimization.change_value import worth_of
+from planner.optimization.feasible_part import Fitting, still_fitting
+from planner.optimization.optimizer import optimize
+from planner.optimization.rebase import refitted
+from planner.optimization.result import Effort, Scope
+from planner.plan.changes import Admit, Change
+from planner.plan.checkpoint import capture, restore
+from planner.plan.plan import Plan
+from tests.builders import a_cluster, a_request, ask
+
+
+def crowd(seed: int) -> tuple[Plan, tuple[Change, ...]]:
+    """Return a crowded Plan, what an optimisation found for it, and then six posts more on it."""
+    draw = random.Random(seed)
+    cluster = a_cluster().horizon(60).machines("m", 8, cpu=1).build()
+    plan = Plan(cluster, cluster.grid())
+
+    def post(name: str, most: int) -> None:
+        height, steps = draw.randint(1, most), draw.randint(3, 12)
+        start = draw.randint(0, 60 - 2 * steps)
+        text = f"window(atom(<1 cpu>, {height}, {height}, {steps}, {height * steps}), {start}, "
+        end = start + 2 * steps
+        ask(plan, a_request(name, f"{text}{end})").on(cluster), agent_named("gree-l"))
+
+    for number in range(40):
+        post(f"r{number}", 6)
+    effort = Effort(Limits(work=300, seed=seed), solver="")
+    changes = optimize(plan, None, Scope(admit_refused=True), effort).changes
+    for number in range(6):
+        post(f"n{number}", 3)
+    return plan, changes
+
+
+def worth(plan: Plan, found: Fitting) -> float:
+    """Return the value that comes in."""
+    return sum(worth_of(plan, one) for one in found.kept)
+
+
+@pytest.mark.parametrize("seed", [13, 23])
+def test_other_places_hold_more_than_dropping_alone(seed: int) -> None:
+    """Nothing that fits as it was found is given up, and a search finds room for more."""
+    plan, changes = crowd(seed)
+    assert sum(isinstance(one, Admit) for one in changes) == 3
+    dropped = still_fitting(plan, changes)
+    elsewhere = refitted(restore(capture(plan).encode()), changes, 0)
+    assert worth(plan, elsewhere) > worth(plan, dropped)
+    prepared = plan.prepare(elsewhere.kept, plan.version, joint=True)
+    assert prepared.record is not None, prepared.conflicts

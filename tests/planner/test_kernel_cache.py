@@ -1,0 +1,114 @@
+"""When compiled kernels are stale: the files a kernel is made of, and what an edit of one does."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from numba.core.registry import CPUDispatcher
+
+import planner.kernel_cache
+from planner.kernel_cache import Family
+
+ROOT = Path(planner.kernel_cache.__file__).parent.parent
+PACKAGES = ("rdl", "lp", "planner", "dispatch", "service")
+KERNELS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+    if path.stem.endswith("kernels") or path.parent.name.endswith("kernels")
+)
+
+
+def _compiled_in(module: ModuleType) -> list[Any]:
+    """Kernels that a module defines."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, CPUDispatcher) and value.py_func.__module__ == module.__name__
+    ]
+
+
+def _sources_of(module: ModuleType) -> set[Path]:
+    """Files of this project that a module imports functions or constants from."""
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [importlib.import_module(name) for name in names if name and name.startswith(PACKAGES)]
+    return {Path(str(found.__file__)) for found in ours}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_stale_when_what_it_is_made_of_changes(name: str) -> None:
+    """Every file that a kernel's file imports from is in the stamp of the kernel's cache."""
+    module = importlib.import_module(name)
+    known = {Path(planner.kernel_cache.__file__), Path(str(module.__file__))}
+    for kernel in _compiled_in(module):
+        family = getattr(kernel._cache._impl.locator, "family", None)
+        missing = _sources_of(module) - known - (family.files if family else set())
+        assert not missing, f"{kernel.__name__} is compiled from {missing}, too"
+
+
+def test_kernels_are_found() -> None:
+    """The rule above looks at the kernels of the agents, the ledger and the dispatcher."""
+    counts = {name: len(_compiled_in(importlib.import_module(name))) for name in KERNELS}
+    assert counts["planner.agents.greedy.kernels.free"] > 5
+    assert counts["planner.capacity.profile_kernels"] > 5
+    assert counts["dispatch.machines.placement.kernels.choices"] > 3
+    assert counts["dispatch.pool.kernels.admission"] > 5
+
+
+_CALLEE = """
+from pathlib import Path
+from planner.kernel_cache import Family
+FAMILY = Family(Path(__file__).parent, nogil=True)
+@FAMILY.kernel
+def inner(x):
+    return x + {number}
+"""
+
+_CALLER = """
+from callee import FAMILY, inner
+@FAMILY.kernel
+def outer(x):
+    return inner(x)
+"""
+
+
+def _load(folder: Path, number: int) -> Any:
+    """Import the caller as a new process would, with `number` written into the callee's file."""
+    (folder / "callee.py").write_text(_CALLEE.format(number=number))
+    importlib.invalidate_caches()
+    planner.kernel_cache._digest.cache_clear()
+    for name in ("caller", "callee"):
+        sys.modules.pop(name, None)
+    return importlib.import_module("caller").outer
+
+
+def test_an_edit_of_the_callee_compiles_the_caller_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller's file is as it was; its cached code is used while the callee's is, no longer."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "caller.py").write_text(_CALLER)
+    assert _load(tmp_path, 1)(1) == 2
+    same = _load(tmp_path, 1)
+    assert same(1) == 2
+    assert len(same.stats.cache_hits) == 1
+    other = _load(tmp_path, 20)
+    assert other(1) == 21
+    assert len(other.stats.cache_misses) == 1
+
+
+def test_files_of_a_family() -> None:
+    """A folder stands for its files, a module for its own; this mechanism's file belongs to all."""
+    family = Family(ROOT / "planner" / "agents" / "greedy" / "kernels", planner.kernel_cache)
+    names = {path.name for path in family.files}
+    assert {"free.py", "codes.py", "compiled.py"} <= names
+    assert family.stamp(__file__) == family.stamp(__file__)
+    assert family.stamp(__file__) != family.stamp(str(ROOT / "planner" / "view.py"))

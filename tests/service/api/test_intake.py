@@ -1,0 +1,144 @@
+"""Intake: where a request ends, held against gunicorn's parser, however it is cut into pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gunicorn.config import Config
+from gunicorn.http import get_parser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.api.intake import MOST_HEAD, Intake
+
+MOST = 4096
+
+PLAIN = b"POST /a HTTP/1.1\r\nHost: x\r\ncontent-LENGTH:  5 \r\n\r\nhello"
+CHUNKED = (
+    b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"5\r\nhello\r\n3;name=value\r\nyou\r\n0\r\n\r\n"
+)
+TRAILED = CHUNKED[:-2] + b"X-Sum: 1\r\n\r\n"
+WHOLE = (
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    PLAIN,
+    CHUNKED,
+    TRAILED,
+)
+
+
+def parsed(intake: Intake) -> tuple[Any, Any]:
+    """Return the parser that reads from an intake, and the request it found, its body read."""
+    parser = get_parser(Config(), intake, ("127.0.0.1", 1))
+    request = next(parser)
+    return parser, (request.method, request.path, request.body.read())
+
+
+@given(request=st.sampled_from(WHOLE), pieces=st.lists(st.integers(1, 40), max_size=40))
+def test_a_request_is_whole_with_its_last_byte(request: bytes, pieces: list[int]) -> None:
+    """However it comes, it is whole when its last byte is there, and not before."""
+    intake = Intake(MOST)
+    at = 0
+    for piece in [*pieces, len(request)]:
+        given_now = request[at : at + piece]
+        assert not intake.whole or not given_now
+        intake.feed(given_now)
+        at += len(given_now)
+        assert intake.whole == (at == len(request))
+
+    assert intake.fault is None
+    parsed(intake)
+    assert not intake.short
+
+
+@given(first=st.sampled_from(WHOLE), second=st.sampled_from(WHOLE), cut=st.integers(0, 200))
+def test_what_follows_a_request_is_the_next(first: bytes, second: bytes, cut: int) -> None:
+    """Bytes behind a body belong to the next request, none is lost and none is read twice."""
+    both = first + second
+    cut = max(len(first), min(cut, len(both)))
+    intake = Intake(MOST)
+    intake.feed(both[:cut])
+    parser, one = parsed(intake)
+    intake.go_on(parser.unreader.take_buffered())
+    intake.feed(both[cut:])
+
+    assert intake.whole
+    alone = Intake(MOST)
+    alone.feed(second)
+    assert parsed(intake)[1] == parsed(alone)[1]
+    assert one[0] in ("GET", "POST")
+
+
+@given(raw=st.binary(max_size=300), head=st.sampled_from((b"", PLAIN[:-5], CHUNKED[:60])))
+def test_nothing_makes_it_fail(raw: bytes, head: bytes) -> None:
+    """Any bytes at all are waited for, read, or refused."""
+    intake = Intake(MOST)
+    for byte in head + raw:
+        intake.feed(bytes([byte]))
+
+    assert intake.fault is None or not intake.whole
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nContent-Length: 5",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+        b"Content-Length: +5",
+        b"Content-Length: 0x5",
+        b"Transfer-Encoding: identity",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        b"Host: x\nContent-Length: 5",
+        b"Host: x\r\n Content-Length: 5",
+        b"Content-Length : 5",
+    ],
+)
+def test_no_plain_length_is_for_the_parser_to_refuse(head: bytes) -> None:
+    """A head whose length two readers may see differently is not waited for; it is refused."""
+    intake = Intake(MOST)
+    intake.feed(b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+
+    assert intake.whole
+    with pytest.raises(Exception, match=r"(?i)header|length|folding|transfer"):
+        parsed(intake)
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 4097\r\n\r\n", "too_large"),
+        (b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", "too_large"),
+        (CHUNKED[: CHUNKED.index(b"5\r\n")] + b"1000\r\n", "too_large"),
+        (CHUNKED[: CHUNKED.index(b"5\r\n")] + b"1\r\na\r\n" * 900, "too_large"),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * (MOST_HEAD // 6), "malformed"),
+    ],
+)
+def test_what_is_too_long_is_refused_before_it_came(sent: bytes, code: str) -> None:
+    """A body or a head past its limit is refused as soon as that is known."""
+    intake = Intake(MOST)
+    intake.feed(sent)
+
+    assert not intake.whole
+    assert intake.fault is not None
+    assert intake.fault.code == code
+
+
+def test_a_client_that_waits_for_a_word_is_known() -> None:
+    """Expect: 100-continue is seen with the head, in any case."""
+    intake = Intake(MOST)
+    intake.feed(PLAIN.replace(b"Host: x", b"EXPECT: 100-Continue")[:-5])
+
+    assert intake.awaited
+    assert intake.in_body
+
+
+def test_a_body_cut_short_is_read_to_its_end() -> None:
+    """Of a client that hangs up the parser sees what came, and that more was asked for."""
+    intake = Intake(MOST)
+    intake.feed(PLAIN[:-2])
+    intake.end()
+
+    assert parsed(intake)[1] == ("POST", "/a", b"hel")
+    assert intake.short

@@ -1,0 +1,332 @@
+"""Offline optimisation through the API: asked for, watched, applied once, refused with reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from planner.agent import Limits
+from planner.optimization.codec import change_to_json
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import Effort, Scope
+from service.calls.optimization_events import events
+from service.optimizing.job import Asked
+from service.optimizing.runner import Runner
+from service.problems import CODES
+from service.store import OptimizationRow
+from service.store.optimizations import SILENCE_MS
+from tests.patience import eventually
+from tests.service.conftest import Open, Service
+
+_PATH = "/v1/optimizations"
+
+#: Stands in the middle of the only place of the other; three quarters of the cluster each.
+_IN_THE_WAY = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 30m, 100m)"
+_LEFT_OUT = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 40m, 80m)"
+
+
+def _two_in_the_way(service: Service) -> None:
+    service.reserve("a", _IN_THE_WAY, agent="earliest")
+    assert service.ask("b", _LEFT_OUT).status_code == 409
+
+
+def _found(service: Service, **row: Any) -> str:
+    """Keep what an optimisation of the Plan as it is finds, as its process would; return its id."""
+    runtime = service.runtime
+    with runtime.reading() as plan:
+        found = optimize(
+            plan, None, Scope(admit_refused=True), Effort(Limits(work=60, seed=1), solver="")
+        )
+    changes = [change_to_json(one) for one in found.changes]
+    result = {"based_on": found.based_on, "changes": changes, "found": {}, "diff": {}}
+    rows, now_ms = runtime.optimizations.rows, runtime.optimizations.now_ms()
+    document = msgspec.json.encode(Asked(0).to_json())
+    kept = {"state": "finished", "result": msgspec.json.encode(result), **row}
+    rows.add(OptimizationRow("p-1", now_ms, document, now_ms, **kept), most=9)
+    return "p-1"
+
+
+def _shown(service: Service, id_: str) -> dict[str, Any]:
+    body: dict[str, Any] = service.client.get(f"{_PATH}/{id_}").get_json()
+    return body
+
+
+def _wait(service: Service, id_: str, **limit: float) -> dict[str, Any]:
+    def over(body: dict[str, Any]) -> bool:
+        return body["state"] not in ("running", "stopping")
+
+    return eventually(lambda: _shown(service, id_), over, **limit)
+
+
+def _wait_for_work(service: Service, id_: str) -> None:
+    eventually(lambda: _shown(service, id_), lambda body: "value" in body["progress"])
+
+
+def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
+    """A process of its own finds the plan that holds both; applied, the Plan holds both."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 20, "work": 60, "admit_refused": True, "frozen_until": "+0"}
+    answer = service.client.post(_PATH, json={**asked, "solver": "none"})
+    assert answer.status_code == 202
+    started = answer.get_json()
+    assert answer.headers["Location"] == f"{_PATH}/{started['id']}"
+    assert started["state"] == "running"
+    busy = service.client.post(_PATH, json={})
+    assert (busy.status_code, busy.get_json()["code"]) == (429, "too_many")
+    done = _wait(service, started["id"])
+    assert done["state"] == "finished", done
+    result, progress = done["result"], done["progress"]
+    assert result["admitted"] == result["moved"] == 1
+    assert {one["id"]: one["fate"] for one in result["diff"]["requests"]} == {
+        "a": "moved", "b": "gained",
+    }  # fmt: skip
+    assert result["diff"]["counts"]["moved"] == 1
+    assert result["diff"]["origin"] == service.runtime.calendar(0)
+    assert progress["value"] == pytest.approx(result["value"])
+    assert [point[1] for point in progress["trace"]] == sorted(p[1] for p in progress["trace"])
+    with service.runtime.reading() as plan:
+        assert plan.refusal("b") is not None, "nothing changes before it is applied"
+    applied = service.client.post(f"{_PATH}/{started['id']}/apply")
+    assert applied.status_code == 200, applied.get_data(as_text=True)
+    body = applied.get_json()
+    assert (body["merged"], body["changed"]) == (False, 2)
+    assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
+    assert service.client.get(f"{_PATH}/{started['id']}").get_json()["state"] == "applied"
+    again = service.client.post(f"{_PATH}/{started['id']}/apply")
+    assert again.get_data() == applied.get_data(), "applied once, whoever asks how often"
+
+
+def test_what_happened_meanwhile_elsewhere_is_merged(service: Service) -> None:
+    """A reservation made after it began, somewhere else, does not keep it out."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.reserve("c", "window(atom(<1 cpu>, 1, 1, 60, 60), 3h, 4h)")
+    applied = service.client.post(f"{_PATH}/{id_}/apply").get_json()
+    assert applied["merged"]
+    assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
+
+
+def test_what_moved_meanwhile_is_told_and_nothing_is_changed(service: Service) -> None:
+    """Where the Plan does not take it any more: 409, who stands in the way, no change at all."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.client.delete("/v1/reservations/a")
+    with service.runtime.reading() as plan:
+        version = plan.version
+    refused = service.client.post(f"{_PATH}/{id_}/apply")
+    assert (refused.status_code, refused.get_json()["code"]) == (409, "conflict")
+    errors = refused.get_json()["errors"]
+    assert [one["pointer"] for one in errors] == ["/result/diff/requests/a"]
+    assert errors[0]["message"]
+    with service.runtime.reading() as plan:
+        assert (plan.version, plan.refusal("b") is not None) == (version, True)
+    assert service.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
+
+
+def _a_second_pair(service: Service) -> None:
+    """Two more as in `_two_in_the_way`, two hours later."""
+    service.reserve("c", "window(atom(<1 cpu>, 8, 8, 1800, 14400), 150m, 220m)", agent="earliest")
+    late = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 160m, 200m)"
+    assert service.ask("d", late).status_code == 409
+
+
+def test_what_still_fits_is_taken_where_that_is_asked_for(service: Service) -> None:
+    """One pair was disturbed by a real post: the other is made, the answer tells who is not."""
+    _two_in_the_way(service)
+    _a_second_pair(service)
+    id_ = _found(service)
+    with service.runtime.reading() as plan:
+        held = plan.table.holding(0).atoms[0].rows[0].tolist()
+    free = 80 if held[1] <= 80 else 30  # `a` is to move where it is not yet
+    service.reserve("late", f"window(atom(<1 cpu>, 3, 3, 600, 1800), {free}m, {free + 10}m)")
+    whole = service.client.post(f"{_PATH}/{id_}/apply")
+    assert (whole.status_code, whole.get_json()["code"]) == (409, "conflict")
+    assert "partial=true" in whole.get_json()["detail"]
+    answer = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    body = answer.get_json()
+    assert (body["merged"], body["changed"]) == (True, 2)
+    assert sorted(one["id"] for one in body["left_out"]) == ["a", "b"]
+    assert all(one["code"] and one["detail"] for one in body["left_out"])
+    states = [service.client.get(f"/v1/reservations/{one}").get_json()["state"] for one in "abcd"]
+    assert states == ["accepted", "refused", "accepted", "accepted"]
+    shown = service.client.get(f"{_PATH}/{id_}").get_json()
+    assert shown["state"] == "applied"
+    assert "2 of 4 changes" in shown["reason"]
+    again = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
+    assert again.get_data() == answer.get_data(), "applied once, whoever asks how often"
+
+
+def test_a_part_of_nothing_is_a_conflict(service: Service) -> None:
+    """Where no change fits any more, a partial apply says why and changes nothing."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    with service.runtime.reading() as plan:
+        held = plan.table.holding(0).atoms[0].rows[0].tolist()
+    free = 80 if held[1] <= 80 else 30
+    service.reserve("late", f"window(atom(<1 cpu>, 3, 3, 600, 1800), {free}m, {free + 10}m)")
+    refused = service.client.post(f"{_PATH}/{id_}/apply?partial=true")
+    assert (refused.status_code, refused.get_json()["code"]) == (409, "conflict")
+    assert len(refused.get_json()["errors"]) == 2
+    assert service.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
+
+
+def test_one_that_runs_is_applied_with_its_best_so_far(service: Service) -> None:
+    """Applied in the middle: it stops, and the Plan holds what it had found by then."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+
+    def gained() -> float:
+        done = _shown(service, id_)["progress"]
+        return float(done["value"] - done["trace"][0][1]) if "value" in done else 0.0
+
+    eventually(gained, lambda more: more > 0.0)
+    applied = service.client.post(f"{_PATH}/{id_}/apply")
+    assert applied.status_code == 200, applied.get_data(as_text=True)
+    assert applied.get_json()["left_out"] == []
+    assert service.client.get("/v1/reservations/b").get_json()["state"] == "accepted"
+
+
+def test_who_came_in_meanwhile_is_named(service: Service) -> None:
+    """Where somebody else has the place by now, 409 says who, where and what is short."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.reserve("early", "window(atom(<1 cpu>, 1, 1, 60, 60), 0, 10m)")
+    with service.runtime.reading() as plan:
+        held = plan.table.holding(0).atoms[0].rows[0].tolist()
+    free = 80 if held[1] <= 80 else 30  # `a` is to move where it is not yet
+    late = f"window(atom(<1 cpu>, 3, 3, 600, 1800), {free}m, {free + 10}m)"
+    service.reserve("late", late)
+    refused = service.client.post(f"{_PATH}/{id_}/apply")
+    assert refused.status_code == 409
+    detail = refused.get_json()["detail"]
+    assert "admitted there meanwhile: late" in detail
+    assert "early" not in detail
+
+
+def test_another_process_knows_of_it_and_applies_it_once(
+    open_service: Open, service: Service
+) -> None:
+    """What one server process found another shows and applies; the first then repeats it."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    other = open_service()
+    assert other.client.get(f"{_PATH}/{id_}").get_json()["state"] == "finished"
+    first = other.client.post(f"{_PATH}/{id_}/apply")
+    assert first.status_code == 200
+    assert service.client.post(f"{_PATH}/{id_}/apply").get_data() == first.get_data()
+    with service.runtime.reading() as plan:
+        assert plan.reservation("b") is not None
+
+
+def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> None:
+    """After a crash nothing is said to run that does not; there is nothing to apply."""
+    rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
+    rows.add(OptimizationRow("p-1", now_ms - SILENCE_MS, b"{}", now_ms - SILENCE_MS), most=9)
+    body = service.client.get(f"{_PATH}/p-1").get_json()
+    assert (body["state"], body["result"]) == ("lost", None)
+    assert "ask again" in body["reason"]
+    refused = service.client.post(f"{_PATH}/p-1/apply")
+    assert refused.get_json()["code"] == "wrong_state"
+    gone = service.client.delete(f"{_PATH}/p-1")
+    assert (gone.status_code, gone.get_data()) == (204, b"")
+    assert service.client.get(f"{_PATH}/p-1").status_code == 404
+    assert service.client.get(_PATH).get_json() == {"optimizations": []}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"pins": ["zz"]}, "/pins/0"),
+        ({"time_limit": "2h"}, "/time_limit"),
+        ({"weights": {"churn": -1}}, "/weights"),
+        ({"weights": {"chrun": 1}}, "/weights"),
+        ({"weights": {"churn": 1}, "lexicographic": True}, "/weights"),
+        ({"frozen_until": "+9h"}, "/frozen_until"),
+        ({"solver": "gree"}, "/solver"),
+        ({"limit": 3}, "/limit"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_where_it_stands(
+    service: Service, body: dict[str, Any], pointer: str
+) -> None:
+    """One problem, at its place, and nothing is started."""
+    answer = service.client.post(_PATH, json=body)
+    assert answer.status_code == CODES["malformed"][0]
+    assert [one["pointer"] for one in answer.get_json()["errors"]] == [pointer]
+    assert service.client.get(_PATH).get_json() == {"optimizations": []}
+
+
+def test_a_server_that_ends_lets_it_write_down_the_best(
+    open_service: Open, service: Service
+) -> None:
+    """Closed in the middle: its process stops, keeps what it has, and the next start shows it."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    _wait_for_work(service, id_)
+    service.runtime.close()
+    other = open_service()
+    body = other.client.get(f"{_PATH}/{id_}").get_json()
+    assert body["state"] == "stopped"
+    assert "the server ended" in body["reason"]
+    assert body["result"] is not None
+
+
+def test_a_process_that_dies_is_lost_at_once(service: Service) -> None:
+    """Killed by the system, it is not said to run until its silence is noticed."""
+    runner = service.runtime.optimizations
+    assert isinstance(runner, Runner)
+    id_ = service.client.post(_PATH, json={"time_limit": 60}).get_json()["id"]
+    runner.process(id_).kill()
+    body = _wait(service, id_, limit_s=SILENCE_MS / 2000)
+    assert body["state"] == "lost"
+    assert "signal 9" in body["reason"]
+
+
+def test_one_that_is_forgotten_while_it_runs_ends(service: Service) -> None:
+    """Its process notices and keeps nothing."""
+    runner = service.runtime.optimizations
+    id_ = service.client.post(_PATH, json={"time_limit": 600, "solver": "none"}).get_json()["id"]
+    process = runner.process(id_)
+    _wait_for_work(service, id_)
+    assert service.client.delete(f"{_PATH}/{id_}").status_code == 204
+    assert process.wait(300) == 0
+    assert service.client.get(f"{_PATH}/{id_}").status_code == 404
+
+
+def test_the_end_is_streamed_and_seats_are_given_back(service: Service) -> None:
+    """Of one that is over the stream is its end, without the result; as often as is asked."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    for _ in range(5):  # more often than there are seats
+        answer = service.client.get(f"{_PATH}/{id_}/events")
+        assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
+        _, event = [one.splitlines() for one in answer.get_data(as_text=True).split("\n\n") if one]
+        answer.close()
+        body = msgspec.json.decode(event[1].removeprefix("data: "))
+        assert (event[0], body["state"], "result" in body) == ("event: ended", "finished", False)
+    assert service.client.get(f"{_PATH}/nope/events").status_code == 404
+
+
+def test_progress_is_streamed_and_no_more_watch_than_may(service: Service) -> None:
+    """Every word of its process is an event; a fifth stream is turned away until one is closed."""
+    rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
+    rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
+    streams = [events(service.runtime, "p-1") for _ in range(4)]
+    assert next(streams[0]).startswith(b"retry")
+    assert b'"running"' in next(streams[0])
+    rows.beat("p-1", now_ms + 1, b'{"value":3.5}')
+    assert next(streams[0]).startswith(b"event: progress\ndata: ")
+    rows.delete("p-1")
+    assert next(streams[0]).startswith(b"event: forgotten")
+    rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
+    assert service.client.get(f"{_PATH}/p-1/events").get_json()["code"] == "too_many"
+    streams[0].close()
+    streams[0].close()
+    again = events(service.runtime, "p-1")
+    for one in (*streams, again):
+        one.close()

@@ -1,0 +1,175 @@
+"""The demo and the client commands against a real server process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli.exit_codes import DONE, ERROR, REFUSED
+from service.cli.main import main
+
+_WAIT_S = 300  # a cold kernel cache may have to be filled first
+
+
+def _hear_interrupts() -> None:
+    """Undo what a shell in the background passes on: that ^C is not for its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """A demo that stays: what it printed, its server's URL and its folder; ended by ^C."""
+    folder = tmp_path_factory.mktemp("demo") / "new"
+    command = [sys.executable, "-m", "service.cli.main", "demo", "--directory", str(folder)]
+    environment = {**os.environ, "STAY": "1", "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        preexec_fn=_hear_interrupts,
+    )
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if "^C ends the server" in line:
+            break
+    address = re.search(r"server +(http://\S+)/docs", printed)
+    assert address is not None, printed
+    yield printed, address[1], folder
+    process.send_signal(signal.SIGINT)
+    assert process.wait(_WAIT_S) == DONE
+
+
+def client(server: str, *arguments: object) -> Result:
+    """Run a client command against the demo's server."""
+    return CliRunner().invoke(main, [*map(str, arguments), "--server", server])
+
+
+def test_the_demo_shows_what_was_promised(demo: tuple[str, str, Path]) -> None:
+    """All 400 requests were answered, some refused by code, and the skyline is drawn."""
+    printed, _, folder = demo
+    assert re.search(r"^gree-l +3\d\d +400 ", printed, re.MULTILINE), printed
+    assert re.search(r"^ +\d+  capacity$", printed, re.MULTILINE)
+    assert "400 requests asked one by one" in printed
+    assert "agent gree-l" in (folder / "demo.svg").read_text()
+
+
+def test_what_the_demo_printed_is_what_the_server_lists(demo: tuple[str, str, Path]) -> None:
+    """Accepted and refused requests together are the day, each once, page after page."""
+    printed, server, _ = demo
+    entries = json.loads(client(server, "list", "--limit", 5000, "-o", "json").stdout)
+    assert len({entry["id"] for entry in entries}) == len(entries) == 400
+    accepted = sum(entry["state"] != "refused" for entry in entries)
+    assert re.search(rf"^gree-l +{accepted} ", printed, re.MULTILINE)
+    refused = json.loads(client(server, "list", "--state", "refused", "-o", "json").stdout)
+    assert len(refused) == 400 - accepted
+
+
+def test_a_reservation_is_submitted_shown_and_cancelled(
+    demo: tuple[str, str, Path], tmp_path: Path
+) -> None:
+    """The whole life of one reservation by the command line, with its exit codes."""
+    _, server, _ = demo
+    request = tmp_path / "small.rdl"
+    request.write_text("window(atom(<1 cpu>,1,2,60,120),+1h,+23h)")
+    asked = ("submit", request, "--id", "mine", "--tenant", "me", "--queue", "batch")
+    assert client(server, *asked, "--dry-run").exit_code == DONE
+    assert client(server, "show", "mine").exit_code == ERROR
+    done = client(server, *asked, "-o", "json")
+    assert (done.exit_code, json.loads(done.stdout)["state"]) == (DONE, "accepted")
+    again = client(server, *asked)
+    assert again.exit_code == ERROR
+    assert "mine" in again.stderr
+    shown = client(server, "show", "mine").stdout
+    assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
+    stale = client(server, "cancel", "mine", "--revision", 7)
+    assert stale.exit_code == ERROR
+    cancelled = client(server, "cancel", "mine", "-o", "json")
+    assert json.loads(cancelled.stdout)["state"] == "cancelled"
+
+
+def test_a_refused_request_exits_with_3(demo: tuple[str, str, Path], tmp_path: Path) -> None:
+    """No room is the answer "no", not an error; a malformed request is an error."""
+    _, server, _ = demo
+    request = tmp_path / "wide.rdl"
+    request.write_text("window(atom(<1 cpu>,1024,1024,20h,20480h),+1h,+23h)")
+    refused = client(server, "submit", request, "--queue", "batch")
+    assert refused.exit_code == REFUSED
+    assert "no room" in refused.stderr
+    request.write_text("window(atom(<1 cpu>,5,2,60,120),+1h,+23h)")
+    wrong = client(server, "submit", request, "--queue", "batch")
+    assert wrong.exit_code == ERROR
+    assert "min 5 is more than max 2" in wrong.stderr
+
+
+def test_several_lines_are_submitted_as_one_batch(
+    demo: tuple[str, str, Path], tmp_path: Path
+) -> None:
+    """Workload lines are posted together, each on its own; their `submitted` is the server's."""
+    _, server, _ = demo
+    lines = [
+        {"id": f"b{i}", "tenant": "me", "queue": "batch", "submitted": 5,
+         "rdl": "window(atom(<1 cpu>,1,1,60,60),+1h,+23h)"}
+        for i in range(3)
+    ]  # fmt: skip
+    path = tmp_path / "three.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = client(server, "submit", path, "-o", "json")
+    assert done.exit_code == DONE, done.output
+    assert [reply["id"] for reply in json.loads(done.stdout)] == ["b0", "b1", "b2"]
+
+
+def test_a_folder_with_a_plan_is_left_alone(demo: tuple[str, str, Path]) -> None:
+    """The demo does not mix its day into a Plan that is already there."""
+    done = CliRunner().invoke(main, ["demo", "--no-stay", "--directory", str(demo[2])])
+    assert done.exit_code == ERROR
+    assert "holds a Plan already" in done.stderr
+
+
+def test_a_bad_line_of_several_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
+    """One unreadable line ends the call before a server is asked, with its number."""
+    lines = tmp_path / "two.jsonl"
+    lines.write_text('{"rdl": "atom(<1 cpu>, 1, 1, 60, 60)"}\n{"rdl": oops}\n')
+
+    said = client("http://127.0.0.1:1", "submit", lines)
+
+    assert said.exit_code == ERROR
+    assert f"{lines}: line 2 is not a workload line" in said.stderr
+
+
+def test_without_a_server_the_client_says_so() -> None:
+    """A refused connection names the server and what to start."""
+    done = client("http://127.0.0.1:9", "list")
+    assert done.exit_code == ERROR
+    assert "is `agenda serve` up?" in done.stderr
+
+
+def test_a_picture_of_no_known_kind_is_told_before_a_day_is_posted(tmp_path: Path) -> None:
+    """What cannot be drawn in the end is not begun."""
+    folder = tmp_path / "new"
+    arguments = ["demo", "--no-stay", "--directory", folder, "--picture", tmp_path / "x.bmp"]
+    done = CliRunner().invoke(main, list(map(str, arguments)))
+    assert done.exit_code == ERROR
+    assert "a picture ends in .svg or .png" in done.stderr
+    assert not folder.exists()
+
+
+def test_write_example_writes_the_fixture(tmp_path: Path) -> None:
+    """The example day comes out of the installed package, without a server."""
+    done = CliRunner().invoke(main, ["demo", "--write-example", str(tmp_path / "day")])
+    assert done.exit_code == DONE
+    fixture = Path(__file__).parents[4] / "fixtures" / "example-day"
+    for name in ("cluster.toml", "workload.jsonl"):
+        assert (tmp_path / "day" / name).read_bytes() == (fixture / name).read_bytes()

@@ -1,0 +1,166 @@
+"""`agenda offers` and `agenda plan --offers`, on files; against a server in test_demo's manner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli.client.server import Reply, Server
+from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.main import main
+from tests.service.conftest import Service
+
+CLUSTER = """
+step = "1s"
+horizon = "800s"
+
+[[machines]]
+name = "m"
+count = 100
+resources = { cpu = 1 }
+"""
+FIRST = "window(atom(<1 cpu>,100,100,400,40000),0,400)"
+SECOND = "window(atom(<1 cpu>,50,50,200,10000),100,400)"
+
+
+def agenda(*arguments: object) -> Result:
+    """Run `agenda` in this process."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> tuple[Path, Path]:
+    """A cluster that is full for its first half, and a request for that time."""
+    cluster, workload = tmp_path / "cluster.toml", tmp_path / "day.jsonl"
+    cluster.write_text(CLUSTER)
+    lines = [{"id": "r1", "rdl": FIRST}, {"id": "r2", "rdl": SECOND}]
+    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return cluster, workload
+
+
+def test_offers_from_files(day: tuple[Path, Path]) -> None:
+    """A refused line of a workload is told why, and is offered the deadline that works."""
+    done = agenda("offers", "--id", "r2", "--cluster", day[0], "--workload", day[1], "-o", "json")
+    assert done.exit_code == DONE, done.output
+    answer = json.loads(done.stdout)
+    assert (answer["accepted"], answer["refusal"]["code"]) == (False, "capacity")
+    assert answer["offers"][0]["expression"] == (
+        "window(atom(<1 cpu>, 50, 50, 200, 10000), 100, 600)"
+    )
+
+
+def test_offers_for_a_file_beside_a_workload(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """RDL in a file is asked after the workload; the table has the reason and the offers."""
+    asked = tmp_path / "asked.rdl"
+    asked.write_text(SECOND)
+    alone = agenda("offers", asked, "--cluster", day[0])
+    assert (alone.exit_code, alone.stdout) == (DONE, "accepted as it stands\n")
+    beside = agenda("offers", asked, "--cluster", day[0], "--workload", day[1])
+    assert beside.exit_code == DONE, beside.output
+    assert beside.stdout.startswith("refused (capacity): no place for atom 0: at 1m40s")
+    assert "deadline" in beside.stdout
+
+
+def test_refused_without_an_offer_exits_with_3(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """A bundle that no machine holds cannot be helped."""
+    asked = tmp_path / "asked.rdl"
+    asked.write_text("atom(<2 cpu>, 1, 1, 10, 10)")
+    done = agenda("offers", asked, "--cluster", day[0])
+    assert done.exit_code == REFUSED, done.output
+    assert "refused (unsatisfiable)" in done.stdout
+    assert done.stdout.endswith("nothing close to it would be accepted\n")
+
+
+def test_what_offers_cannot_be_asked_with(day: tuple[Path, Path]) -> None:
+    """No request, two requests, an id that is not there, a file of several: each is told."""
+    assert agenda("offers").exit_code == USAGE
+    assert agenda("offers", day[1], "--id", "r2").exit_code == USAGE
+    assert agenda("offers", day[1], "--workload", day[1]).exit_code == USAGE
+    several = agenda("offers", day[1], "--cluster", day[0])
+    assert (several.exit_code, "2 requests" in several.stderr) == (ERROR, True)
+    unknown = agenda("offers", "--id", "r9", "--cluster", day[0], "--workload", day[1])
+    assert (unknown.exit_code, "no request 'r9'" in unknown.stderr) == (ERROR, True)
+
+
+def test_offers_of_a_server(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal that the server keeps is asked for by its id; what is granted is not refused."""
+
+    def call(self: Server, method: str, path: str, body: Any = None, *_: Any) -> Reply:
+        answer = service.client.open(path, method=method, json=body)
+        return Reply(answer.status_code, answer.get_json())
+
+    monkeypatch.setattr(Server, "call", call)
+    whole = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)"
+    service.reserve("first", whole)
+    service.ask("second", whole)
+    done = agenda("offers", "--id", "second", "--most", 1, "-o", "json")
+    assert done.exit_code == DONE, done.output
+    (offer,) = json.loads(done.stdout)["offers"]
+    service.reserve("third", offer["expression"])
+    for id_, words in (("first", "is accepted, not refused"), ("none", "there is no reservation")):
+        told = agenda("offers", "--id", id_)
+        assert told.exit_code == ERROR
+        assert words in told.stderr
+
+
+def test_submit_and_show_print_offers(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever is refused sees what would be granted, at once and later."""
+
+    def call(
+        self: Server, method: str, path: str, body: Any = None, query: Any = None, *_: Any
+    ) -> Reply:
+        answer = service.client.open(path, method=method, json=body)
+        return Reply(answer.status_code, answer.get_json())
+
+    monkeypatch.setattr(Server, "call", call)
+    asked = tmp_path / "asked.rdl"
+    asked.write_text("window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
+    assert agenda("submit", asked, "--id", "first").exit_code == DONE
+    refused = agenda("submit", asked, "--id", "second")
+    assert refused.exit_code == REFUSED
+    assert "  offer (deadline): window(" in refused.stderr
+    assert "  offer (deadline): window(" in agenda("show", "second").stdout
+
+
+def test_plan_puts_offers_in_the_plan_file(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """Few refusals have offers without being asked for; 0 leaves them out; all is valid."""
+    out = tmp_path / "plan.json"
+    for option, most in (((), 3), (("--offers", 1), 1), (("--offers", 0), 0)):
+        done = agenda("plan", *day, "--agent", "gree", "--out", out, *option)
+        assert done.exit_code == DONE, done.output
+        plan = json.loads(out.read_text())
+        (refusal,) = plan["refusals"]
+        assert min(1, most) <= len(refusal["offers"]) <= most
+        assert all(offer["at_version"] == plan["version"] for offer in refusal["offers"])
+        assert agenda("validate", out, "--workload", day[1]).exit_code == DONE
+
+
+def test_many_refusals_have_offers_only_when_asked(day: tuple[Path, Path], tmp_path: Path) -> None:
+    """Above twenty refusals the search is left out unless it is asked for."""
+    lines = [{"id": f"r{i}", "rdl": FIRST} for i in range(22)]
+    day[1].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    counts = []
+    for option in ((), ("--offers", 1)):
+        done = agenda("plan", *day, *option, "-o", "json")
+        refusals = json.loads(done.stdout)["refusals"]
+        counts.append((len(refusals), sum(len(one["offers"]) for one in refusals)))
+    assert counts == [(21, 0), (21, 21)]
+
+
+def test_what_cannot_be_compiled_is_offered_time(day: tuple[Path, Path]) -> None:
+    """A line that is unsatisfiable as it stands has offers in the plan file; malformed has none."""
+    lines = [
+        {"id": "short", "rdl": "window(atom(<1 cpu>,1,1,100,100),0,50)"},
+        {"id": "bad", "rdl": "window(atom(<1 cpu>,2,1,100,100),0,50)"},
+    ]
+    day[1].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plan = json.loads(agenda("plan", *day, "-o", "json").stdout)
+    offers = {one["id"]: one["offers"] for one in plan["refusals"]}
+    assert offers["short"][0]["expression"] == "window(atom(<1 cpu>, 1, 1, 100, 100), 0, 100)"
+    assert offers["bad"] == []

@@ -1,0 +1,199 @@
+"""The dispatcher behind the API: who dispatches, when, and on what machines."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.patience import eventually
+from tests.service.applying import an_application, rows_of, shown_of, submit_one
+from tests.service.conftest import Open, Service
+
+
+def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: Open) -> None:
+    """Submitted to the second, dispatched by the first; once that is silent, by the second."""
+    first, second = open_service(tick_s=0), open_service(tick_s=0)
+    submit_one(second, "a", an_application())
+    assert first.runtime.dispatching.tick() is not None
+    assert second.runtime.dispatching.tick() is None
+    assert len(rows_of(second)) == 1
+    first.clock.advance(11)
+    assert second.runtime.dispatching.tick() is not None
+    assert first.runtime.dispatching.tick() is None
+    assert shown_of(first, "a")["state"] in ("starting", "running")
+
+
+def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open) -> None:
+    """With a takeover of five seconds the other goes on after six, and not after four."""
+    first, second = (open_service(tick_s=0, takeover_s=5.0) for _ in range(2))
+    submit_one(second, "a", an_application())
+    assert first.runtime.dispatching.tick() is not None
+    first.clock.advance(4)
+    assert second.runtime.dispatching.tick() is None
+    first.clock.advance(2)
+    assert second.runtime.dispatching.tick() is not None
+
+
+def test_how_long_a_promise_was_not_kept_is_told_when_it_ends(still: Service) -> None:
+    """A reservation whose work runs from its first instant on was below for no time."""
+    still.reserve("r1", "window(atom(<1 cpu>, 2, 2, 60, 120), +0, +1m)")
+    submit_one(still, "a", an_application(2, reservation="r1"))
+
+    def ended() -> dict[str, float]:
+        text = still.client.get("/metrics").get_data(as_text=True)
+        lines = [line.split() for line in text.splitlines()]
+        name = "agenda_reservation_below_seconds_"
+        return {
+            one[0].removeprefix(name): float(one[1]) for one in lines if one[0].startswith(name)
+        }
+
+    still.runtime.dispatching.tick()
+    assert (len(rows_of(still)), ended()["count"]) == (2, 0)
+    still.clock.advance(121)
+    still.runtime.dispatching.tick()
+    assert (ended()["count"], ended()["sum"]) == (1, 0)
+
+
+def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is asked for after the compiled loops are there, or could not be loaded."""
+    loading, may_end = threading.Event(), threading.Event()
+
+    def load() -> None:
+        loading.set()
+        assert may_end.wait(300)
+        raise RuntimeError("the cache cannot be written")
+
+    monkeypatch.setattr("service.dispatching.dispatcher_thread.load_kernels", load)
+    slow, other = open_service(tick_s=0.05), open_service(tick_s=0)
+    try:
+        assert loading.wait(300)
+        submit_one(other, "a", an_application())
+        assert other.runtime.dispatching.tick() is not None
+    finally:
+        may_end.set()
+    other.runtime.dispatching.close()
+    submit_one(other, "b", an_application())
+    eventually(lambda: shown_of(slow, "b")["state"], lambda state: state != "queued")
+
+
+def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
+    """Outages of the Plan are the truth: nothing stays on a machine that is away."""
+    submit_one(still, "a", an_application(10))
+    still.runtime.dispatching.tick()
+    assert len(rows_of(still)) == 10
+    cluster = still.client.get("/v1/cluster").get_json()
+    cluster["outages"] = [{"machines": "plain", "count": 1, "start": 0, "end": 600}]
+    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    still.runtime.dispatching.tick()
+    assert rows_of(still) == []
+    assert shown_of(still, "a")["state"] == "queued"
+    still.clock.advance(601)
+    still.runtime.dispatching.tick()
+    assert len(rows_of(still)) == 10
+
+
+def test_elastic_components_that_no_machine_holds_say_so(still: Service) -> None:
+    """They are not wanted, with the reason beside them, and who comes next is not kept waiting."""
+    application = an_application(1, 50)
+    application["components"][1]["labels"] = ["gpu"]
+    submit_one(still, "a", application)
+    submit_one(still, "b", an_application(1))
+    still.runtime.dispatching.tick()
+    still.runtime.dispatching.tick()
+    worker = shown_of(still, "a")["components"][1]
+    assert (worker["wanted"], worker["assigned"]) == (0, 0)
+    assert worker["reason"] == "'w' is for machines labelled gpu, and there are none"
+    assert shown_of(still, "b")["state"] == "running"
+
+
+def test_machines_that_become_smaller_are_left(still: Service) -> None:
+    """A machine of ten cores becomes one of four: six components go, the core one stays."""
+    cluster = still.client.get("/v1/cluster").get_json()
+    for cores, expected in ((10, 10), (4, 4)):
+        cluster["machines"][0] |= {"count": 1, "resources": {"cpu": cores}}
+        assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+        submit_one(still, "a", an_application(1, 9))
+        still.runtime.dispatching.tick()
+        still.runtime.dispatching.tick()
+        assert (len(rows_of(still)), shown_of(still, "a")["state"]) == (expected, "running")
+
+
+def test_the_thread_ticks_by_itself(open_service: Open) -> None:
+    """With a tick of 20 ms an application is running without anybody calling."""
+    service = open_service(tick_s=0.02)
+    submit_one(service, "a", an_application())
+    assert eventually(lambda: shown_of(service, "a")["state"], "running".__eq__)
+
+
+def test_work_above_a_creditable_reservation_gives_the_latest_leases_back(still: Service) -> None:
+    """Eight components on an entitlement of four: what they are ahead by is released and free."""
+    text = "window(atom(<1 cpu>, 1, 4, 1m, 40m), 0, 10m)"
+    for name, creditable in (("kept", False), ("r", True)):
+        body = {"id": name, "rdl": text, "creditable": creditable, "agent": "earliest"}
+        assert still.client.post("/v1/reservations", json=body).status_code == 201
+        if name == "kept":
+            still.client.delete("/v1/reservations/kept")
+    shown = still.client.get("/v1/reservations/r").get_json()
+    assert shown["creditable"] is True
+    assert "creditable" not in still.client.get("/v1/reservations/kept").get_json()
+    submit_one(still, "a", an_application(2, 6), reservation="r")
+    for _ in range(24):
+        still.runtime.dispatching.tick()
+        still.clock.advance(10)
+    shown = still.client.get("/v1/reservations/r").get_json()
+    (atom,) = shown["atoms"]
+    work = sum((end - start) * count for start, end, count in atom["released"])
+    held = sum((end - start) * count for start, end, count in atom["allocation"])
+    assert work + held == 40 * 60
+    assert 60 * 8 <= work <= 60 * 16
+    assert max(end for _, end, _ in atom["released"]) > max(e for _, e, _ in atom["allocation"])
+
+
+def _running(service: Service) -> list[str]:
+    """Return who has components on machines."""
+    return sorted({row["execution"] for row in rows_of(service)})
+
+
+def test_a_higher_priority_is_served_first_then_interactive_then_the_oldest(still: Service) -> None:
+    """All wait for one that fills the cluster; as each ends, the next by rank comes in."""
+    submit_one(still, "full", an_application(10))
+    still.runtime.dispatching.tick()
+    waiting = {
+        "old": an_application(10),
+        "low": an_application(10, priority=-1, kind="interactive"),
+        "chat": an_application(10, kind="interactive"),
+        "high": an_application(10, priority=5),
+        "urgent": an_application(10, priority=5, kind="interactive"),
+    }
+    for id_, application in waiting.items():
+        still.clock.advance(1)
+        assert submit_one(still, id_, application).status_code == 201
+    still.runtime.dispatching.tick()
+    order = _running(still)
+    for _ in waiting:
+        still.client.delete(f"/v1/applications/{order[-1]}")
+        still.runtime.dispatching.tick()
+        still.runtime.dispatching.tick()
+        order += _running(still)
+    assert order == ["full", "urgent", "high", "chat", "old", "low"]
+
+
+def test_who_goes_first_takes_elastic_components_and_leaves_cores(still: Service) -> None:
+    """A batch fills the cluster with elastic components; an interactive one need not wait."""
+    submit_one(still, "batch", an_application(2, elastic=8))
+    still.runtime.dispatching.tick()
+    assert len(rows_of(still)) == 10
+    submit_one(still, "more", an_application(4))
+    still.runtime.dispatching.tick()
+    assert _running(still) == ["batch"]
+    submit_one(still, "chat", an_application(4, kind="interactive"))
+    for _ in range(3):
+        still.clock.advance(1)
+        still.runtime.dispatching.tick()
+    assert "chat" in _running(still)
+    parts = {row["component"] for row in rows_of(still) if row["execution"] == "batch"}
+    assert "m" in parts
+    assert len([row for row in rows_of(still) if row["execution"] == "chat"]) == 4
