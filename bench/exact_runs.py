@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from statistics import mean
 
 from dispatch.simulation.spread import spread_of
-from planner.agent import Limits, News
+from planner.agent import Limits, SolveProgress
 from planner.agents import agent_named
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.build import problem_of
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.warm_up import load_loops
 from planner.cluster import Cluster
 from planner.plan.plan import Plan
@@ -37,7 +37,7 @@ class Curve:
         Of the whole call; threads on an idle machine use up to twice the wall time.
     """
 
-    news: tuple[News, ...]
+    news: tuple[SolveProgress, ...]
     asked: float
     gree: float
     portfolio: float
@@ -63,12 +63,14 @@ def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap
         name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)[0]
         for name in ("gree", "portfolio")
     }
-    told: list[News] = []
+    told: list[SolveProgress] = []
     before, began = _cpu_s(), time.monotonic()
     limits = Limits(time_s=seconds, gap=gap, news=told.append)
     results, report = EXACT.solve(requests, view, limits)
     wall, spent = time.monotonic() - began, _cpu_s() - before
-    assert [one.placed for one in sound(requests, results, view)] == [r.placed for r in results]
+    assert [one.placed for one in check_plan(requests, results, view)] == [
+        r.placed for r in results
+    ]
     value = score_of(requests, results, view.nominal)[0]
     assert value >= greedy["portfolio"] * (1 - 1e-9)
     asked = told[0].bound
@@ -83,7 +85,7 @@ def warm(cluster: Cluster, requests: Sequence[Request]) -> None:
     Where the greedy start already holds all requests, a run ends before any loop is called.
     """
     view = Plan(cluster, cluster.grid()).view()
-    load_loops(problem_of(requests, view))
+    load_loops(build_problem(requests, view))
     EXACT.solve(requests, view, Limits(work=20, gap=0.0))
 
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 def warm_exact_loops() -> None:
     """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
     from bench.workloads.exact_shapes import lumpy
-    from planner.agents.exact.build import problem_of
+    from planner.agents.exact.build import build_problem
     from planner.agents.exact.warm_up import load_loops, load_sweep
     from planner.plan.plan import Plan
 
     cluster, requests = _a_mix()
-    load_loops(problem_of(requests, Plan(cluster, cluster.grid()).view()))
+    load_loops(build_problem(requests, Plan(cluster, cluster.grid()).view()))
     cluster, gangs = lumpy(1, 1.2)
-    load_sweep(problem_of(gangs[:4], Plan(cluster, cluster.grid()).view()))
+    load_sweep(build_problem(gangs[:4], Plan(cluster, cluster.grid()).view()))
 
 
 def warm_exact() -> None:
@@ -51,7 +51,7 @@ def warm_dispatcher() -> None:
 
     from bench.cases.dispatch_whole import run
     from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
-    from dispatch.pool.claims import Claim, Part
+    from dispatch.pool.claims import Claim, ClaimPart
     from dispatch.pool.scheduler import ElasticScheduler
     from dispatch.warm_up import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
@@ -60,7 +60,7 @@ def warm_dispatcher() -> None:
     load_kernels()
     run(small=True)
     pool = ElasticScheduler({"cpu": 4})
-    pool.adopt(Claim("a", (Part(1, (1,)),), (Part(2, (1,)),)), 0.0)
+    pool.adopt(Claim("a", (ClaimPart(1, (1,)),), (ClaimPart(2, (1,)),)), 0.0)
     pool.resize("a", [1], 1.0)
     pool.requeue("a", 2.0)
     pool.depart("a", 3.0)

@@ -14,7 +14,7 @@ from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.start_delay import StartDelays
 from dispatch.executions.assignment import Op, VirtualAssignment
-from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 
 
@@ -104,11 +104,17 @@ def reconcile(table: ExecutionTable, state: VirtualAssignment, now_ms: int) -> N
         parts = () if found is None else found.parts
         for part in parts:
             if found is not None and part.component.name == row.component:
-                table.found(found, part, Piece(row.index, row.machine, row.since_ms, up=True))
+                table.found(
+                    found, part, HeldComponent(row.index, row.machine, row.since_ms, up=True)
+                )
 
 
 def _lose(
-    table: ExecutionTable, execution: Execution, part: Part, piece: Piece, now_ms: int
+    table: ExecutionTable,
+    execution: Execution,
+    part: ComponentGroup,
+    piece: HeldComponent,
+    now_ms: int,
 ) -> None:
     table.lost(execution, part, piece)
     if part.component.core:

@@ -20,7 +20,7 @@ FEASIBILITY_TOLERANCE = 1e-6
 """Breach of a row or bound, relative to its size, up to which an unproven answer counts."""
 
 
-class Backend(Protocol):
+class SolverBackend(Protocol):
     """What a solver must offer to stand behind `solve`.
 
     Attributes
@@ -100,7 +100,7 @@ def solve(
     return _finished(solution, arrays, assembled_s)
 
 
-def backend_named(solver: str) -> Backend:
+def backend_named(solver: str) -> SolverBackend:
     """The back-end of one name; its library is imported here and not before.
 
     Raises
@@ -139,7 +139,7 @@ def export_model(model: LinearModel | ModelArrays, path: Path) -> None:
     write_model(model.assemble() if isinstance(model, LinearModel) else model, path)
 
 
-def _needs_watching(backend: Backend, limits: SolveLimits, monitor: Monitor) -> bool:
+def _needs_watching(backend: SolverBackend, limits: SolveLimits, monitor: Monitor) -> bool:
     """Return whether only the end of its process could stop the solver when it is asked to."""
     return (
         not backend.monitored and monitor.should_stop is not None and math.isfinite(limits.time_s)

@@ -15,7 +15,7 @@ from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class SolveProgress:
     """What an agent that solves knows so far.
 
     Attributes
@@ -68,7 +68,7 @@ class Limits:
     stop: Callable[[], bool] | None = None
     progress: Callable[[int, int], None] | None = None
     gap: float | None = None
-    news: Callable[[News], None] | None = None
+    news: Callable[[SolveProgress], None] | None = None
 
 
 class Agent(Protocol):

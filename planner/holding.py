@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
-from planner.reservation import NEVER, AtomAllocation, Details, Holding, Rows
+from planner.reservation import NEVER, AtomAllocation, Holding, RequestDetails, Rows
 from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
@@ -26,11 +26,11 @@ from rdl.work_graph import (
 _ONCE = (0,)
 
 
-def details_of(request: Request, result: PlacementResult) -> Details:
+def details_of(request: Request, result: PlacementResult) -> RequestDetails:
     """Return expression, choices by path, and notes."""
     graph = request.graph
     choices = tuple(choices_of(graph, result.vertices.tolist()).items())
-    return Details(graph.expression, choices, graph.notes, creditable=request.creditable)
+    return RequestDetails(graph.expression, choices, graph.notes, creditable=request.creditable)
 
 
 def holding_of(request: Request, result: PlacementResult) -> Holding:

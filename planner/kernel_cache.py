@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 
 
-class Family:
+class KernelFamily:
     """Kernels that are compiled alike and are stale together.
 
     Parameters
@@ -72,7 +72,7 @@ def _digest(files: frozenset[Path]) -> bytes:
     return digest.digest()
 
 
-def _cache_class(family: Family) -> type[FunctionCache]:
+def _cache_class(family: KernelFamily) -> type[FunctionCache]:
     """Return numba's cache of a function, stale when anything of the family has changed."""
 
     def source_stamp(locator: Any) -> bytes:

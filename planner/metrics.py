@@ -25,7 +25,7 @@ Rows: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """One request and what became of it, as the metrics see it.
 
     Attributes
@@ -122,7 +122,7 @@ class Metrics:
 
 
 def measure(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[RequestOutcome],
     nominal: Resources,
     horizon: int,
     *,
@@ -206,15 +206,15 @@ def uniformity(
     return None if best is None else float(best[1].std()) / best[0]
 
 
-def outcome_of(request: Request, result: PlacementResult, nominal: Resources) -> Outcome:
+def outcome_of(request: Request, result: PlacementResult, nominal: Resources) -> RequestOutcome:
     """Return the outcome of a request that an agent has answered."""
     graph = request.graph
     size = size_of(graph, nominal)
     if not result.placed:
-        return Outcome(request.weight, size, accepted=False)
+        return RequestOutcome(request.weight, size, accepted=False)
     held = tuple(atoms_held(graph, result))
     worth = worth_of(graph, result.choices)
-    return Outcome(request.weight, size, accepted=True, worth=worth, held=held)
+    return RequestOutcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 
 def _gap(value: float, bound: float | None) -> float | None:

@@ -268,7 +268,7 @@ def _submitted_at(submitted_ms: int, grid: TimeGrid) -> dict[str, str]:
 NEVER = 2**31 - 1
 
 
-class Details:
+class RequestDetails:
     """Expression text, choices, notes and flags of a request; the text is written when needed."""
 
     __slots__ = ("_text", "choices", "creditable", "expression", "notes")
@@ -303,7 +303,7 @@ class Details:
         return self._text is not None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Details):
+        if not isinstance(other, RequestDetails):
             return NotImplemented
         mine = (self.text, self.choices, self.notes, self.creditable)
         return mine == (other.text, other.choices, other.notes, other.creditable)
@@ -322,7 +322,7 @@ class Details:
         return entry
 
     @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> Details:
+    def from_json(cls, entry: Mapping[str, Any]) -> RequestDetails:
         """Read what :meth:`to_json` wrote."""
         choices = tuple(entry.get("choices", {}).items())
         notes, creditable = tuple(entry.get("notes", ())), entry.get("creditable", False)

@@ -17,7 +17,7 @@ from rdl.time_grid import TimeGrid
 
 
 @dataclass(frozen=True, slots=True)
-class AverageLimits:
+class AverageSlack:
     """Slack of every window-average limit.
 
     For limit i with window W = `windows[i]`, `slack[i, tau - first + offset]` is A W - F(tau), F
@@ -71,7 +71,7 @@ class Demand:
     average_amounts: tuple[int, ...] = ()
 
 
-class Lent(NamedTuple):
+class ProfileArrays(NamedTuple):
     """The arrays of a view as compiled code wants them: typed writable, never to be written.
 
     A view may offer them as `lent()`; then the answer for one atom needs no copy.
@@ -130,7 +130,7 @@ class PlanView(Protocol):
         ...
 
     @property
-    def averages(self) -> AverageLimits:
+    def averages(self) -> AverageSlack:
         """What window-average policies leave, one row a scope, policy and resource."""
         ...
 

@@ -87,7 +87,7 @@ class RdlError(ValueError):
         return MALFORMED if MALFORMED in codes else codes[0]
 
 
-class StoppedError(Exception):
+class TooManyProblemsError(Exception):
     """Inside a reader: nothing more can be read, and the problems it gathered say why."""
 
 

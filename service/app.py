@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from planner.placement import Code
 from service.api.call import Call, Reply, Route
 from service.api.routes import ROUTES
-from service.api.shortcut import FAULT, Answering, Front, body_of, read_call, reply_of
+from service.api.shortcut import FAULT, Answering, Shortcut, body_of, read_call, reply_of
 from service.config import ServiceConfig
 from service.problems import CODE_OF_STATUS, ApiProblemError, ProblemDocument
 from service.runtime import Runtime, open_runtime
@@ -47,7 +47,7 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_failure)
-    front = Front(app.wsgi_app, answerings, config)
+    front = Shortcut(app.wsgi_app, answerings, config)
     app.wsgi_app = front  # type: ignore[method-assign]
     return app
 

@@ -18,7 +18,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(slots=True)
-class Outcome:
+class CallOutcome:
     """The status a call ended with; 500 until it did."""
 
     status: int = 500
@@ -96,13 +96,15 @@ class Telemetry:
             multiprocess_mode="mostrecent",
         )
 
-    def observer(self, method: str, route: str) -> Callable[[], AbstractContextManager[Outcome]]:
+    def observer(
+        self, method: str, route: str
+    ) -> Callable[[], AbstractContextManager[CallOutcome]]:
         """Return a context that counts and times one call of a route."""
         seconds = self._seconds.labels(method, route)
 
         @contextmanager
-        def observe() -> Iterator[Outcome]:
-            outcome = Outcome()
+        def observe() -> Iterator[CallOutcome]:
+            outcome = CallOutcome()
             began = time.perf_counter()
             try:
                 yield outcome

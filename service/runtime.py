@@ -24,11 +24,11 @@ from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
-from service.commits.change_queue import WaitingRoom
-from service.commits.commands import Answer, Command, Job, Key, Rendered
-from service.commits.group_commit import Committer
+from service.commits.change_queue import ChangeQueue
+from service.commits.commands import Answer, Command, Key, QueuedChange, Rendered
+from service.commits.group_commit import GroupCommit
 from service.commits.pending import context_of
-from service.commits.planner_thread import CarryingOut
+from service.commits.planner_thread import PlannerThread
 from service.commits.quick import is_quick
 from service.commits.remembered import recall
 from service.commits.replay import ReplayError
@@ -81,7 +81,7 @@ class Runtime:
         self.telemetry = Telemetry()
         self._replica = replica
         self._clock = clock
-        self._committer = Committer(config, replica, clock, self.telemetry)
+        self._committer = GroupCommit(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
         self.dispatching = Dispatching(
             replica,
@@ -90,8 +90,8 @@ class Runtime:
             GivesBack(partial(close_reservation, self.change), partial(release_rows, self.change)),
             self.telemetry,
         )
-        self._waiting = WaitingRoom(config.group)
-        self._work = CarryingOut(replica, clock, self._committer, self._waiting.join)
+        self._waiting = ChangeQueue(config.group)
+        self._work = PlannerThread(replica, clock, self._committer, self._waiting.join)
         self.solvers = SolverLane(config, replica, clock, self.telemetry)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -225,13 +225,13 @@ class Runtime:
             is then open, as after a lost connection. ``too_many`` where as many wait for a solver
             as may.
         """
-        job = Job(command, render, time.perf_counter(), key)
+        job = QueuedChange(command, render, time.perf_counter(), key)
         if is_quick(command):
             return self._carried_out(job, self._waiting.put)
         with self.solvers.place():
             return self._carried_out(job, self.solvers.put)
 
-    def _carried_out(self, job: Job, put: Callable[[Job], bool]) -> Rendered:
+    def _carried_out(self, job: QueuedChange, put: Callable[[QueuedChange], bool]) -> Rendered:
         if not put(job):
             raise problem("unavailable", "the server is stopping", headers=_RETRY)
         if not job.finished.wait(self.config.plan_timeout_s):

@@ -25,7 +25,7 @@ import numpy as np
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.adaptation.adapter import adapt
 from planner.adaptation.repair import Repair, standing
-from planner.adaptation.result import Adaptation, Fate
+from planner.adaptation.result import Adaptation, Effect
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -33,7 +33,7 @@ from planner.cluster import Outage
 from planner.metrics import measure
 from planner.plan.changes import Admit, Advance, Reconfigure
 from planner.plan.plan import Plan
-from planner.replanning.draft_plan import Layout, shortage_of, work_moved
+from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
 from planner.reservation import Holding
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
@@ -130,7 +130,7 @@ def _stood(plan: Plan, repair: Repair) -> tuple[float, float]:
 
 
 def _yarn(plan: Plan) -> Told:
-    repair = Repair(plan, Layout.of(plan))
+    repair = Repair(plan, DraftPlan.of(plan))
     value, _ = _stood(plan, repair)
     began = time.perf_counter()
     dropped = yarn_rule(repair.base, repair.hit)
@@ -140,14 +140,14 @@ def _yarn(plan: Plan) -> Told:
 
 
 def adapted(plan: Plan, limits: Limits) -> Told:
-    value, work = _stood(plan, Repair(plan, Layout.of(plan)))
+    value, work = _stood(plan, Repair(plan, DraftPlan.of(plan)))
     began = time.perf_counter()
     found = adapt(plan, limits)
     ms = 1000 * (time.perf_counter() - began)
     _check(plan, found)
     kept = 1 - found.cost.dropped / value if value else 1.0
     moved = found.cost.moved / work if work else 0.0
-    return Told(kept, len(found.of(Fate.DEGRADED)), moved, ms)
+    return Told(kept, len(found.of(Effect.DEGRADED)), moved, ms)
 
 
 def _check(plan: Plan, found: Adaptation) -> None:
@@ -168,9 +168,9 @@ def _check(plan: Plan, found: Adaptation) -> None:
 
 
 def _twin(plan: Plan) -> Plan:
-    from planner.plan.checkpoint import capture, restore
+    from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 
-    return restore(capture(plan).encode())
+    return read_checkpoint(take_checkpoint(plan).encode())
 
 
 def summary(rows: Sequence[Told]) -> dict[str, float]:

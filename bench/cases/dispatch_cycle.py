@@ -38,13 +38,13 @@ def run(small: bool) -> dict[str, object]:
 
 
 def _claim(index: int, draw: random.Random):  # type: ignore[no-untyped-def]
-    from dispatch.pool.claims import Claim, Part
+    from dispatch.pool.claims import Claim, ClaimPart
 
     each = (draw.randint(100, 2000), draw.randint(256, 8192))
     return Claim(
         f"e{index}",
-        (Part(2, each),),
-        (Part(8, each), Part(8, (each[0] // 2, each[1]))),
+        (ClaimPart(2, each),),
+        (ClaimPart(8, each), ClaimPart(8, (each[0] // 2, each[1]))),
         float(index),
         draw.uniform(60, 3600),
         draw.randint(0, 3),

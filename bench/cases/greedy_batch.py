@@ -19,7 +19,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.results import Answers
+from planner.agents.greedy.results import LazyResults
 from planner.cluster import Cluster
 from planner.plan.changes import Admit
 from planner.plan.plan import Plan
@@ -80,7 +80,7 @@ def _time_parts(
     marks.append(time.process_time())
     agent.run(batch, order, Limits())
     marks.append(time.process_time())
-    placed = zip(requests, Answers(batch, requests), strict=True)
+    placed = zip(requests, LazyResults(batch, requests), strict=True)
     changes = [Admit(one, result, agent.name) for one, result in placed if result.placed]
     record = plan.prepare(changes, plan.version).record
     if record is None:

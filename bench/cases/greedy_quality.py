@@ -26,7 +26,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.results import Answers
+from planner.agents.greedy.results import LazyResults
 from planner.cluster import Cluster
 from planner.metrics import Metrics, measure, outcome_of
 from planner.placement import PlacementResult
@@ -164,7 +164,7 @@ def _quality(name: str, requests: Sequence[Request], cluster: Cluster, rounds: i
         began = time.process_time()
         agent.run(batch, order, Limits())
         seconds = min(seconds, time.process_time() - began)
-    results = Answers(batch, requests)
+    results = LazyResults(batch, requests)
     outcomes = [outcome_of(a, b, cluster.nominal) for a, b in zip(requests, results, strict=True)]
     metrics = measure(outcomes, cluster.nominal, cluster.grid().horizon)
     return Quality(metrics, least_preemption(requests, results), float(seconds))

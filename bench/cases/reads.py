@@ -20,7 +20,7 @@ from planner.plan.changes import Cancel
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import Admitted
-from planner.reservation import AtomAllocation, Details, Holding
+from planner.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
 from service.calls import reservation_pages as listing
 
@@ -71,7 +71,7 @@ def _read(
     pages: int,
 ) -> None:
     """Read so many pages, or all that there are, as JSON."""
-    cursor = listing.Cursor()
+    cursor = listing.PageCursor()
     for _ in range(pages):
         page = listing.page_of(reading, wanted, cursor, limit)
         msgspec.json.encode(page)
@@ -105,5 +105,5 @@ def _admitted(number: int, start: int, tenant: str) -> Admitted:
     holding = Holding((AtomAllocation("0", _BUNDLE, None, rows),), start, start + 45)
     text = f"window(atom(<1 cpu, 2 GiB memory>, 1, 3, 15m, 1h45m), {start}m, {start + 60}m)"
     return Admitted(
-        f"job-{number:07d}", tenant, "default", 0, 1.0, 0, "gree-l", Details(text), holding
+        f"job-{number:07d}", tenant, "default", 0, 1.0, 0, "gree-l", RequestDetails(text), holding
     )

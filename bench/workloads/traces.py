@@ -19,7 +19,7 @@ import numpy as np
 
 from planner.cluster import Cluster
 from planner.files import WorkloadLine, cluster_from_json, read_line
-from service.importers.lines import Imported, Pool, cluster_toml, open_trace
+from service.importers.lines import Imported, TraceMachines, cluster_toml, open_trace
 from service.importers.swf import SwfModel, import_swf
 from service.importers.swim import SwimModel, import_swim
 
@@ -75,7 +75,7 @@ def swim_day(folder: Path, machines: int, limit: int | None = None, lead_s: int 
     lead_s
         Seconds, whole steps, that every window and the end of the horizon are moved by.
     """
-    pool = Pool(machines, CORES, MEMORY_GIB)
+    pool = TraceMachines(machines, CORES, MEMORY_GIB)
     trace = open_trace(str(folder / _SWIM))
     imported = import_swim(trace, SwimModel(pool), np.random.default_rng(0), limit)
     return day_of(pool, imported, lead_s)
@@ -88,10 +88,10 @@ def kth_gangs(folder: Path, limit: int | None = None) -> Day:
     )
     if header.processors is None:
         raise ValueError(f"{_KTH} does not say how many processors there are")
-    return day_of(Pool(header.processors, 1, 1), imported)
+    return day_of(TraceMachines(header.processors, 1, 1), imported)
 
 
-def day_of(pool: Pool, imported: Imported, lead_s: int = 0) -> Day:
+def day_of(pool: TraceMachines, imported: Imported, lead_s: int = 0) -> Day:
     """Return imported lines and their cluster, everything moved by `lead_s`."""
     if lead_s % imported.step_s:
         raise ValueError(f"a lead of {lead_s} s is not a whole number of {imported.step_s} s steps")

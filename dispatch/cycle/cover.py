@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dispatch.entitlements.directive import Entitlement
-from dispatch.executions.execution import Execution, Part
+from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.machines.machine_pool import MachinePool
 
 #: How many components of each part are covered, by execution; who has none is left out.
@@ -44,7 +44,9 @@ def covered_counts(
     return {execution: tuple(counts) for execution, counts in covered.items()}
 
 
-def demand_of(parts: Iterable[Part], counts: Sequence[int], into: list[int], sign: int = 1) -> None:
+def demand_of(
+    parts: Iterable[ComponentGroup], counts: Sequence[int], into: list[int], sign: int = 1
+) -> None:
     """Add what `counts` components of each part take to `into`."""
     for part, count in zip(parts, counts, strict=True):
         if count:

@@ -40,7 +40,7 @@ class Cycle:
 
 
 @dataclass(slots=True)
-class Work:
+class CycleScratch:
     """The scratch of one cycle.
 
     Attributes

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dispatch.cycle.cover_book import CoverBook
-from dispatch.cycle.cycle import Cycle, Work
+from dispatch.cycle.cycle import Cycle, CycleScratch
 from dispatch.cycle.machine_changes import misplaced, overflowing
 from dispatch.cycle.moves import Mover, missing_parts, place_order, why_unplaced
 from dispatch.cycle.placer import Placer
@@ -61,7 +61,7 @@ class Dispatcher:
     _placer: Placer
     _book: CoverBook
     _serving: Serving
-    _work: Work
+    _work: CycleScratch
     _retry: bool
     _anew: bool
     _closed: frozenset[str]
@@ -87,7 +87,7 @@ class Dispatcher:
         """
         changed = self._begin(directive, queue, machines)
         mover = Mover(queue, self._placer, directive.at_ms, self._stop)
-        self._work = work = Work(directive, mover)
+        self._work = work = CycleScratch(directive, mover)
         self._clear_machines(machines)
         self._take_changes(changed)
         looked, moved = self._book.update(directive, self._uncovered)  # step 1
@@ -204,7 +204,7 @@ class Dispatcher:
     def _stop(self, execution: Execution) -> None:
         self._serving.stop(self._work, [execution])
 
-    def _share_room(self, work: Work) -> Vector:
+    def _share_room(self, work: CycleScratch) -> Vector:
         """Serve the others with what is left, again while those ahead of their cover add to it."""
         book, directive = self._book, work.directive
         room = book.room(directive)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.victims import Victim, clearing_of, victims_first
-from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
 
@@ -50,7 +50,7 @@ def overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[
     """
     for machine, missing in placer.overfull():
         elastic: list[Victim] = []
-        cores: dict[Execution, list[tuple[Part, Piece]]] = {}
+        cores: dict[Execution, list[tuple[ComponentGroup, HeldComponent]]] = {}
         for execution, part, piece in table.on_machine(machine):
             if part.component.core:
                 cores.setdefault(execution, []).append((part, piece))

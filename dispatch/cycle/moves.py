@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.victims import Clearing, Victim, clearing_of, victims_first
 from dispatch.executions.assignment import Delta, Key, Op
-from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import Vector
 
@@ -16,7 +16,7 @@ _Shape = tuple[Vector, frozenset[str]]
 
 
 @dataclass(slots=True)
-class Moves:
+class CycleMoves:
     """What one cycle has moved so far.
 
     Attributes
@@ -64,7 +64,7 @@ class Mover:
     def __init__(
         self, table: ExecutionTable, placer: Placer, now_ms: int, stop: Callable[[Execution], None]
     ) -> None:
-        self.moves = Moves()
+        self.moves = CycleMoves()
         self.again: set[Execution] = set()
         self._table = table
         self._placer = placer
@@ -93,7 +93,9 @@ class Mover:
             for piece in list(part.held):
                 self.remove(execution, part, piece, reason)
 
-    def remove(self, execution: Execution, part: Part, piece: Piece, reason: str) -> None:
+    def remove(
+        self, execution: Execution, part: ComponentGroup, piece: HeldComponent, reason: str
+    ) -> None:
         """Take a component off its machine."""
         self.moves.present.setdefault(execution, True)
         self._table.take_off(execution, part, piece)
@@ -126,7 +128,7 @@ class Mover:
             complete = self._fill(execution, part) and complete
         return complete
 
-    def _fill(self, execution: Execution, part: Part) -> bool:
+    def _fill(self, execution: Execution, part: ComponentGroup) -> bool:
         while len(part.held) < part.covered + part.granted:
             if part.paused_until_ms > self._now_ms:
                 return False
@@ -143,9 +145,9 @@ class Mover:
             for piece in list(part.held):
                 self.remove(execution, part, piece, "not all of its cores find machines")
 
-    def _put(self, execution: Execution, part: Part, machine: str) -> None:
+    def _put(self, execution: Execution, part: ComponentGroup, machine: str) -> None:
         self.moves.present.setdefault(execution, execution.holds)
-        piece = Piece(part.free_index(), machine, self._now_ms)
+        piece = HeldComponent(part.free_index(), machine, self._now_ms)
         key = (execution.id, part.component.name, piece.index)
         before = self.moves.removed.get(key)
         stays = before is not None and before[2].machine == machine
@@ -157,7 +159,7 @@ class Mover:
         self._table.put_on(execution, part, piece)
         self._placer.hold(execution, part, piece)
 
-    def _find(self, execution: Execution, part: Part) -> str | None:
+    def _find(self, execution: Execution, part: ComponentGroup) -> str | None:
         """Return a machine with room, making some where the component has the right to it."""
         covered = len(part.held) < part.covered
         shape = (part.amounts, part.component.labels)
@@ -174,7 +176,7 @@ class Mover:
         clearing = self._clearing(execution, part, cores=covered)
         return None if clearing is None else self._clear(execution, clearing)
 
-    def _plainer(self, execution: Execution, part: Part, machine: str) -> Clearing | None:
+    def _plainer(self, execution: Execution, part: ComponentGroup, machine: str) -> Clearing | None:
         """Return a machine with fewer labels that those without cover can leave, or None.
 
         What is covered stays where it is, and who is entitled to those labels may come later; those
@@ -210,7 +212,7 @@ class Mover:
     def _clearing(
         self,
         execution: Execution,
-        part: Part,
+        part: ComponentGroup,
         below: int | None = None,
         *,
         cores: bool = False,
@@ -268,7 +270,7 @@ def place_order(execution: Execution, number: int | None) -> tuple[int, int, tup
     return (1, 0, execution.order) if number is None else (0, number, execution.order)
 
 
-def missing_parts(execution: Execution) -> list[Part]:
+def missing_parts(execution: Execution) -> list[ComponentGroup]:
     """Return the parts of which some may run and have no machine."""
     return [one for one in execution.parts if len(one.held) < one.covered + one.granted]
 

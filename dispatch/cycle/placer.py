@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 from dispatch.machines.placement.interface import MachinePlacement, PlacedJob, Policy
@@ -80,7 +80,7 @@ class Placer:
             self._strategy.set_open(number, bool(wanted[number]))
         self._open = wanted
 
-    def choose(self, execution: Execution, part: Part) -> str | None:
+    def choose(self, execution: Execution, part: ComponentGroup) -> str | None:
         """Return a machine with room for one component, or None.
 
         Work under a reservation stays off machines that carry more labels than others with room:
@@ -94,7 +94,7 @@ class Placer:
             found = self._plainer(found, part)
         return None if found is None else self.pool.names[found]
 
-    def _plainer(self, found: int, part: Part) -> int:
+    def _plainer(self, found: int, part: ComponentGroup) -> int:
         """Return the machine with the fewest labels that has room, least of it left over."""
         counts = self.pool.label_counts
         if counts[found] <= max(self._fewest, len(part.component.labels)):
@@ -109,14 +109,14 @@ class Placer:
         over = ((self._left[numbers] - part.amounts) / self._largest).sum(axis=1)
         return int(numbers[np.lexsort((over, counts[numbers]))[0]])
 
-    def hold(self, execution: Execution, part: Part, piece: Piece) -> None:
+    def hold(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
         """Take what a component needs from its machine."""
         number = self.pool.number_of(piece.machine)
         if number is not None:
             self._left[number] -= part.amounts
             self._strategy.started(number, self._job(execution, part))
 
-    def release(self, execution: Execution, part: Part, piece: Piece) -> None:
+    def release(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
         """Give back what a component took."""
         number = self.pool.number_of(piece.machine)
         if number is not None:
@@ -156,7 +156,7 @@ class Placer:
         assert number is not None
         return int(self.pool.label_counts[number])
 
-    def candidates(self, part: Part) -> list[str]:
+    def candidates(self, part: ComponentGroup) -> list[str]:
         """Return the open machines that could hold one component if they were empty.
 
         Those with the fewest labels come first, among them those with most room.
@@ -171,7 +171,7 @@ class Placer:
         order = np.lexsort((-room, self.pool.label_counts[numbers]))
         return [self.pool.names[number] for number in numbers[order].tolist()]
 
-    def _job(self, execution: Execution, part: Part) -> PlacedJob:
+    def _job(self, execution: Execution, part: ComponentGroup) -> PlacedJob:
         application, component = execution.application, part.component
         shape = (part.amounts, component.labels, application.job_class, application.size_ms)
         job = self._jobs.get(shape)

@@ -16,14 +16,14 @@ import numpy as np
 
 from dispatch.applications.application import Application, Kind
 from dispatch.cycle.cover_book import CoverBook
-from dispatch.cycle.cycle import Work
+from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.victims import choose_victims, victims_first
 from dispatch.entitlements.directive import Standing
-from dispatch.executions.execution import Execution, Part
+from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 from dispatch.pool.claims import Claim, Grant
-from dispatch.pool.claims import Part as ClaimPart
+from dispatch.pool.claims import ClaimPart as ClaimPart
 from dispatch.pool.ordering import ORDERINGS, Ordering
 from dispatch.pool.scheduler import ElasticScheduler
 
@@ -66,7 +66,7 @@ class LineOptions:
         return (self.best_effort, self.above, self.later)[tier]
 
 
-class Line:
+class Uncovered:
     """Owns the pool; says how many components of each part may run without cover."""
 
     def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
@@ -216,11 +216,11 @@ def grant_extras(
                 free[kind] -= more * amount
 
 
-def _core(execution: Execution) -> list[Part]:
+def _core(execution: Execution) -> list[ComponentGroup]:
     return [part for part in execution.parts if part.component.core]
 
 
-def _elastic(execution: Execution) -> list[Part]:
+def _elastic(execution: Execution) -> list[ComponentGroup]:
     return [part for part in execution.parts if not part.component.core]
 
 
@@ -244,19 +244,19 @@ class Serving:
     def __init__(
         self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: LineOptions
     ) -> None:
-        self.line = Line(pool.resources, options)
+        self.line = Uncovered(pool.resources, options)
         self.open: set[Execution] = set()
         self._table = table
         self._pool = pool
         self._book = book
         self._options = options
 
-    def withdraw(self, work: Work, execution: Execution) -> None:
+    def withdraw(self, work: CycleScratch, execution: Execution) -> None:
         """Take an execution out of the line, if it stands there."""
         if self.line.tier_of(execution) is not None:
             work.changed.update(self.line.leave(execution, work.directive.at_ms))
 
-    def serve(self, work: Work, total: Vector) -> None:
+    def serve(self, work: CycleScratch, total: Vector) -> None:
         """Let the line have `total`: who runs without cover, and with how much."""
         now_ms, line, changed = work.directive.at_ms, self.line, work.changed
         # Nobody is admitted into room that somebody else is about to leave or to take.
@@ -285,7 +285,7 @@ class Serving:
             changed.update(line.enter(execution, tier, now_ms))
         self._grant_extras(work)
 
-    def _tier_of(self, work: Work, execution: Execution) -> Tier | None:
+    def _tier_of(self, work: CycleScratch, execution: Execution) -> Tier | None:
         """Return where an execution stands in the line, or None: covered, or not to be served."""
         if any(part.covered for part in execution.parts):
             return None
@@ -305,7 +305,7 @@ class Serving:
         execution.reason = execution.reason or "it waits in the line for room"
         return tier
 
-    def give_back(self, work: Work) -> None:
+    def give_back(self, work: CycleScratch) -> None:
         """Stop cores, newest first, until those in service fit in what the line has."""
         excess = [-amount for amount in self.line.free()]
         if any(amount > 0 for amount in excess):
@@ -335,7 +335,7 @@ class Serving:
 
         return helps
 
-    def stop(self, work: Work, victims: Sequence[Execution]) -> None:
+    def stop(self, work: CycleScratch, victims: Sequence[Execution]) -> None:
         """Send executions without cover back into the line; their components are off already."""
         now_ms, changed = work.directive.at_ms, work.changed
         for execution in victims:
@@ -352,7 +352,7 @@ class Serving:
                 changed.update(self.line.leave(execution, now_ms))
         changed.update(victims)
 
-    def _grant_extras(self, work: Work) -> None:
+    def _grant_extras(self, work: CycleScratch) -> None:
         """Grant elastic components of production and of later reservations from what is left."""
         reserved: list[tuple[tuple[int, int, tuple[int, int]], Execution]] = []
         numbers = {e.reservation: e.number for e in work.directive.entitlements}

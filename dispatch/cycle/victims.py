@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.machines.machine_pool import Vector
 
-Victim = tuple[Execution, Part, Piece]
+Victim = tuple[Execution, ComponentGroup, HeldComponent]
 
 
 def expected_end_ms(execution: Execution) -> int | None:

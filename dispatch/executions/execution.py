@@ -14,7 +14,7 @@ from dispatch.machines.machine_pool import MachinePool, Vector
 
 
 @dataclass(slots=True)
-class Piece:
+class HeldComponent:
     """One component on a machine; `up` once it has started."""
 
     index: int
@@ -24,7 +24,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Part:
+class ComponentGroup:
     """The components of one kind of one execution.
 
     Attributes
@@ -46,7 +46,7 @@ class Part:
     amounts: Vector = ()
     wanted: int = 0
     limit: str = ""
-    held: list[Piece] = field(default_factory=list)
+    held: list[HeldComponent] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
     failures: int = 0
@@ -77,12 +77,12 @@ class Part:
             self._lowest += 1
         return self._lowest
 
-    def take_on(self, piece: Piece) -> None:
+    def take_on(self, piece: HeldComponent) -> None:
         """Count a piece as held, last."""
         self.held.append(piece)
         self._used.add(piece.index)
 
-    def give_up(self, piece: Piece) -> None:
+    def give_up(self, piece: HeldComponent) -> None:
         """Count a piece as held no more."""
         self.held.remove(piece)
         self._used.discard(piece.index)
@@ -120,7 +120,7 @@ class Execution:
     submitted_ms: int
     number: int
     after: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ComponentGroup, ...]
     core: Vector = ()
     state: ExecutionState = ExecutionState.QUEUED
     must_leave: bool = False
@@ -154,7 +154,7 @@ class Execution:
         return any(part.held for part in self.parts)
 
 
-def total_of(parts: Iterable[Part], kinds: int) -> Vector:
+def total_of(parts: Iterable[ComponentGroup], kinds: int) -> Vector:
     """Return what all core components of `parts` take together."""
     whole = [0] * kinds
     for part in parts:

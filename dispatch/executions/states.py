@@ -1,8 +1,8 @@
 """What may become of an execution: the one table of transitions.
 
 A component has no states of its own here: it has a machine or none, and there it is up or not yet
-(`dispatch.executions.execution.Piece`); what it means for its execution when it ends or fails is
-below.
+(`dispatch.executions.execution.HeldComponent`); what it means for its execution when it ends or
+fails is below.
 """
 
 from __future__ import annotations

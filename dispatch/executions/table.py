@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dispatch.applications.application import Application
 from dispatch.executions.assignment import AssignmentRow, Key, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
-from dispatch.executions.execution import Execution, Part, Piece
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.predecessors import AliveAtoms
 from dispatch.executions.states import (
     FINAL_EXECUTION_STATES,
@@ -35,8 +35,8 @@ class Changes:
     """Executions that changed, and components that left or came without the dispatcher's doing."""
 
     executions: list[Execution]
-    left: list[tuple[Execution, Part, Piece]]
-    came: list[tuple[Execution, Part, Piece]]
+    left: list[tuple[Execution, ComponentGroup, HeldComponent]]
+    came: list[tuple[Execution, ComponentGroup, HeldComponent]]
 
 
 class ExecutionTable:
@@ -46,10 +46,10 @@ class ExecutionTable:
         self.pool = pool
         self._executions: dict[str, Execution] = {}
         self._of_reservation: dict[str, list[Execution]] = {}
-        self._on: dict[str, dict[Key, tuple[Execution, Part, Piece]]] = {}
+        self._on: dict[str, dict[Key, tuple[Execution, ComponentGroup, HeldComponent]]] = {}
         self._changed: dict[str, Execution] = {}
-        self._left: list[tuple[Execution, Part, Piece]] = []
-        self._came: list[tuple[Execution, Part, Piece]] = []
+        self._left: list[tuple[Execution, ComponentGroup, HeldComponent]] = []
+        self._came: list[tuple[Execution, ComponentGroup, HeldComponent]] = []
         self._alive = AliveAtoms()
         self._started: list[tuple[Resources, int]] = []
         self._news: dict[str, Execution] = {}
@@ -73,7 +73,7 @@ class ExecutionTable:
         """
         if id_ in self._executions:
             raise ValueError(f"there is an execution {id_!r} already")
-        parts = tuple(Part(one) for one in application.components)
+        parts = tuple(ComponentGroup(one) for one in application.components)
         execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts)
         execution.refit(self.pool)
         self._met += 1
@@ -166,7 +166,7 @@ class ExecutionTable:
                 self._take_component(event, *found)
 
     def _take_component(
-        self, event: BackendEvent, execution: Execution, part: Part, piece: Piece
+        self, event: BackendEvent, execution: Execution, part: ComponentGroup, piece: HeldComponent
     ) -> None:
         if event.kind is EventKind.STARTED:
             piece.up = True
@@ -204,7 +204,7 @@ class ExecutionTable:
         started, self._started = self._started, []
         return started
 
-    def pause(self, part: Part, at_ms: int) -> None:
+    def pause(self, part: ComponentGroup, at_ms: int) -> None:
         """Leave a component alone for a while after it could not run."""
         pause_ms = min(FIRST_PAUSE_MS << min(part.failures, 16), LONGEST_PAUSE_MS)
         part.failures += 1
@@ -255,24 +255,24 @@ class ExecutionTable:
         news, self._news = list(self._news.values()), {}
         return news
 
-    def put_on(self, execution: Execution, part: Part, piece: Piece) -> None:
+    def put_on(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
         """Put a component on a machine."""
         part.take_on(piece)
         key = (execution.id, part.component.name, piece.index)
         self._on.setdefault(piece.machine, {})[key] = (execution, part, piece)
 
-    def take_off(self, execution: Execution, part: Part, piece: Piece) -> None:
+    def take_off(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
         """Take a component off its machine."""
         part.give_up(piece)
         del self._on[piece.machine][execution.id, part.component.name, piece.index]
 
-    def lost(self, execution: Execution, part: Part, piece: Piece) -> None:
+    def lost(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
         """Take a component off its machine that has left it without the dispatcher's doing."""
         self.take_off(execution, part, piece)
         self._left.append((execution, part, piece))
         self._changed[execution.id] = execution
 
-    def found(self, execution: Execution, part: Part, piece: Piece) -> None:
+    def found(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
         """Put a component on its machine that a backend has there without the table's knowing."""
         self.put_on(execution, part, piece)
         if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
@@ -280,7 +280,7 @@ class ExecutionTable:
         self._came.append((execution, part, piece))
         self._changed[execution.id] = execution
 
-    def on_machine(self, machine: str) -> Iterable[tuple[Execution, Part, Piece]]:
+    def on_machine(self, machine: str) -> Iterable[tuple[Execution, ComponentGroup, HeldComponent]]:
         """Return what is on a machine."""
         return self._on.get(machine, {}).values()
 

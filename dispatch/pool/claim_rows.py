@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dispatch.pool.claims import Claim, Grant, Part
+from dispatch.pool.claims import Claim, ClaimPart, Grant
 from dispatch.pool.ordering import Ordering, Rule, Size
 from rdl.resources import CPU, MEMORY
 
@@ -166,7 +166,7 @@ class ClaimRows:
             size = claim.run_s * rows.factor[row]
             rows.key[row] = size if ordering.by_size else claim.submitted_s
 
-    def _area(self, part: Part) -> float:
+    def _area(self, part: ClaimPart) -> float:
         """Product of what one component asks for; what it does not ask for is left out."""
         pairs = zip(part.amounts, self._units, strict=True)
         return prod(amount / unit for amount, unit in pairs if amount)
@@ -187,10 +187,10 @@ class ClaimRows:
                 new[tuple(slice(0, extent) for extent in old.shape)] = old
             self.pool = wider
 
-    def _new_rows(self, size: int, parts: int) -> kernels.Rows:
+    def _new_rows(self, size: int, parts: int) -> kernels.ClaimArrays:
         kinds = len(self._resources)
         longs, floats = np.int64, np.float64
-        return self._kernels.Rows(
+        return self._kernels.ClaimArrays(
             core=np.zeros((size, kinds), longs),
             want=np.zeros((size, kinds), longs),
             part=np.zeros((size, parts, kinds), longs),
@@ -214,9 +214,9 @@ class ClaimRows:
             started=np.zeros(size, np.bool_),
         )
 
-    def _new_pool(self, size: int, tenants: int) -> kernels.Pool:
+    def _new_pool(self, size: int, tenants: int) -> kernels.PoolArrays:
         kinds = len(self._resources)
-        return self._kernels.Pool(
+        return self._kernels.PoolArrays(
             total=np.zeros(kinds, np.int64),
             cores=np.zeros(kinds, np.int64),
             wanted=np.zeros(kinds, np.int64),

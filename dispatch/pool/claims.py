@@ -9,7 +9,7 @@ from math import inf
 from typing import Protocol
 
 
-class Allocation(Enum):
+class GrantRule(Enum):
     """How elastic components are granted; `baselines` says what each is for."""
 
     FLEXIBLE = 0  # grants are made anew at every event: elastic may shrink
@@ -18,7 +18,7 @@ class Allocation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClaimPart:
     """`count` identical components and what each asks for, in the order of the pool's resources."""
 
     count: int
@@ -42,8 +42,8 @@ class Claim:
     """
 
     name: str
-    core: tuple[Part, ...]
-    elastic: tuple[Part, ...] = ()
+    core: tuple[ClaimPart, ...]
+    elastic: tuple[ClaimPart, ...] = ()
     submitted_s: float = 0.0
     run_s: float = inf
     priority: int = 0

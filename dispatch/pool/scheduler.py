@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dispatch.pool.claim_rows import ClaimRows
-from dispatch.pool.claims import Allocation, Claim, Grant
+from dispatch.pool.claims import Claim, Grant, GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering
 from rdl.resources import Resources
 
@@ -33,7 +33,7 @@ class ElasticScheduler:
         self,
         total: Resources | Mapping[str, int],
         ordering: Ordering = ORDERINGS["fifo"],
-        allocation: Allocation = Allocation.FLEXIBLE,
+        allocation: GrantRule = GrantRule.FLEXIBLE,
     ) -> None:
         from dispatch.pool import kernels
 
@@ -43,7 +43,7 @@ class ElasticScheduler:
         self._kernels = kernels
         self._claims = ClaimRows(self.resources, ordering)
         self._claims.pool.total[:] = [total[kind] for kind in self.resources]
-        self._rules = kernels.Rules(
+        self._rules = kernels.PoolRules(
             allocation.value,
             int(ordering.rule),
             int(ordering.size),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.simulation.cluster.simulator import Outcome, Run
+from dispatch.simulation.cluster.simulator import SimulatedRun, SubmissionOutcome
 
 PERCENTILES = (5, 25, 50, 75, 95)
 
@@ -70,7 +70,7 @@ class RunMetrics:
         return asdict(self)
 
 
-def measure_run(run: Run, total: Mapping[str, int]) -> RunMetrics:
+def measure_run(run: SimulatedRun, total: Mapping[str, int]) -> RunMetrics:
     """Return the metrics of a run on a pool of `total`."""
     labels = dict.fromkeys(outcome.submission.label for outcome in run.outcomes)
     groups = {"all": _group(run.outcomes)}
@@ -91,7 +91,7 @@ def measure_run(run: Run, total: Mapping[str, int]) -> RunMetrics:
     return RunMetrics(groups, allocation, Spread.of(waiting, weights), Spread.of(running, weights))
 
 
-def _group(outcomes: tuple[Outcome, ...]) -> GroupMetrics:
+def _group(outcomes: tuple[SubmissionOutcome, ...]) -> GroupMetrics:
     ended = [one for one in outcomes if one.ended is not None]
     return GroupMetrics(
         len(ended),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
-from dispatch.simulation.cluster.simulator import Outcome, Run
+from dispatch.simulation.cluster.simulator import SimulatedRun, SubmissionOutcome
 
 COMPLETED = "COMPLETED_SUCCESSFULLY"
 REJECTED = "REJECTED"
@@ -46,7 +46,7 @@ class JobRecord:
 COLUMNS = tuple(column.name for column in fields(JobRecord))
 
 
-def records_of(run: Run, workload: str) -> list[JobRecord]:
+def records_of(run: SimulatedRun, workload: str) -> list[JobRecord]:
     """Return one record a submission, in order of submission."""
     return [_record(outcome, workload) for outcome in run.outcomes]
 
@@ -87,7 +87,7 @@ def write_jobs(records: Iterable[JobRecord], path: str | Path) -> None:
         JobsFile(file).write(records)
 
 
-def _record(outcome: Outcome, workload: str) -> JobRecord:
+def _record(outcome: SubmissionOutcome, workload: str) -> JobRecord:
     submission = outcome.submission
     claim = submission.claim
     core = sum(part.count for part in claim.core)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.tables.jobs import Job, jobs_of_rows
+from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.job_classes import ArrivalSample, fit_job_classes
 from planner.cluster import Cluster
@@ -49,7 +49,7 @@ class NoWorkError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JobSample:
     """Jobs of a workload or a Plan.
 
     Attributes
@@ -104,7 +104,7 @@ def instance_of_classes(
     return LotesInstance.of(machines, described, speed=fastest / times)
 
 
-def instance_of_work(cluster: Cluster, work: Work, rng: np.random.Generator) -> LotesInstance:
+def instance_of_work(cluster: Cluster, work: JobSample, rng: np.random.Generator) -> LotesInstance:
     """Fit classes to the jobs of a workload or Plan, label by label, and return the instance.
 
     Raises
@@ -143,13 +143,13 @@ def instance_of_work(cluster: Cluster, work: Work, rng: np.random.Generator) -> 
     return LotesInstance.of(machines, joined, speed=np.array(allowed))
 
 
-def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> Work:
+def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> JobSample:
     """Return the jobs that compiled requests ask for.
 
     Of an `any` the first option that can be satisfied counts. Void requests are best effort and
     count nothing.
     """
-    jobs: list[Job] = []
+    jobs: list[JobGroup] = []
     start, end = np.inf, -np.inf
     for request in requests:
         graph = request.graph
@@ -165,15 +165,15 @@ def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> Work:
             label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
             count = float(row[WORK] * row[SHIFT_COUNT] / row[LEASE])
             time_h = float(row[LEASE]) * step_h
-            jobs.append(Job(submitted_h, graph.bundles[row[BUNDLE]], label, time_h, count))
+            jobs.append(JobGroup(submitted_h, graph.bundles[row[BUNDLE]], label, time_h, count))
     return work_of_jobs(cluster, jobs, start, end)
 
 
 def work_of_plan(
     cluster: Cluster, reservations: Iterable[Mapping[str, Any]], step_s: float
-) -> Work:
+) -> JobSample:
     """Return the jobs of a plan file's allocations: starts and times by FIFO matching."""
-    jobs: list[Job] = []
+    jobs: list[JobGroup] = []
     start, end = np.inf, -np.inf
     for reservation in reservations:
         for atom in reservation["atoms"]:
@@ -203,7 +203,9 @@ def _taken_atoms(graph: WorkGraph) -> Iterator[int]:
         stack += reversed(children)
 
 
-def work_of_jobs(cluster: Cluster, jobs: Sequence[Job], start_h: float, end_h: float) -> Work:
+def work_of_jobs(
+    cluster: Cluster, jobs: Sequence[JobGroup], start_h: float, end_h: float
+) -> JobSample:
     """Return jobs as samples by label, in [start_h, end_h)."""
     resources = _resources_of(cluster, (one.bundle for one in jobs))
     labels = sorted({one.label for one in jobs}, key=lambda label: label or "")
@@ -216,7 +218,7 @@ def work_of_jobs(cluster: Cluster, jobs: Sequence[Job], start_h: float, end_h: f
             [one.time_h for one in mine],
             [one.count for one in mine],
         )
-    return Work(resources, samples, start_h, end_h)
+    return JobSample(resources, samples, start_h, end_h)
 
 
 def _scaled(sample: ArrivalSample, unit: NDArray[np.float64]) -> ArrivalSample:

@@ -13,7 +13,7 @@ from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobGroup:
     """Equal jobs of one atom, or of one component: when, what, where, how long and how many."""
 
     arrival_h: float
@@ -25,7 +25,7 @@ class Job:
 
 def jobs_of_rows(
     bundle: Resources, label: str | None, rows: Sequence[Sequence[float]], step_s: float
-) -> list[Job]:
+) -> list[JobGroup]:
     """Return the jobs of one atom's rows ``[start_s, end_s, bundles]``, matched first in first out.
 
     Raises
@@ -36,7 +36,7 @@ def jobs_of_rows(
     first, last = min(row[0] for row in rows), max(row[1] for row in rows)
     leases = fifo_leases(_held(rows, first, last, step_s), step_s / 3600)
     return [
-        Job(first / 3600 + arrival, bundle, label, time, count)
+        JobGroup(first / 3600 + arrival, bundle, label, time, count)
         for arrival, time, count in zip(
             leases.arrival_h.tolist(), leases.time_h.tolist(), leases.weight.tolist(), strict=True
         )

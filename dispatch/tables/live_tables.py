@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dispatch.applications.application import Application
 from dispatch.tables.job_classes import instance_of_work, work_of_jobs
-from dispatch.tables.jobs import Job, jobs_of_rows
+from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.pipeline import LotesOptions, plan_lotes
 from planner.cluster import Cluster, MachineGroup
@@ -72,9 +72,9 @@ class TableJob:
     plan_version: int
     cluster: Cluster
     held: tuple[_Held, ...]
-    recent: tuple[Job, ...]
+    recent: tuple[JobGroup, ...]
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self) -> Iterator[JobGroup]:
         """Yield a day's jobs: one a start of a lease, and those of late."""
         step_ms = self.cluster.step_ms
         first, last = self.at_ms // step_ms, (self.at_ms + SPAN_MS) // step_ms
@@ -193,12 +193,14 @@ class LiveTables:
         if job is not None:
             self.solve(job)
 
-    def _recent(self, cluster: Cluster) -> Iterator[Job]:
+    def _recent(self, cluster: Cluster) -> Iterator[JobGroup]:
         """Yield the jobs of the best-effort components of the last day that machines could run."""
         for one in self._arrivals:
             if any(_holds(group, one) for group in cluster.machines):
                 time_h = one.time_ms / _HOUR_MS
-                yield Job(one.at_ms / _HOUR_MS, one.bundle, one.label, time_h, float(one.count))
+                yield JobGroup(
+                    one.at_ms / _HOUR_MS, one.bundle, one.label, time_h, float(one.count)
+                )
 
 
 def _held(plan: Plan, now_ms: int) -> Iterator[_Held]:

@@ -76,7 +76,7 @@ def price_bins(
         If the LP cannot be solved.
     """
     _check_size(instance)
-    columns = _Columns(instance)
+    columns = _BinColumns(instance)
     steps, bound = min(_FIRST_WORK, work), ceiling / instance.configurations.machines
     bins = columns.bins()
     rates: list[float] = []
@@ -141,7 +141,7 @@ def _extended(basis: Basis | None, columns: int) -> Basis | None:
     return Basis(np.concatenate([basis.columns, new]), basis.rows)
 
 
-class _Columns:
+class _BinColumns:
     """The growing set of bins, each once."""
 
     def __init__(self, instance: LotesInstance) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from planner.adaptation.deadline import Clock
+from planner.adaptation.deadline import Deadline
 from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
 from planner.adaptation.repair import Repair
-from planner.adaptation.result import Adaptation, Affected, Fate
+from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.explain import time_text
@@ -23,8 +23,8 @@ from planner.offers.search import OfferSearch
 from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Promise, promise_of
-from planner.replanning.draft_plan import Layout, shortage_of, unfit, work_moved
+from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.draft_plan import DraftPlan, shortage_of, unfit, work_moved
 from planner.replanning.move import Move, move_of
 from planner.reservation_state import STATE_NUMBERS, State
 from rdl.resources import format_amount
@@ -51,7 +51,7 @@ def needs_adaptation(plan: Plan) -> bool:
 def adapt(
     plan: Plan,
     limits: Limits | None = None,
-    layout: Layout | None = None,
+    layout: DraftPlan | None = None,
 ) -> Adaptation:
     """Return what becomes of the promises of a Plan on the machines that it has.
 
@@ -60,18 +60,18 @@ def adapt(
     limits
         `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
     layout
-        The Plan on other machines (`Layout.of(plan, cluster)`), for asking what would be; by
+        The Plan on other machines (`DraftPlan.of(plan, cluster)`), for asking what would be; by
         default on its own.
     """
     used = limits or Limits()
-    base = Layout.of(plan) if layout is None else layout
+    base = DraftPlan.of(plan) if layout is None else layout
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
     return _Answer(repair, done, used).adaptation(waiting)
 
 
-def _degraded(plan: Plan) -> Iterator[Promise]:
+def _degraded(plan: Plan) -> Iterator[Commitment]:
     """Yield what is degraded, most valuable first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
     promises = [promise_of(plan, number) for number in numbers.tolist()]
@@ -81,13 +81,13 @@ def _degraded(plan: Plan) -> Iterator[Promise]:
 class _Answer:
     """From a repaired layout to changes and what is told of them."""
 
-    def __init__(self, repair: Repair, layout: Layout, limits: Limits) -> None:
+    def __init__(self, repair: Repair, layout: DraftPlan, limits: Limits) -> None:
         self.plan, self.repair, self.layout = repair.plan, repair, layout
-        self.over = Clock(limits).over
+        self.over = Deadline(limits).over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
 
-    def adaptation(self, waiting: Sequence[Promise]) -> Adaptation:
+    def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
         cost = self.repair.cost(self.layout)
         lost = [(one, salvage(self.layout, one)) for one in self._dropped()]
@@ -100,13 +100,13 @@ class _Answer:
             reason = self._reason(promise)
             offers = self._offers(search, promise) if helped < _MOST_HELPED else ()
             change = Degrade(promise.id, promise.revision, kept, reason, offers)
-            self._note(change, promise, Fate.DEGRADED, 0.0, reason)
-        order = (Fate.DEGRADED, Fate.FAILED, Fate.MOVED, Fate.REGAINED, Fate.RESTORED)
+            self._note(change, promise, Effect.DEGRADED, 0.0, reason)
+        order = (Effect.DEGRADED, Effect.FAILED, Effect.MOVED, Effect.REGAINED, Effect.RESTORED)
         self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
         short = self._short() if self.repair.hit else ""
         return Adaptation(tuple(self.changes), tuple(self.affected), cost, self.plan.version, short)
 
-    def _dropped(self) -> list[Promise]:
+    def _dropped(self) -> list[Commitment]:
         """Return what found no place and holds something it must lose, most valuable first."""
         found = [
             one
@@ -129,9 +129,9 @@ class _Answer:
                 RESTORED if back else MOVED,
             )
             moved = work_moved(promise.before, holding, self.plan.now, self.repair.nominal)
-            self._note(change, promise, Fate.RESTORED if back else Fate.MOVED, moved)
+            self._note(change, promise, Effect.RESTORED if back else Effect.MOVED, moved)
 
-    def _restored(self, waiting: list[Promise]) -> list[Promise]:
+    def _restored(self, waiting: list[Commitment]) -> list[Commitment]:
         """Bring back what has a place; return the rest. Who moves for one may make room for two."""
         while waiting:
             left = [one for one in waiting if not self._bring_back(one)]
@@ -140,7 +140,7 @@ class _Answer:
             waiting = left
         return waiting
 
-    def _bring_back(self, promise: Promise) -> bool:
+    def _bring_back(self, promise: Commitment) -> bool:
         ways = tuple(ways_back(self.plan, promise))
         if any(self.layout.place(way, self.repair.agent) for way in ways):
             return True
@@ -149,7 +149,7 @@ class _Answer:
             self.layout = roomier
         return roomier is not None
 
-    def _settle(self, promise: Promise) -> None:
+    def _settle(self, promise: Commitment) -> None:
         """Give a promise that stays degraded more of its runs, or give it up, or let it wait."""
         more = regained(self.layout, promise)
         if more is not None:
@@ -157,24 +157,24 @@ class _Answer:
             reason = "" if known is None else known.reason
             again = Degrade(promise.id, promise.revision, more, reason, (), REGAINED)
             moved = work_moved(promise.before, more, self.plan.now, self.repair.nominal)
-            self._note(again, promise, Fate.REGAINED, moved, reason)
+            self._note(again, promise, Effect.REGAINED, moved, reason)
             return
         refused = move_of(self.plan, promise)
         if isinstance(refused, Move) or promise.request is None:
             return
         if refused.code in _FINAL and not holds_more(self.plan, promise):
             why = runs_told(self.plan, promise) or refused.detail
-            self._note(Fail(promise.id, promise.revision, why), promise, Fate.FAILED, 0.0, why)
+            self._note(Fail(promise.id, promise.revision, why), promise, Effect.FAILED, 0.0, why)
 
     def _note(
-        self, change: Change, promise: Promise, fate: Fate, moved: float, reason: str = ""
+        self, change: Change, promise: Commitment, fate: Effect, moved: float, reason: str = ""
     ) -> None:
         self.changes.append(change)
         self.affected.append(
             Affected(promise.id, promise.tenant, fate, promise.value, moved, reason)
         )
 
-    def _reason(self, promise: Promise) -> str:
+    def _reason(self, promise: Commitment) -> str:
         """Return what a promise lost its place to."""
         if promise.why:
             return promise.why
@@ -201,7 +201,7 @@ class _Answer:
         view.version = self.plan.version + 1
         return OfferSearch(view, self.layout.ledger.book.cluster)
 
-    def _offers(self, search: OfferSearch, promise: Promise) -> tuple[dict[str, Any], ...]:
+    def _offers(self, search: OfferSearch, promise: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""
         if promise.request is None or promise.started:
             return ()

@@ -10,7 +10,7 @@ from planner.agent import Limits
 _ROUNDS = 200
 
 
-class Clock:
+class Deadline:
     """When an improvement is over."""
 
     def __init__(self, limits: Limits) -> None:

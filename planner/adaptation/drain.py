@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from planner.adaptation.repair import standing
-from planner.capacity.capacity_rows import RowBook
+from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import pieces_of
-from planner.capacity.profile import Ledger
+from planner.capacity.profile import FreeProfile
 from planner.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.replanning.commitment import promise_of
@@ -32,7 +32,7 @@ def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
     grid = plan.grid
     start, end = grid.floor(outage.start_ms), min(grid.ceil(outage.end_ms), grid.horizon)
     away = replace(cluster, outages=(*cluster.outages, outage))
-    ledger = Ledger(RowBook(away), grid, plan.ledger.first)
+    ledger = FreeProfile(CapacityRows(away), grid, plan.ledger.first)
     for number in standing(plan).tolist():
         promise = promise_of(plan, number)
         if promise.started:

@@ -11,10 +11,10 @@ from planner.explain import time_text
 from planner.holding import within
 from planner.placement import shifts_of
 from planner.plan.plan import Plan
-from planner.renegotiation.fixed import Begun
+from planner.renegotiation.fixed import FixedAtom
 from planner.renegotiation.remainder import Remainder
-from planner.replanning.commitment import Promise
-from planner.replanning.draft_plan import Layout
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of, occurrence_of
 from planner.reservation import AtomAllocation, Holding, Rows
 from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
@@ -23,7 +23,7 @@ from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
 _TOLD: Final = 5
 
 
-def salvage(layout: Layout, promise: Promise) -> Holding:
+def salvage(layout: DraftPlan, promise: Commitment) -> Holding:
     """Return what a promise that found no place still holds: of a recurrence, what fits of it.
 
     Occurrences are promises of their own, so that one lost night does not cost the others. Each
@@ -46,13 +46,13 @@ def salvage(layout: Layout, promise: Promise) -> Holding:
     return _spanning(held, promise)
 
 
-def _spanning(held: Holding, promise: Promise) -> Holding:
+def _spanning(held: Holding, promise: Commitment) -> Holding:
     """Return a holding that says when it begins and is over."""
     finish = max((int(atom.rows[-1, 1]) for atom in held.atoms), default=held.finish)
     return Holding(held.atoms, min(promise.before.begin, finish), finish)
 
 
-def regained(layout: Layout, promise: Promise) -> Holding | None:
+def regained(layout: DraftPlan, promise: Commitment) -> Holding | None:
     """Return what a degraded recurrence holds with the occurrences that fit again, or None.
 
     Its past is broken, so it stays degraded; what is still to come, and what a later horizon brings
@@ -73,7 +73,7 @@ def regained(layout: Layout, promise: Promise) -> Holding | None:
     return None if more is held else _spanning(more, promise)
 
 
-def _pattern(promise: Promise) -> Iterator[tuple[str, AtomAllocation, Rows]]:
+def _pattern(promise: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows]]:
     """Yield (path, atom of any occurrence held, rows) of every occurrence with one offset."""
     request = promise.request
     held = {path: (atom, rows) for atom, path, rows in promise.occurrences()}
@@ -91,14 +91,14 @@ def _pattern(promise: Promise) -> Iterator[tuple[str, AtomAllocation, Rows]]:
             yield path, atom, _moved(rows, shift - shifts[known])
 
 
-def holds_more(plan: Plan, promise: Promise) -> bool:
+def holds_more(plan: Plan, promise: Commitment) -> bool:
     """Return whether a recurrence still has occurrences to come, whatever it has lost."""
     return any(
         "@" in path and int(rows[-1, 1]) > plan.now for _, path, rows in promise.occurrences()
     )
 
 
-def runs_told(plan: Plan, promise: Promise) -> str:
+def runs_told(plan: Plan, promise: Commitment) -> str:
     """Return how many runs of a recurrence were held, and which were not; empty for what has none.
 
     A recurrence is one promise of all its runs, so that one of which a run is lost for good has
@@ -128,13 +128,13 @@ def runs_told(plan: Plan, promise: Promise) -> str:
     )
 
 
-def ways_back(plan: Plan, promise: Promise) -> Iterator[Move]:
+def ways_back(plan: Plan, promise: Commitment) -> Iterator[Move]:
     """Yield the moves that make a degraded promise whole, that which disturbs least first."""
     whole = refilled(plan, promise)
     if whole is not None:
         yield whole
     keep = {
-        path: Begun.whole(atom, rows)
+        path: FixedAtom.whole(atom, rows)
         for atom, path, rows in promise.occurrences()
         if "@" in path and int(rows[0, 0]) >= plan.now
     }
@@ -144,7 +144,7 @@ def ways_back(plan: Plan, promise: Promise) -> Iterator[Move]:
             yield move
 
 
-def refilled(plan: Plan, promise: Promise) -> Move | None:
+def refilled(plan: Plan, promise: Commitment) -> Move | None:
     """Return a recurrence with one offset made whole again, or None where that is no way.
 
     The offset is that of any occurrence it still holds; none that it lacks may have begun.
@@ -154,7 +154,7 @@ def refilled(plan: Plan, promise: Promise) -> Move | None:
     if request is None or not held:
         return None
     graph = request.graph
-    fixed: dict[str, Begun] = {}
+    fixed: dict[str, FixedAtom] = {}
     for vertex in graph.atoms.tolist():
         shifts = shifts_of(graph, vertex).tolist()
         paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
@@ -169,7 +169,7 @@ def refilled(plan: Plan, promise: Promise) -> Move | None:
         row = graph.vertices[vertex]
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
         atom = AtomAllocation(graph.paths[vertex], graph.bundles[row[BUNDLE]], label, base)
-        fixed[graph.paths[vertex]] = Begun.whole(atom, base)
+        fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
     return Move(promise, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
 
 

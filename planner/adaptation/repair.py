@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.deadline import Clock
+from planner.adaptation.deadline import Deadline
 from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.capacity.overlay import pieces_of
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Promise, promise_of
-from planner.replanning.draft_plan import Layout, shortage_of, unfit, work_moved
+from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.draft_plan import DraftPlan, shortage_of, unfit, work_moved
 from planner.replanning.move import Move
-from planner.replanning.moves import Moves
+from planner.replanning.moves import CommitmentMoves
 from planner.reservation import Holding
 from planner.reservation_state import LIVE, STATE_NUMBERS, State
 
@@ -69,7 +69,7 @@ class Repair:
     def __init__(
         self,
         plan: Plan,
-        layout: Layout,
+        layout: DraftPlan,
         agent: Agent | None = None,
         pinned: frozenset[int] = frozenset(),
     ) -> None:
@@ -77,21 +77,21 @@ class Repair:
         self.base = layout
         self.agent = agent_named("portfolio") if agent is None else agent
         self.shortage = shortage_of(layout.ledger)
-        self.moves = Moves(plan, self.shortage)
+        self.moves = CommitmentMoves(plan, self.shortage)
         self.nominal = layout.ledger.book.cluster.nominal
         numbers = standing(plan)
         self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
-        self._promises: dict[int, Promise] = {}
+        self._promises: dict[int, Commitment] = {}
         self.hit = self._hit()
 
-    def promise(self, number: int) -> Promise:
+    def promise(self, number: int) -> Commitment:
         """Return a promise; its request is compiled once."""
         known = self._promises.get(number)
         if known is None:
             known = self._promises[number] = promise_of(self.plan, number)
         return known
 
-    def _hit(self) -> list[Promise]:
+    def _hit(self) -> list[Commitment]:
         """Return the promises that take where it is short, or more than machines can hold."""
         found = []
         table, ledger = self.plan.table, self.base.ledger
@@ -101,7 +101,7 @@ class Repair:
                 found.append(self.promise(number))
         return found
 
-    def cost(self, layout: Layout) -> Cost:
+    def cost(self, layout: DraftPlan) -> Cost:
         """Return what a layout does to promises."""
         dropped = sum(self._lost(one) for one in layout.lifted.values())
         moved = sum(
@@ -111,14 +111,14 @@ class Repair:
         return Cost(round(dropped, 6), round(moved, 6))
 
     @staticmethod
-    def _lost(promise: Promise) -> float:
+    def _lost(promise: Commitment) -> float:
         """Return what dropping a promise costs: nothing where it is not kept anyway."""
         return 0.0 if promise.state is State.DEGRADED else promise.value
 
-    def run(self, limits: Limits | None = None) -> Layout:
+    def run(self, limits: Limits | None = None) -> DraftPlan:
         """Return the best layout found: nothing is over-committed that could be helped."""
-        best: tuple[Cost, Layout] | None = None
-        clock = Clock(limits or Limits())
+        best: tuple[Cost, DraftPlan] | None = None
+        clock = Deadline(limits or Limits())
         for order in self._orders():
             layout = self.greedily(order)
             cost = self.cost(layout)
@@ -129,7 +129,7 @@ class Repair:
         assert best is not None
         return self._improved(*best, clock)
 
-    def _orders(self) -> list[list[Promise]]:
+    def _orders(self) -> list[list[Commitment]]:
         """Return the orders in which promises are lifted."""
         newest = sorted(self.hit, key=lambda one: -one.number)
         steps = {one.number: _share_steps(one, self) for one in self.hit}
@@ -138,10 +138,10 @@ class Repair:
         large = sorted(newest, key=lambda one: (one.started, -steps[one.number]))
         return [yarn_order(self.base, self.hit), newest, least, idle, large]
 
-    def greedily(self, order: Sequence[Promise]) -> Layout:
+    def greedily(self, order: Sequence[Commitment]) -> DraftPlan:
         """Lift in `order` until the rest fits, put back what can be, place the others again."""
         layout = self.base.copy()
-        lifted: list[Promise] = []
+        lifted: list[Commitment] = []
         for promise in order:
             pieces = layout.pieces(promise, promise.before)
             if shortage_of(layout.ledger).hits(pieces) or unfit(layout.ledger, pieces):
@@ -153,7 +153,7 @@ class Repair:
         self.place_lifted(layout)
         return layout
 
-    def _strip(self, layout: Layout) -> None:
+    def _strip(self, layout: DraftPlan) -> None:
         """Break leases in force where even they do not fit: of the degraded, then least value."""
         order = sorted(
             layout.lifted.values(),
@@ -166,17 +166,17 @@ class Repair:
             if short.hits(layout.pieces(promise, layout.anchor(promise))):
                 layout.strip(promise)
 
-    def place_lifted(self, layout: Layout) -> None:
+    def place_lifted(self, layout: DraftPlan) -> None:
         """Place what is lifted, most valuable first, each as little disturbed as may be."""
         self._place(layout, layout.lifted.values())
 
-    def _place(self, layout: Layout, promises: Iterable[Promise]) -> None:
+    def _place(self, layout: DraftPlan, promises: Iterable[Commitment]) -> None:
         for promise in sorted(promises, key=lambda one: (-one.value, one.number)):
             if layout.put_back(promise):
                 continue
             any(layout.place(move, self.agent) for move in self.moves.of(layout, promise))
 
-    def _improved(self, cost: Cost, layout: Layout, clock: Clock) -> Layout:
+    def _improved(self, cost: Cost, layout: DraftPlan, clock: Deadline) -> DraftPlan:
         """Lift a few promises around one that found no place, as long as that helps."""
         if not layout.lifted or cost.dropped <= 0:
             return layout
@@ -199,8 +199,8 @@ class Repair:
         return layout
 
     def with_room_for(
-        self, layout: Layout, promise: Promise, ways: Sequence[Move], over: Callable[[], bool]
-    ) -> Layout | None:
+        self, layout: DraftPlan, promise: Commitment, ways: Sequence[Move], over: Callable[[], bool]
+    ) -> DraftPlan | None:
         """Return a layout in which a waiting promise is placed and nobody loses for it, or None."""
         draw = np.random.default_rng(promise.number)
         for _ in range(_ROOM_ROUNDS):
@@ -218,8 +218,8 @@ class Repair:
         return None
 
     def _neighbours(
-        self, layout: Layout, promise: Promise, draw: np.random.Generator
-    ) -> list[Promise]:
+        self, layout: DraftPlan, promise: Commitment, draw: np.random.Generator
+    ) -> list[Commitment]:
         """Return a few promises that hold something where `promise` might."""
         low, high = window_of(promise, self.plan)
         meta = self.plan.table.meta[self._standing]
@@ -241,7 +241,7 @@ def standing(plan: Plan) -> NDArray[np.int64]:
     return np.flatnonzero(live & (meta["finish"] > plan.now) & (meta["atoms"] > 0))
 
 
-def window_of(promise: Promise, plan: Plan) -> tuple[int, int]:
+def window_of(promise: Commitment, plan: Plan) -> tuple[int, int]:
     """Return the steps in which a promise may hold something."""
     from rdl.work_graph import END, START
 
@@ -251,6 +251,6 @@ def window_of(promise: Promise, plan: Plan) -> tuple[int, int]:
     return max(plan.now, int(root[START])), int(root[END])
 
 
-def _share_steps(promise: Promise, repair: Repair) -> float:
+def _share_steps(promise: Commitment, repair: Repair) -> float:
     nothing = Holding((), 0, 0)
     return work_moved(nothing, promise.before, repair.plan.now, repair.nominal)

@@ -11,7 +11,7 @@ from planner.adaptation.repair import Cost
 from planner.plan.changes import Change
 
 
-class Fate(StrEnum):
+class Effect(StrEnum):
     """What becomes of a reservation when capacity changes."""
 
     MOVED = "moved"
@@ -39,7 +39,7 @@ class Affected:
 
     id: str
     tenant: str
-    fate: Fate
+    fate: Effect
     value: float
     moved: float = 0.0
     reason: str = ""
@@ -74,7 +74,7 @@ class Adaptation:
     based_on: int = 0
     short: str = ""
 
-    def of(self, fate: Fate) -> tuple[Affected, ...]:
+    def of(self, fate: Effect) -> tuple[Affected, ...]:
         """Return those who meet a fate."""
         return tuple(one for one in self.affected if one.fate is fate)
 
@@ -101,7 +101,7 @@ def joined(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for one in told:
         for entry in one["affected"]:
             before = affected.pop(entry["id"], None)
-            if before is not None and before["fate"] == Fate.DEGRADED:
+            if before is not None and before["fate"] == Effect.DEGRADED:
                 whole["dropped"] -= before["value"]
             affected[entry["id"]] = entry
         whole["dropped"] += one["dropped"]

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.replanning.commitment import Promise
-from planner.replanning.draft_plan import Layout, Shortage, shortage_of
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan, Overcommitment, shortage_of
 
 
-def yarn_order(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
+def yarn_order(layout: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
     """Return those that YARN's rule would drop first, newest first, then the others."""
     dropped = yarn_rule(layout, hit)
     first = {one.number for one in dropped}
     return dropped + [one for one in reversed(hit) if one.number not in first]
 
 
-def yarn_rule(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
+def yarn_rule(layout: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
     """Return what YARN's SimpleCapacityReplanner drops: at each step in turn, newest first.
 
     Parameters
@@ -27,7 +27,7 @@ def yarn_rule(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
         Promises in order of admission.
     """
     trial = layout.copy()
-    dropped: list[Promise] = []
+    dropped: list[Commitment] = []
     while True:
         short = shortage_of(trial.ledger)
         if not short.counts:
@@ -41,7 +41,9 @@ def yarn_rule(layout: Layout, hit: Sequence[Promise]) -> list[Promise]:
         dropped.append(victim)
 
 
-def _takes_at(layout: Layout, promise: Promise, short: Shortage, at: NDArray[np.int64]) -> bool:
+def _takes_at(
+    layout: DraftPlan, promise: Commitment, short: Overcommitment, at: NDArray[np.int64]
+) -> bool:
     if promise.number in layout.stripped:
         return False
     step = int(at[0, 0])
@@ -53,6 +55,6 @@ def _takes_at(layout: Layout, promise: Promise, short: Shortage, at: NDArray[np.
     return False
 
 
-def _drop(layout: Layout, promise: Promise) -> None:
+def _drop(layout: DraftPlan, promise: Commitment) -> None:
     layout.lift(promise)
     layout.strip(promise)

@@ -19,7 +19,7 @@ from rdl.oracle.satisfaction import check
 from rdl.work_graph import BUNDLE, LABEL, choices_of
 
 
-def sound(
+def check_plan(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[PlacementResult]:
     """Return the results without those that break a rule, most valuable kept first.
@@ -42,13 +42,13 @@ def sound(
     kept = list(results)
     for index in sorted(range(len(kept)), key=lambda i: (-worth[i], i)):
         if kept[index].placed and not (
-            satisfied(requests[index], kept[index]) and book.take(requests[index], kept[index])
+            satisfies(requests[index], kept[index]) and book.take(requests[index], kept[index])
         ):
             kept[index] = PlacementResult(Code.CAPACITY, "what was found breaks a limit")
     return kept
 
 
-def satisfied(request: Request, result: PlacementResult) -> bool:
+def satisfies(request: Request, result: PlacementResult) -> bool:
     """Return whether the oracle accepts a placement."""
     graph = request.graph
     holding = holding_of(request, result)

@@ -20,7 +20,7 @@ from planner.view import PlanView
 _FILLER = GreedyAgent("filling", (LOWEST, GAPS, COMPACT))
 
 
-def filled(
+def fill(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[PlacementResult]:
     """Return the results with every refused request tried once more beside the placed ones.

@@ -30,7 +30,7 @@ MOST_WAYS = 64
 Choices = dict[int, int]
 
 
-def least_falls(graph: WorkGraph) -> int:
+def min_preemption(graph: WorkGraph) -> int:
     """Return what the request falls by at least, whatever its options: heights that it must reach.
 
     An atom falls from its greatest height, which is g at least, and work / window.
@@ -48,7 +48,7 @@ def _least_falls(graph: WorkGraph, vertex: int) -> int:
     return sum(_least_falls(graph, v) for v in options_of(graph, vertex))
 
 
-def ways(request: Request, result: PlacementResult) -> Iterator[Request]:
+def option_variants(request: Request, result: PlacementResult) -> Iterator[Request]:
     """Yield the request once for each way to take its options that is worth no less.
 
     Parameters

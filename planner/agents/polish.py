@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from planner.agent import Limits
-from planner.agents.check import satisfied
+from planner.agents.check import satisfies
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.kernels import GAPS, LOWEST
-from planner.agents.option_variants import least_falls, ways
+from planner.agents.option_variants import min_preemption, option_variants
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import falls_of, worth_of
@@ -42,7 +42,7 @@ _Views = Callable[[Request, PlanView], list[PlanView]]
 Rank = tuple[int, float]
 
 
-def flattened(
+def polish(
     requests: Sequence[Request],
     results: Sequence[PlacementResult],
     view: PlanView,
@@ -93,7 +93,7 @@ def _falling(
 ) -> list[int]:
     """Return who may get better, those first that fall most above what they must."""
     above = {
-        index: falls_of(request.graph, result) - least_falls(request.graph)
+        index: falls_of(request.graph, result) - min_preemption(request.graph)
         for index, (request, result) in enumerate(zip(requests, results, strict=True))
         if result.placed and len(result.vertices)
     }
@@ -114,7 +114,7 @@ def _flatter(
     views_of, stop = how
     agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
     tries = [(view, agent) for view in views_of(request, beside) for agent in agents]
-    for way in ways(request, result):
+    for way in option_variants(request, result):
         if stop():
             break
         for view, agent in tries:
@@ -122,7 +122,7 @@ def _flatter(
             if not again.placed or worth_of(graph, again.choices) < worth:
                 continue
             found = _rank(request, again, beside)
-            if found < rank and satisfied(request, again):
+            if found < rank and satisfies(request, again):
                 best, rank = again, found
     return best
 

@@ -39,7 +39,7 @@ from planner.agents.greedy.kernels import (
     VERTEX_COUNT,
     VERTEX_FIRST,
 )
-from planner.agents.greedy.results import Answers
+from planner.agents.greedy.results import LazyResults
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import size_of, worth_of
@@ -120,7 +120,7 @@ class Portfolio:
                 best, kept = score, batch
             if limits.progress is not None:
                 limits.progress(done + 1, len(runs))
-        return Answers(kept, requests)
+        return LazyResults(kept, requests)
 
 
 def _over(limits: Limits, until: float | None, clock: Callable[[], float]) -> bool:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 import planner.capacity.block_index
 from planner.capacity.block_index import BLOCK
-from planner.kernel_cache import Family
+from planner.kernel_cache import KernelFamily
 
 I64 = NDArray[np.int64]
 
 # Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
 Int: TypeAlias = Any
 
-_kernel = Family(planner.capacity.block_index, nogil=True, error_model="numpy").kernel
+_kernel = KernelFamily(planner.capacity.block_index, nogil=True, error_model="numpy").kernel
 
 
 @_kernel

@@ -30,7 +30,7 @@ Account: TypeAlias = "tuple[str | None, str | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CapacityRow:
     """One row of the free profile.
 
     Attributes
@@ -52,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class AverageRow:
+class WindowRow:
     """One row of the slack of window averages: `limit` amount-steps in any `window` steps."""
 
     policy: str
@@ -61,7 +61,7 @@ class AverageRow:
     limit: int
 
 
-class RowBook:
+class CapacityRows:
     """Rows of one cluster description; shared by every snapshot made under it.
 
     Attributes
@@ -72,8 +72,10 @@ class RowBook:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.rows: list[Row] = [Row("pool", resource) for resource in cluster.resources]
-        self.averages: list[AverageRow] = []
+        self.rows: list[CapacityRow] = [
+            CapacityRow("pool", resource) for resource in cluster.resources
+        ]
+        self.averages: list[WindowRow] = []
         self._index: dict[object, int] = {
             (None, row.resource): number for number, row in enumerate(self.rows)
         }
@@ -86,7 +88,7 @@ class RowBook:
         ]
         for label in some:
             for resource in cluster.resources:
-                self._append((label, resource), Row(f"label:{label}", resource, label))
+                self._append((label, resource), CapacityRow(f"label:{label}", resource, label))
         windows = [
             policy.window_ms // cluster.step_ms
             for policy in cluster.policies
@@ -167,16 +169,18 @@ class RowBook:
         policy, resource = one.policy, one.resource
         if not (one.average and isinstance(policy, CapacityOverTime)):
             kind = "quota" if isinstance(policy, Quota) else "capacity_over_time"
-            return self._append(one.key, Row(f"{kind}:{policy.name}", resource, policy=policy))
+            return self._append(
+                one.key, CapacityRow(f"{kind}:{policy.name}", resource, policy=policy)
+            )
         number = self._index.get(one.key)
         if number is None:
             window = (policy.window_ms or 0) // self.cluster.step_ms
             limit = policy.average_limit(self.cluster.nominal[resource], window) or 0
             number = self._index[one.key] = len(self.averages)
-            self.averages.append(AverageRow(policy.name, resource, window, limit))
+            self.averages.append(WindowRow(policy.name, resource, window, limit))
         return number
 
-    def _append(self, key: object, row: Row) -> int:
+    def _append(self, key: object, row: CapacityRow) -> int:
         number = self._index.get(key)
         if number is None:
             number = len(self.rows)
@@ -209,7 +213,7 @@ class _Limit:
     average: bool
 
 
-def terms_of(demand: Demand, book: RowBook) -> NDArray[np.int64]:
+def terms_of(demand: Demand, book: CapacityRows) -> NDArray[np.int64]:
     """Return what a bundle takes as one array, laid out as `profile_kernels` tells."""
     terms = [len(demand.rows), len(demand.averages), len(demand.fit)]
     for row, amount in zip(demand.rows, demand.amounts, strict=True):
@@ -219,7 +223,7 @@ def terms_of(demand: Demand, book: RowBook) -> NDArray[np.int64]:
     return np.array([*terms, *demand.fit], dtype=np.int64)
 
 
-def limit_of(row: Row, calendar: Calendar, grid: TimeGrid, first: int) -> NDArray[np.int64]:
+def limit_of(row: CapacityRow, calendar: Calendar, grid: TimeGrid, first: int) -> NDArray[np.int64]:
     """Return int64[horizon - first]: what `row` offers before anything is reserved."""
     match row.policy:
         case None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.profile import Ledger
+from planner.capacity.profile import FreeProfile
 from planner.explain import area_text, free_text, time_text
 from planner.placement import Binding, Code
 from planner.reservation import AtomAllocation, Holding, Rows
@@ -35,7 +35,7 @@ class Shortage:
     binding: Binding
 
 
-class Piece(NamedTuple):
+class Taking(NamedTuple):
     """All rows of one atom, with what its bundle takes; `sign` -1 gives back."""
 
     path: str
@@ -45,11 +45,11 @@ class Piece(NamedTuple):
 
 
 def pieces_of(
-    holding: Holding, ledger: Ledger, tenant: str, queue: str, sign: int = 1
-) -> list[Piece]:
+    holding: Holding, ledger: FreeProfile, tenant: str, queue: str, sign: int = 1
+) -> list[Taking]:
     """Return the pieces of a holding on a ledger."""
     return [
-        Piece(atom.path, ledger.demand(atom.bundle, atom.label, tenant, queue), _flat(atom), sign)
+        Taking(atom.path, ledger.demand(atom.bundle, atom.label, tenant, queue), _flat(atom), sign)
         for atom in holding.atoms
         if len(atom.rows)
     ]
@@ -62,13 +62,13 @@ def _flat(atom: AtomAllocation) -> Rows:
 class Overlay:
     """What a batch would add to a ledger, change by change; the ledger itself is not touched."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: FreeProfile) -> None:
         self.ledger = ledger
-        self._waiting: list[Piece] = []
+        self._waiting: list[Taking] = []
         self._use: dict[int, NDArray[np.int64]] = {}
         self._slack: dict[int, NDArray[np.int64]] = {}
 
-    def shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+    def shortage(self, pieces: Sequence[Taking]) -> Shortage | None:
         """Return what does not fit, or None."""
         if self._plainly_fits(pieces):
             return None
@@ -80,7 +80,7 @@ class Overlay:
             or self._average_shortage(pieces)
         )
 
-    def joint_shortage(self, changes: Sequence[Sequence[Piece]]) -> Shortage | None:
+    def joint_shortage(self, changes: Sequence[Sequence[Taking]]) -> Shortage | None:
         """Return what does not fit once all changes are made, whatever their order, or None."""
         for pieces in changes:
             found = self._fit_shortage(pieces, grouped(pieces))
@@ -91,20 +91,20 @@ class Overlay:
             everything
         )
 
-    def fit_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+    def fit_shortage(self, pieces: Sequence[Taking]) -> Shortage | None:
         """Return which atom the machines cannot hold, whatever else is held, or None."""
         return self._fit_shortage(pieces, grouped(pieces))
 
-    def added(self, pieces: Sequence[Piece]) -> tuple[dict[int, Added], dict[int, Added]]:
+    def added(self, pieces: Sequence[Taking]) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
         """Return what pieces add to each row of the profile, and to each window average."""
         return self._changes(grouped(pieces)), self._average_changes(pieces)
 
-    def add(self, pieces: Sequence[Piece]) -> None:
+    def add(self, pieces: Sequence[Taking]) -> None:
         """Count the pieces of a change that fits as taken."""
         # Only if another change comes to be judged is the sum needed.
         self._waiting.extend(pieces)
 
-    def _plainly_fits(self, pieces: Sequence[Piece]) -> bool:
+    def _plainly_fits(self, pieces: Sequence[Taking]) -> bool:
         """Return whether the usual case holds: rows one after the other, all of them free."""
         if self._waiting or self._use or self._slack or len(pieces) > _ONE_AFTER_THE_OTHER:
             return False
@@ -127,7 +127,9 @@ class Overlay:
             taken = self._slack.setdefault(number, np.zeros(columns, dtype=np.int64))
             taken[change.low : change.high] += change.values
 
-    def _fit_shortage(self, pieces: Sequence[Piece], groups: Sequence[Group]) -> Shortage | None:
+    def _fit_shortage(
+        self, pieces: Sequence[Taking], groups: Sequence[MergedTaking]
+    ) -> Shortage | None:
         if all(g.sign < 0 or int(g.rows[:, 2].max()) <= min(g.demand.fit) for g in groups):
             return None
         held = {piece.path: piece for piece in pieces if piece.sign < 0}
@@ -142,7 +144,7 @@ class Overlay:
                 return found
         return None
 
-    def _fit_in(self, piece: Piece, before: Piece | None) -> Shortage | None:
+    def _fit_in(self, piece: Taking, before: Taking | None) -> Shortage | None:
         ledger = self.ledger
         held = ledger.use_of(piece.rows)
         caps = np.repeat(
@@ -161,7 +163,9 @@ class Overlay:
         binding = Binding(piece.path, "fit", at + ledger.first, None, needed, free)
         return Shortage(Code.CAPACITY, detail, binding)
 
-    def _row_shortage(self, pieces: Sequence[Piece], groups: Sequence[Group]) -> Shortage | None:
+    def _row_shortage(
+        self, pieces: Sequence[Taking], groups: Sequence[MergedTaking]
+    ) -> Shortage | None:
         free = self.ledger.free
         for row, change in self._changes(groups).items():
             left = free[row, change.low : change.high]
@@ -175,7 +179,7 @@ class Overlay:
         return None
 
     def _short_row(
-        self, pieces: Sequence[Piece], row: int, column: int, needed: int, left: int
+        self, pieces: Sequence[Taking], row: int, column: int, needed: int, left: int
     ) -> Shortage:
         named = self.ledger.book.rows[row]
         step = column + self.ledger.first
@@ -207,7 +211,7 @@ class Overlay:
         )
         return Shortage(code, detail, binding)
 
-    def _average_shortage(self, pieces: Sequence[Piece]) -> Shortage | None:
+    def _average_shortage(self, pieces: Sequence[Taking]) -> Shortage | None:
         for number, change in self._average_changes(pieces).items():
             left = self.ledger.averages.slack[number, change.low : change.high]
             taken = self._slack.get(number)
@@ -231,14 +235,14 @@ class Overlay:
                 return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
         return None
 
-    def _changes(self, groups: Sequence[Group]) -> dict[int, Added]:
+    def _changes(self, groups: Sequence[MergedTaking]) -> dict[int, RowChange]:
         """Return what the groups add to each row, over the steps they touch."""
         ledger = self.ledger
         span = _span(groups, ledger.first, ledger.grid.horizon)
         if span is None:
             return {}
         low, high = span
-        found: dict[int, Added] = {}
+        found: dict[int, RowChange] = {}
         for group in groups:
             demand = group.demand
             if not demand.rows:
@@ -247,20 +251,20 @@ class Overlay:
             for row, amount in zip(demand.rows, demand.amounts, strict=True):
                 known = found.get(row)
                 if known is None:
-                    found[row] = Added(low, high, use * amount)
+                    found[row] = RowChange(low, high, use * amount)
                 else:
                     known.values[:] += use * amount
         return found
 
-    def _average_changes(self, pieces: Sequence[Piece]) -> dict[int, Added]:
+    def _average_changes(self, pieces: Sequence[Taking]) -> dict[int, RowChange]:
         """Return what the pieces add to each window, over the windows they touch."""
-        found: dict[int, Added] = {}
+        found: dict[int, RowChange] = {}
         numbers = {number for piece in pieces for number in piece.demand.averages}
         for number in sorted(numbers):
             found[number] = self._average_change(number, pieces)
         return found
 
-    def _average_change(self, number: int, pieces: Sequence[Piece]) -> Added:
+    def _average_change(self, number: int, pieces: Sequence[Taking]) -> RowChange:
         ledger = self.ledger
         window = ledger.book.averages[number].window
         before = ledger.first - ledger.book.longest_window
@@ -269,13 +273,13 @@ class Overlay:
         low = max(int(rows[:, 0].min(initial=0x7FFFFFFF)) - window + 1 - before, 0)
         high = min(int(rows[:, 1].max(initial=0)) - before, columns)
         if low >= high:
-            return Added(0, 0, np.zeros(0, dtype=np.int64))
+            return RowChange(0, 0, np.zeros(0, dtype=np.int64))
         use = _dense(rows, low + before, high - low + window - 1)
         area = np.concatenate([[0], np.cumsum(use)])
-        return Added(low, high, area[window:] - area[: high - low])
+        return RowChange(low, high, area[window:] - area[: high - low])
 
 
-def _scaled(pieces: Sequence[Piece], number: int) -> Rows:
+def _scaled(pieces: Sequence[Taking], number: int) -> Rows:
     """Return the rows that count against an average, in amounts instead of bundles."""
     found = [np.empty((0, 3), dtype=np.int64)]
     for piece in pieces:
@@ -285,7 +289,7 @@ def _scaled(pieces: Sequence[Piece], number: int) -> Rows:
     return np.concatenate(found)
 
 
-class Group(NamedTuple):
+class MergedTaking(NamedTuple):
     """Rows of all pieces with one demand and sign."""
 
     demand: Demand
@@ -293,16 +297,16 @@ class Group(NamedTuple):
     sign: int
 
 
-def grouped(pieces: Sequence[Piece]) -> list[Group]:
+def grouped(pieces: Sequence[Taking]) -> list[MergedTaking]:
     """Return pieces joined by what they take, so that many cost little more than one."""
     if len(pieces) == 1 and len(pieces[0].rows):
-        return [Group(pieces[0].demand, pieces[0].rows, pieces[0].sign)]
-    found: dict[tuple[int, int], list[Piece]] = {}
+        return [MergedTaking(pieces[0].demand, pieces[0].rows, pieces[0].sign)]
+    found: dict[tuple[int, int], list[Taking]] = {}
     for piece in pieces:
         if len(piece.rows):
             found.setdefault((id(piece.demand), piece.sign), []).append(piece)
     return [
-        Group(
+        MergedTaking(
             alike[0].demand,
             alike[0].rows if len(alike) == 1 else np.concatenate([one.rows for one in alike]),
             alike[0].sign,
@@ -312,20 +316,20 @@ def grouped(pieces: Sequence[Piece]) -> list[Group]:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class RowChange:
     """Amounts over the columns [low, high)."""
 
     low: int
     high: int
     values: NDArray[np.int64]
 
-    def dense(self, ledger: Ledger) -> NDArray[np.int64]:
+    def dense(self, ledger: FreeProfile) -> NDArray[np.int64]:
         out = np.zeros(ledger.free.shape[1], dtype=np.int64)
         out[self.low : self.high] = self.values
         return out
 
 
-def _span(groups: Sequence[Group], first: int, horizon: int) -> tuple[int, int] | None:
+def _span(groups: Sequence[MergedTaking], first: int, horizon: int) -> tuple[int, int] | None:
     """Return the columns that any group touches, clipped to the profile."""
     held = [group.rows for group in groups]
     low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)

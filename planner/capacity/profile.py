@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from planner.calendar import Calendar, calendar_of
 from planner.capacity.block_index import block_count, block_minima
-from planner.capacity.capacity_rows import RowBook, limit_of, terms_of
-from planner.view import AverageLimits, Demand, Lent
+from planner.capacity.capacity_rows import CapacityRows, limit_of, terms_of
+from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -86,7 +86,7 @@ Taking = tuple[Demand, NDArray[np.int64], int]
 _MANY_ROWS = 48
 
 
-class Ledger:
+class FreeProfile:
     """Free amounts over [first, grid.horizon) under one row book.
 
     Attributes
@@ -112,7 +112,7 @@ class Ledger:
         "grid",
     )
 
-    def __init__(self, book: RowBook, grid: TimeGrid, first: int) -> None:
+    def __init__(self, book: CapacityRows, grid: TimeGrid, first: int) -> None:
         self.book = book
         self.grid = grid
         self.first = first
@@ -120,8 +120,8 @@ class Ledger:
         steps = grid.horizon - first
         self.cells = Cells.empty(len(book.rows), steps, book.longest_window)
         self._view: NDArray[np.int64] | None = None
-        self._average_view: AverageLimits | None = None
-        self._lent: Lent | None = None
+        self._average_view: AverageSlack | None = None
+        self._lent: ProfileArrays | None = None
         # Two agents on snapshots of one version may both meet a policy's scope for the first time.
         self._lock = threading.RLock()
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
@@ -129,7 +129,7 @@ class Ledger:
         self._terms: dict[int, tuple[Demand, NDArray[np.int64]]] = {}
         self.begin = np.array([first, book.longest_window], dtype=np.int64)
 
-    def copy(self) -> Ledger:
+    def copy(self) -> FreeProfile:
         """Return an equal ledger that shares nothing that is written.
 
         What a bundle takes does not depend on what is left, so the cache of demands is common.
@@ -150,9 +150,9 @@ class Ledger:
         self._add_rows()
         self._add_averages()
 
-    def rolled(self, grid: TimeGrid, first: int) -> Ledger:
+    def rolled(self, grid: TimeGrid, first: int) -> FreeProfile:
         """Return the ledger of a later [first, horizon): columns move, nothing is rebuilt."""
-        later = Ledger(self.book, grid, first)
+        later = FreeProfile(self.book, grid, first)
         self.fill()
         later.fill()
         moved = first - self.first
@@ -176,7 +176,7 @@ class Ledger:
         return view
 
     @property
-    def averages(self) -> AverageLimits:
+    def averages(self) -> AverageSlack:
         """Slack of every window average met so far; columns from first - longest window."""
         view = self._average_view
         if view is None or len(view.windows) < len(self.book.averages):
@@ -186,7 +186,7 @@ class Ledger:
             slack.flags.writeable = False
             windows = np.array([row.window for row in known], dtype=np.int64)
             names = tuple((row.policy, row.resource) for row in known)
-            view = AverageLimits(windows, slack, self.book.longest_window, names)
+            view = AverageSlack(windows, slack, self.book.longest_window, names)
             self._average_view = view
         return view
 
@@ -206,14 +206,14 @@ class Ledger:
             known = self._terms[id(demand)] = (demand, terms_of(demand, self.book))
         return known[1]
 
-    def lent(self) -> Lent:
+    def lent(self) -> ProfileArrays:
         """Return the cells as compiled code reads them."""
         cells, lent = self.cells, self._lent
         rows, averages = len(self.book.rows), len(self.book.averages)
         if lent is None or len(lent.free) < rows or len(lent.slack) < averages:
             self.fill()
             rows, averages = cells.rows, cells.averages
-            lent = self._lent = Lent(
+            lent = self._lent = ProfileArrays(
                 cells.free[:rows],
                 cells.low[:rows],
                 cells.slack[:averages],

@@ -18,9 +18,9 @@ import numpy as np
 import planner.capacity.block_index
 import planner.capacity.block_index_kernels
 from planner.capacity.block_index_kernels import I64, Int, index_again, index_moved, least_of
-from planner.kernel_cache import Family
+from planner.kernel_cache import KernelFamily
 
-_kernel = Family(
+_kernel = KernelFamily(
     planner.capacity.block_index,
     planner.capacity.block_index_kernels,
     nogil=True,

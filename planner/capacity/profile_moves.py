@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.capacity import profile_kernels as ledger_kernels
-from planner.view import Lent
+from planner.view import ProfileArrays
 
 I64 = NDArray[np.int64]
 
 _ALL_FIRST = np.zeros(1024, dtype=np.int64)
 
 
-def move(lent: Lent, begin: I64, terms: I64, rows: I64, sign: int) -> None:
+def move(lent: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) -> None:
     """Take the rows of one demand from a ledger (sign 1), or give them back (sign -1).
 
     Parameters
@@ -31,7 +31,7 @@ def move(lent: Lent, begin: I64, terms: I64, rows: I64, sign: int) -> None:
     ledger_kernels.move(*lent, terms, _places(len(rows)), rows.copy(), begin, sign)
 
 
-def plainly_free(lent: Lent, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
+def plainly_free(lent: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
     """Return whether rows one after the other are all free; False also where it is not plain.
 
     `pieces` are (terms, rows) of each atom.

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.profile import Ledger
+from planner.capacity.profile import FreeProfile
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import PriceList, prices_of
-from planner.view import AverageLimits, Demand, Lent
+from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -25,7 +25,7 @@ class PlanSnapshot:
 
     __slots__ = ("__weakref__", "_ledger", "version")
 
-    def __init__(self, ledger: Ledger, version: int) -> None:
+    def __init__(self, ledger: FreeProfile, version: int) -> None:
         self._ledger = ledger
         self.version = version
 
@@ -91,7 +91,7 @@ class PlanSnapshot:
         return self._ledger.calendar.breaks
 
     @property
-    def averages(self) -> AverageLimits:
+    def averages(self) -> AverageSlack:
         """What window averages leave."""
         return self._ledger.averages
 
@@ -100,7 +100,7 @@ class PlanSnapshot:
         """What a step costs; None where the cluster gives no prices."""
         return prices_of(self._ledger.book.cluster, self._ledger.grid)
 
-    def lent(self) -> Lent:
+    def lent(self) -> ProfileArrays:
         """Return the arrays themselves, for readers that need no copy; ask for demands first."""
         return self._ledger.lent()
 

@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from planner.files.value_reader import ValueReader
+from planner.files.value_reader import JsonValueReader
 from planner.policy import DAYS, EACH, CapacityOverTime, Policy, Quota, RequestLimits, Scope
 from rdl.errors import did_you_mean
 from rdl.resources import canonical_resource
 from rdl.time_grid import duration_text
 
 
-class PolicyReader(ValueReader):
+class PolicyReader(JsonValueReader):
     """Reads policies whose form is right, keeping what is wrong."""
 
     def _scopes(self, queues: AbstractSet[str]) -> None:

@@ -12,7 +12,7 @@ from rdl.expressions import Absolute, Offset
 from rdl.resources import AmountError, Resources
 
 
-class ValueReader:
+class JsonValueReader:
     """Reads values of a document that has the right form.
 
     Attributes

@@ -25,7 +25,7 @@ from planner.offers.variants import (
 )
 from planner.placement import PlacementResult, shifts_of
 from planner.plan.admission import window_refusal
-from planner.plan.changes import Asked
+from planner.plan.changes import UncompiledRequest
 from planner.policy import RequestLimits
 from planner.request import Request, header_of
 from planner.view import PlanView
@@ -107,7 +107,7 @@ class Seeker:
         Asked before each trial; once it is True nothing more is tried.
     """
 
-    request: Request | Asked
+    request: Request | UncompiledRequest
     expression: Expression
     context: CompileContext
     view: PlanView
@@ -159,7 +159,7 @@ class Seeker:
         return Offer(text, kind, asked, offered, share, self.view.version)
 
 
-def request_of(asked: Request | Asked, graph: WorkGraph) -> Request:
+def request_of(asked: Request | UncompiledRequest, graph: WorkGraph) -> Request:
     """Return the request of whoever asked, for another graph."""
     return Request(**header_of(asked), graph=graph)
 

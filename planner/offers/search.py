@@ -13,7 +13,7 @@ from planner.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import limits_of
-from planner.plan.changes import Asked
+from planner.plan.changes import UncompiledRequest
 from planner.request import Request
 from planner.reservation import binding_to_json
 from rdl.compile.compiler import compile_expression
@@ -63,7 +63,9 @@ class OfferSearch:
         cluster = self.cluster
         return CompileContext(self.view.grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
 
-    def seeker(self, asked: Request | Asked, expression: Expression, agent: Agent) -> Seeker:
+    def seeker(
+        self, asked: Request | UncompiledRequest, expression: Expression, agent: Agent
+    ) -> Seeker:
         """Return what offers for one request are sought with."""
         return Seeker(
             asked,
@@ -76,7 +78,7 @@ class OfferSearch:
         )
 
     def offers(
-        self, asked: Request | Asked, expression: Expression, agent: Agent, most: int
+        self, asked: Request | UncompiledRequest, expression: Expression, agent: Agent, most: int
     ) -> tuple[dict[str, Any], ...]:
         """Return up to `most` offers as files.md writes them, the least change first."""
         found = find_offers(self.seeker(asked, expression, agent), most)
@@ -84,7 +86,7 @@ class OfferSearch:
 
     def answer(
         self,
-        asked: Asked,
+        asked: UncompiledRequest,
         expression: Expression,
         agent: Agent,
         most: int,
@@ -118,7 +120,7 @@ class OfferSearch:
 
     def _refusal(
         self,
-        asked: Asked,
+        asked: UncompiledRequest,
         expression: Expression,
         agent: Agent,
         screening: Callable[[Request], PlacementResult | None],

@@ -6,7 +6,7 @@ from planner.optimization.result import LeftOut
 from planner.placement import Code
 from planner.plan.admission import rule_refusal
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Promise, Source, context_for, promise_of
+from planner.replanning.commitment import Commitment, Source, context_for, promise_of
 from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import State
@@ -15,7 +15,7 @@ from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError
 
 
-def waiting_promises(plan: Plan, *, admit_refused: bool) -> list[Promise]:
+def waiting_promises(plan: Plan, *, admit_refused: bool) -> list[Commitment]:
     """Return what is degraded and, if it may come in, what was refused and some plan could hold.
 
     Refused requests have no number in the Plan: they get -1, -2, ... in the order they are kept.
@@ -47,12 +47,12 @@ def _request_of(plan: Plan, refusal: Refusal) -> Request:
     return Request(**header_of(refusal), graph=graph)
 
 
-def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Promise | None:
+def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Commitment | None:
     """Return a refused request as a promise of nothing, or None where it cannot come in."""
     request = refused_request(plan, refusal)
     if request is None or rule_refusal(plan, request) is not None:
         return None
-    return Promise(
+    return Commitment(
         number,
         refusal.id,
         refusal.tenant,

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.overlay import Added, Overlay, Piece
+from planner.capacity.overlay import Overlay, RowChange, Taking
 from planner.optimization.change_value import SAME, is_idle, is_short, worth_of
 from planner.optimization.request_limits import count_conflict, counted_out
 from planner.placement import Code
@@ -33,7 +33,7 @@ _SPARED: Final = "there are machines for it again: it keeps all that it holds"
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class Rebased:
     """What can be made of changes on a Plan.
 
     Attributes
@@ -48,7 +48,7 @@ class Fitting:
     left_out: tuple[Conflict, ...] = ()
 
 
-def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
+def still_fitting(plan: Plan, changes: Sequence[Change]) -> Rebased:
     """Return the part of `changes` that a Plan takes; all of them where all still fit.
 
     Two rules say who gives way where too much is asked: whoever brings least value, and whoever
@@ -57,9 +57,9 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
     """
     losing = any(isinstance(one, Degrade) for one in changes)
     if not changes:
-        return Fitting()
+        return Rebased()
     if not losing and plan.prepare(changes, plan.version, joint=True).record is not None:
-        return Fitting(tuple(changes))
+        return Rebased(tuple(changes))
     unfit = {one.index: one for one in conflicts_but_for_room(plan, changes)}
     late = counted_out(plan, changes, unfit)
     unfit = {index: one for index, one in unfit.items() if index not in late}
@@ -88,7 +88,7 @@ def still_fitting(plan: Plan, changes: Sequence[Change]) -> Fitting:
         for index, change in enumerate(changes)
         if index not in best.made
     ]
-    return Fitting(tuple(changes[index] for index in sorted(best.made)), tuple(left))
+    return Rebased(tuple(changes[index] for index in sorted(best.made)), tuple(left))
 
 
 def _best_of(choices: Iterable[_Choice]) -> _Choice:
@@ -104,13 +104,13 @@ def _best_of(choices: Iterable[_Choice]) -> _Choice:
     return best
 
 
-def _adds(overlay: Overlay, pieces: Sequence[Piece]) -> dict[_Place, Added]:
+def _adds(overlay: Overlay, pieces: Sequence[Taking]) -> dict[_Place, RowChange]:
     rows, averages = overlay.added(pieces)
     found = {("free", number): one for number, one in rows.items()}
     return found | {("slack", number): one for number, one in averages.items()}
 
 
-def _conflict(overlay: Overlay, index: int, change: Change, pieces: Sequence[Piece]) -> Conflict:
+def _conflict(overlay: Overlay, index: int, change: Change, pieces: Sequence[Taking]) -> Conflict:
     """Return why a change is not made beside those that are."""
     id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
     short = overlay.shortage(pieces)
@@ -141,7 +141,7 @@ class _Choice:
     plan: Plan
     changes: Sequence[Change]
     worths: Sequence[float]
-    adds: Mapping[int, Mapping[_Place, Added]]
+    adds: Mapping[int, Mapping[_Place, RowChange]]
     idle: Callable[[int], bool]
     late: frozenset[int]
     comers_first: bool

@@ -10,8 +10,8 @@ from planner.agents import agent_named
 from planner.optimization.candidates import cannot_wait
 from planner.optimization.result import LeftOut
 from planner.placement import Code, PlacementResult
-from planner.replanning.commitment import Promise
-from planner.replanning.draft_plan import Layout
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan
 from planner.reservation_state import State
 
 _NOT_RESTORED: Final = "no place for all that was promised was found"
@@ -19,7 +19,7 @@ _NOT_TRIED: Final = "there may be a place: the search ended before it was found"
 
 
 def left_out(
-    layout: Layout, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
+    layout: DraftPlan, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
 ) -> Iterator[LeftOut]:
     """Yield who has no place in a layout: degraded reservations, then refused requests.
 
@@ -48,7 +48,7 @@ def left_out(
                 yield never
 
 
-def _without_place(layout: Layout, promise: Promise, agent: Agent) -> LeftOut:
+def _without_place(layout: DraftPlan, promise: Commitment, agent: Agent) -> LeftOut:
     """Say what stands in the way of a refused request beside all that is held."""
     assert promise.request is not None
     found = agent.plan([promise.request], layout.view(), Limits())[0]

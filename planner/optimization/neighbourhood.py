@@ -14,11 +14,11 @@ import numpy as np
 from planner.adaptation.repair import window_of
 from planner.agent import Agent
 from planner.agents import agent_named
-from planner.optimization.objective import Account, Goal, Parts, Units
+from planner.optimization.objective import CostModel, CostScale, Objective, PlanCost
 from planner.placement import PlacementResult
-from planner.replanning.commitment import Promise
-from planner.replanning.draft_plan import Layout
-from planner.replanning.moves import Moves
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan
+from planner.replanning.moves import CommitmentMoves
 from planner.reservation_state import State
 from planner.value import value_of
 
@@ -33,7 +33,7 @@ _MOST_LIFTED = 5
 
 
 @dataclass(slots=True)
-class Best:
+class Candidate:
     """The best layout so far.
 
     Attributes
@@ -44,14 +44,14 @@ class Best:
         What found it.
     """
 
-    layout: Layout
-    parts: Parts
+    layout: DraftPlan
+    parts: PlanCost
     score: tuple[float, ...]
     source: str = "plan"
 
 
 @dataclass(slots=True)
-class Search:
+class NeighbourhoodSearch:
     """One search over one Plan.
 
     Attributes
@@ -62,30 +62,30 @@ class Search:
         Parts of all that may not.
     """
 
-    promises: Sequence[Promise]
-    goal: Goal
-    account: Account
-    units: Units
-    moves: Moves
-    fixed: Parts
+    promises: Sequence[Commitment]
+    goal: Objective
+    account: CostModel
+    units: CostScale
+    moves: CommitmentMoves
+    fixed: PlanCost
     draw: np.random.Generator
     placers: tuple[Agent, ...] = field(
         default_factory=lambda: tuple(agent_named(name) for name in _PLACERS)
     )
 
-    def judged(self, layout: Layout, source: str) -> Best:
+    def judged(self, layout: DraftPlan, source: str) -> Candidate:
         """Return a layout with its score."""
         parts = self.fixed
         for promise in self.promises:
             parts += self._parts(layout, promise)
-        return Best(layout, parts, self.goal.score(parts, self.units), source)
+        return Candidate(layout, parts, self.goal.score(parts, self.units), source)
 
-    def _parts(self, layout: Layout, promise: Promise) -> Parts:
+    def _parts(self, layout: DraftPlan, promise: Commitment) -> PlanCost:
         waits = promise.number in layout.lifted
         held = None if waits else layout.held(promise)
         return self.account.parts(promise, held, self.value(layout, promise))
 
-    def value(self, layout: Layout, promise: Promise) -> float:
+    def value(self, layout: DraftPlan, promise: Commitment) -> float:
         """Return what a promise is worth where it stands, by the options taken; 0 if it waits."""
         if promise.number in layout.lifted:
             return 0.0
@@ -95,18 +95,18 @@ class Search:
             return promise.value
         return value_of(request, moved[1].choices, self.account.nominal)
 
-    def take(self, layout: Layout, promise: Promise, whole: PlacementResult) -> bool:
+    def take(self, layout: DraftPlan, promise: Commitment, whole: PlacementResult) -> bool:
         """Give a lifted promise another place, if it fits and is worth no less than its own."""
         if not whole.placed or not layout.take(promise, whole):
             return False
         return self._worth_it(layout, promise)
 
-    def place(self, layout: Layout, promise: Promise, agent: Agent) -> bool:
+    def place(self, layout: DraftPlan, promise: Commitment, agent: Agent) -> bool:
         """Find a lifted promise a place that is worth no less than its own."""
         moves = self.moves.plain(layout, promise)
         return any(layout.place(move, agent) and self._worth_it(layout, promise) for move in moves)
 
-    def settled(self, layout: Layout) -> Layout:
+    def settled(self, layout: DraftPlan) -> DraftPlan:
         """Return a layout in which those who moved without need have their rows back.
 
         A solver places everybody anew; most of them have room where they were. First all go back
@@ -134,11 +134,11 @@ class Search:
         return layout
 
     @staticmethod
-    def _may_go(promise: Promise) -> bool:
+    def _may_go(promise: Commitment) -> bool:
         """Return whether a promise has rows of its own to go back to."""
         return promise.state not in (State.REFUSED, State.DEGRADED)
 
-    def _worth_it(self, layout: Layout, promise: Promise) -> bool:
+    def _worth_it(self, layout: DraftPlan, promise: Commitment) -> bool:
         """Lift a promise again whose new options are worth less than those it had."""
         if not self._may_go(promise) or self.value(layout, promise) >= promise.value * (1 - _SAME):
             return True
@@ -146,8 +146,8 @@ class Search:
         return False
 
     def improve(
-        self, best: Best, over: Callable[[], bool], tell: Callable[[Best], None]
-    ) -> tuple[Best, int]:
+        self, best: Candidate, over: Callable[[], bool], tell: Callable[[Candidate], None]
+    ) -> tuple[Candidate, int]:
         """Return the best found until `over`, and how many trials that took."""
         trials = 0
         while self.promises and not over():
@@ -158,12 +158,12 @@ class Search:
                 tell(best)
         return best, trials
 
-    def _trial(self, best: Best) -> Best | None:
+    def _trial(self, best: Candidate) -> Candidate | None:
         """Lift a few promises and place them again; None where one that was kept finds no place."""
         layout = best.layout.copy()
         chosen = self._chosen(layout)
         owed = [one for one in chosen if one.number not in layout.lifted]
-        touched = sum((self._parts(layout, one) for one in chosen), Parts())
+        touched = sum((self._parts(layout, one) for one in chosen), PlanCost())
         for one in owed:
             layout.lift(one)
         agent = self.placers[int(self.draw.integers(len(self.placers)))]
@@ -171,11 +171,11 @@ class Search:
             placed = self._place(layout, one, agent)
             if not placed and one in owed:
                 return None
-        later = sum((self._parts(layout, one) for one in chosen), Parts())
+        later = sum((self._parts(layout, one) for one in chosen), PlanCost())
         parts = best.parts - touched + later
-        return Best(layout, parts, self.goal.score(parts, self.units), "search")
+        return Candidate(layout, parts, self.goal.score(parts, self.units), "search")
 
-    def _chosen(self, layout: Layout) -> list[Promise]:
+    def _chosen(self, layout: DraftPlan) -> list[Commitment]:
         """Return a waiting promise and some around it, or some that stand near each other."""
         waiting = [one for one in self.promises if one.number in layout.lifted]
         moved = [one for one in self.promises if one.number in layout.moved]
@@ -196,7 +196,7 @@ class Search:
         picked = draw.choice(len(near), size=count, replace=False).tolist() if count else []
         return [seed, *(near[index] for index in picked)]
 
-    def _ordered(self, chosen: Sequence[Promise]) -> list[Promise]:
+    def _ordered(self, chosen: Sequence[Commitment]) -> list[Commitment]:
         """Return an order to place them in: as chosen, the most valuable first, or any."""
         kind = int(self.draw.integers(3))
         if kind == 0:
@@ -205,7 +205,7 @@ class Search:
             return sorted(chosen, key=lambda one: -one.value)
         return [chosen[index] for index in self.draw.permutation(len(chosen)).tolist()]
 
-    def _place(self, layout: Layout, promise: Promise, agent: Agent) -> bool:
+    def _place(self, layout: DraftPlan, promise: Commitment, agent: Agent) -> bool:
         """Place a promise where it was or elsewhere."""
         known = promise.state not in (State.REFUSED, State.DEGRADED)
         if known and self.draw.random() < 0.5 and layout.put_back(promise):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.metrics import preemption
-from planner.replanning.commitment import Promise
+from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import work_moved
 from planner.reservation import Holding
 from planner.reservation_state import State
@@ -52,7 +52,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PlanCost:
     """What a layout costs, in the units of the metrics.
 
     Attributes
@@ -72,16 +72,16 @@ class Parts:
     preemption: float = 0.0
     cost: float = 0.0
 
-    def __add__(self, other: Parts) -> Parts:
-        return Parts(
+    def __add__(self, other: PlanCost) -> PlanCost:
+        return PlanCost(
             self.rejected + other.rejected,
             self.churn + other.churn,
             self.preemption + other.preemption,
             self.cost + other.cost,
         )
 
-    def __sub__(self, other: Parts) -> Parts:
-        return self + Parts(-other.rejected, -other.churn, -other.preemption, -other.cost)
+    def __sub__(self, other: PlanCost) -> PlanCost:
+        return self + PlanCost(-other.rejected, -other.churn, -other.preemption, -other.cost)
 
     def to_json(self) -> dict[str, float]:
         """Return plain JSON."""
@@ -94,7 +94,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class Objective:
     """How parts become a score; less is better.
 
     Attributes
@@ -106,7 +106,7 @@ class Goal:
     weights: Weights = field(default_factory=Weights)
     lexicographic: bool = False
 
-    def score(self, parts: Parts, units: Units) -> tuple[float, ...]:
+    def score(self, parts: PlanCost, units: CostScale) -> tuple[float, ...]:
         """Return the score, comparable with others of the same plan."""
         shares = (
             parts.rejected / units.value,
@@ -132,7 +132,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class CostScale:
     """What one share of each part is: all that is asked, held, fallen and paid at the start."""
 
     value: float
@@ -141,7 +141,7 @@ class Units:
     price: float
 
 
-class Account:
+class CostModel:
     """Counts what promises cost where they stand.
 
     Attributes
@@ -156,7 +156,7 @@ class Account:
         self._now = now
         self._asked: dict[int, float] = {}
 
-    def asked(self, promise: Promise) -> float:
+    def asked(self, promise: Commitment) -> float:
         """Return the most a promise can be worth: its value at a preference of 1."""
         known = self._asked.get(promise.number)
         if known is None:
@@ -167,22 +167,22 @@ class Account:
             self._asked[promise.number] = known
         return known
 
-    def parts(self, promise: Promise, held: Holding | None, value: float) -> Parts:
+    def parts(self, promise: Commitment, held: Holding | None, value: float) -> PlanCost:
         """Return what one promise costs where it holds `held`, worth `value`; None: it waits."""
         rejected = max(0.0, self.asked(promise) - value)
         if held is None:
-            return Parts(rejected)
+            return PlanCost(rejected)
         new = promise.state in (State.REFUSED, State.DEGRADED)
         churn = 0.0 if new else work_moved(promise.before, held, self._now, self.nominal)
         rows = [rows for atom in held.atoms for _, rows in atom.occurrences() if len(rows)]
-        return Parts(rejected, churn, float(preemption(rows)[0]), self.price(held))
+        return PlanCost(rejected, churn, float(preemption(rows)[0]), self.price(held))
 
     def price(self, held: Holding) -> float:
         """Return work x price factor over all steps."""
         rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
         return self._prices.cost(rows, self.nominal)
 
-    def units(self, promises: Iterable[Promise]) -> Units:
+    def units(self, promises: Iterable[Commitment]) -> CostScale:
         """Return what the shares of a score are taken of."""
         value = work = falls = price = 0.0
         nothing = Holding((), 0, 0)
@@ -192,4 +192,4 @@ class Account:
             rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]
             falls += preemption([held for held in rows if len(held)])[0]
             price += self.price(one.before)
-        return Units(value or 1.0, work or 1.0, falls or 1.0, price or 1.0)
+        return CostScale(value or 1.0, work or 1.0, falls or 1.0, price or 1.0)

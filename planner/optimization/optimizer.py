@@ -20,23 +20,23 @@ import numpy as np
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
 from planner.agents.exact.incumbent import BoundError
-from planner.capacity.capacity_rows import RowBook
-from planner.capacity.profile import Ledger
+from planner.capacity.capacity_rows import CapacityRows
+from planner.capacity.profile import FreeProfile
 from planner.optimization.candidates import waiting_promises
 from planner.optimization.left_out import left_out
-from planner.optimization.neighbourhood import Best, Search
-from planner.optimization.objective import Account, Goal, Parts
+from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
+from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.plan_copy import frozen
-from planner.optimization.result import Effort, Optimized, Progress, Scope
+from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.optimization.solver_step import Solving
 from planner.placement import PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import Admit, Change, Degrade, Update
 from planner.plan.plan import Plan
 from planner.replanning.commitment import promise_of
-from planner.replanning.draft_plan import Layout, shortage_of
-from planner.replanning.moves import Moves
+from planner.replanning.draft_plan import DraftPlan, shortage_of
+from planner.replanning.moves import CommitmentMoves
 from planner.reservation import Holding
 from planner.reservation_state import State
 from planner.value import PriceList
@@ -60,7 +60,10 @@ _TRIALS: Final = 500
 
 
 def optimize(
-    plan: Plan, goal: Goal | None = None, scope: Scope | None = None, effort: Effort | None = None
+    plan: Plan,
+    goal: Objective | None = None,
+    scope: OptimizeScope | None = None,
+    effort: OptimizeOptions | None = None,
 ) -> Optimized:
     """Return a better plan, or the pins that do not let there be one.
 
@@ -69,13 +72,17 @@ def optimize(
     KeyError
         For a pin that is no reservation which holds anything.
     """
-    return _Run(plan, goal or Goal(), scope or Scope(), effort or Effort()).run()
+    return _Optimization(
+        plan, goal or Objective(), scope or OptimizeScope(), effort or OptimizeOptions()
+    ).run()
 
 
-class _Run:
+class _Optimization:
     """One optimisation."""
 
-    def __init__(self, plan: Plan, goal: Goal, scope: Scope, effort: Effort) -> None:
+    def __init__(
+        self, plan: Plan, goal: Objective, scope: OptimizeScope, effort: OptimizeOptions
+    ) -> None:
         self.began = time.monotonic()
         self.origin, self.goal, self.scope, self.effort = plan, goal, scope, effort
         self.plan = frozen(plan, scope.frozen_until)
@@ -109,7 +116,7 @@ class _Run:
             best, self.trials = search.improve(best, self._over, self._tell)
         return self._answer(start, self._within_counts(search, best))
 
-    def _proven(self, best: Best) -> bool:
+    def _proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
 
         Where nothing moved, falls and cost are those of the plan itself; only a goal that weighs
@@ -119,9 +126,9 @@ class _Run:
         w = self.goal.weights
         return reached and (self.goal.lexicographic or not (w.preemption or w.cost))
 
-    def _start(self) -> Layout:
+    def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
-        layout = Layout.of(self.plan)
+        layout = DraftPlan.of(self.plan)
         pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
         repair = Repair(self.plan, layout, pinned=pinned)
         if repair.hit:
@@ -135,26 +142,26 @@ class _Run:
         """Return pins that do not fit the machines and policies there are."""
         if not self.scope.pins and not shortage_of(self.plan.ledger).counts:
             return None
-        empty = Ledger(RowBook(self.plan.cluster), self.plan.grid, self.plan.ledger.first)
+        empty = FreeProfile(CapacityRows(self.plan.cluster), self.plan.grid, self.plan.ledger.first)
         pins = [(self.standing[id_], self.standing[id_].before) for id_ in self.scope.pins]
         return conflicting_pins(self.plan, empty, pins)
 
-    def _search(self, layout: Layout) -> Search:
+    def _search(self, layout: DraftPlan) -> NeighbourhoodSearch:
         plan = self.plan
         prices = PriceList(plan.cluster.price_factors(plan.grid))
-        account = Account(plan.cluster.nominal, prices, plan.now)
+        account = CostModel(plan.cluster.nominal, prices, plan.now)
         movable = [*self.movable, *self.waiting]
         known = {one.number for one in movable}
-        fixed = Parts()
+        fixed = PlanCost()
         for one in self.everything:
             if one.number not in known:
                 fixed += account.parts(one, one.before, one.value)
-        return Search(
+        return NeighbourhoodSearch(
             movable,
             self.goal,
             account,
             account.units(self.everything),
-            Moves(plan, shortage_of(layout.ledger)),
+            CommitmentMoves(plan, shortage_of(layout.ledger)),
             fixed,
             np.random.default_rng(self.effort.limits.seed),
         )
@@ -172,15 +179,15 @@ class _Run:
             most = _TRIALS
         return most is not None and self.trials > most
 
-    def _tell(self, best: Best) -> None:
+    def _tell(self, best: Candidate) -> None:
         if self.effort.tell is not None:
             elapsed = time.monotonic() - self.began
-            self.effort.tell(Progress(self._value(best), self.bound, best.source, elapsed))
+            self.effort.tell(OptimizeProgress(self._value(best), self.bound, best.source, elapsed))
 
-    def _value(self, best: Best) -> float:
+    def _value(self, best: Candidate) -> float:
         return self.asked - best.parts.rejected
 
-    def _solved(self, search: Search, start: Best) -> Best:
+    def _solved(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
         """Ask a solver for a bound, and for a plan; that counts where it keeps everybody."""
         name = self._solver(search)
         self._tell(start)
@@ -200,7 +207,7 @@ class _Run:
         self._tell(found)
         return found
 
-    def _lower(self, bound: float, best: Best) -> None:
+    def _lower(self, bound: float, best: Candidate) -> None:
         """Take a lower bound over.
 
         Raises
@@ -214,7 +221,7 @@ class _Run:
             self.bound = max(bound, self._value(best))
             self._tell(best)
 
-    def _solver(self, search: Search) -> str:
+    def _solver(self, search: NeighbourhoodSearch) -> str:
         """Return the agent that solves, or nothing where none can help."""
         if self.effort.solver is not None:
             return self.effort.solver
@@ -223,7 +230,7 @@ class _Run:
         most = _SOLVABLE if timed else _SOLVABLE_BY_WORK
         return "exact" if worth_it and len(search.promises) <= most else ""
 
-    def _within_counts(self, search: Search, best: Best) -> Best:
+    def _within_counts(self, search: NeighbourhoodSearch, best: Candidate) -> Candidate:
         """Return a layout without those who are one too many for a policy on counts."""
         added: Counter[tuple[str, str]] = Counter()
         for promise, _, _ in best.layout.moved.values():
@@ -242,7 +249,7 @@ class _Run:
                 layout.lift(promise)
         return search.judged(layout, best.source)
 
-    def _answer(self, start: Best, best: Best) -> Optimized:
+    def _answer(self, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
         changes = [*self._moves(best.layout), *self._losses(best.layout)]
         stop = self.effort.limits.stop
@@ -264,7 +271,7 @@ class _Run:
             ),
         )
 
-    def _moves(self, layout: Layout) -> Iterator[Change]:
+    def _moves(self, layout: DraftPlan) -> Iterator[Change]:
         """Yield what is moved, restored and admitted."""
         for promise, result, holding in layout.moved.values():
             request = promise.request
@@ -276,7 +283,7 @@ class _Run:
             else:
                 yield Admit(request, result, OPTIMIZED, anew=True)
 
-    def _losses(self, layout: Layout) -> Iterator[Change]:
+    def _losses(self, layout: DraftPlan) -> Iterator[Change]:
         """Yield what machines that are short leave no place for."""
         for promise in layout.lifted.values():
             if promise.state not in (State.REFUSED, State.DEGRADED):

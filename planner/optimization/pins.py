@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.overlay import Piece, pieces_of
-from planner.capacity.profile import Ledger, window_use
+from planner.capacity.overlay import Taking, pieces_of
+from planner.capacity.profile import FreeProfile, window_use
 from planner.explain import area_text, time_text
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Promise
+from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import unfit
 from planner.reservation import Holding
 from rdl.resources import format_amount
@@ -70,7 +70,7 @@ class _Uses:
 
 
 def conflicting_pins(
-    plan: Plan, empty: Ledger, pins: Sequence[tuple[Promise, Holding]]
+    plan: Plan, empty: FreeProfile, pins: Sequence[tuple[Commitment, Holding]]
 ) -> PinConflict | None:
     """Return the smallest set of pins that cannot be kept together, or None.
 
@@ -97,7 +97,7 @@ def conflicting_pins(
     return PinConflict(best[1].members(best[0], best[2]), best[3])
 
 
-def _unfit_text(plan: Plan, ledger: Ledger, piece: Piece) -> str:
+def _unfit_text(plan: Plan, ledger: FreeProfile, piece: Taking) -> str:
     caps = np.repeat(np.array(piece.demand.fit), np.diff(ledger.calendar.breaks))
     held = ledger.use_of(piece.rows)
     at = int(np.argmax(held > caps))
@@ -106,7 +106,7 @@ def _unfit_text(plan: Plan, ledger: Ledger, piece: Piece) -> str:
 
 
 def _rows(
-    plan: Plan, ledger: Ledger, ids: Sequence[str], pieces: Sequence[Sequence[Piece]]
+    plan: Plan, ledger: FreeProfile, ids: Sequence[str], pieces: Sequence[Sequence[Taking]]
 ) -> Iterator[tuple[_Uses, Any]]:
     """Yield the limits of instants: machines, labels, quotas."""
     free = ledger.free
@@ -124,7 +124,7 @@ def _rows(
         yield _Uses(ids, use, free[number]), told
 
 
-def _taken(ledger: Ledger, pieces: Iterable[Piece], row: int) -> NDArray[np.int64]:
+def _taken(ledger: FreeProfile, pieces: Iterable[Taking], row: int) -> NDArray[np.int64]:
     total = np.zeros(ledger.free.shape[1], dtype=np.int64)
     for piece in pieces:
         if row in piece.demand.rows:
@@ -134,7 +134,7 @@ def _taken(ledger: Ledger, pieces: Iterable[Piece], row: int) -> NDArray[np.int6
 
 
 def _averages(
-    plan: Plan, ledger: Ledger, ids: Sequence[str], pieces: Sequence[Sequence[Piece]]
+    plan: Plan, ledger: FreeProfile, ids: Sequence[str], pieces: Sequence[Sequence[Taking]]
 ) -> Iterator[tuple[_Uses, Any]]:
     """Yield the limits of window averages."""
     slack = ledger.averages.slack

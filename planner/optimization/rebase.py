@@ -18,18 +18,18 @@ import numpy as np
 
 from planner.optimization.candidates import refused_promise
 from planner.optimization.change_value import is_idle
-from planner.optimization.feasible_part import Fitting, still_fitting
-from planner.optimization.neighbourhood import Best, Search
-from planner.optimization.objective import Account, Goal, Parts, Units
+from planner.optimization.feasible_part import Rebased, still_fitting
+from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
+from planner.optimization.objective import CostModel, CostScale, Objective, PlanCost
 from planner.optimization.plan_copy import advance_to
 from planner.optimization.request_limits import count_conflict, counted_out
 from planner.placement import Code, PlacementResult
 from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
-from planner.replanning.commitment import Promise, promise_of
-from planner.replanning.draft_plan import Layout, shortage_of
-from planner.replanning.moves import Moves
+from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.draft_plan import DraftPlan, shortage_of
+from planner.replanning.moves import CommitmentMoves
 from planner.reservation_state import State
 from planner.value import PriceList
 
@@ -40,7 +40,7 @@ _LONGEST_S: Final = 3.0
 _PATIENCE: Final = 400
 
 
-def refitted(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Fitting:
+def rebase(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Rebased:
     """Return the part of `changes` that a Plan takes, some of it elsewhere than it was found.
 
     Parameters
@@ -67,7 +67,7 @@ class _Asked:
     """One change and whom it is for."""
 
     index: int
-    promise: Promise
+    promise: Commitment
     change: Admit | Update
 
     @property
@@ -97,8 +97,8 @@ class _Refit:
     spared: InitVar[Mapping[int, Conflict]]
     unfit: dict[int, Conflict] = field(init=False)
     late: frozenset[int] = field(init=False)
-    _layout: Layout = field(init=False)
-    _search: Search = field(init=False)
+    _layout: DraftPlan = field(init=False)
+    _search: NeighbourhoodSearch = field(init=False)
     _until: float = field(init=False)
 
     def __post_init__(self, spared: Mapping[int, Conflict]) -> None:
@@ -107,15 +107,18 @@ class _Refit:
         unfit = {one.index: one for one in conflicts_but_for_room(twin, self.changes)}
         self.late = counted_out(twin, self.changes, unfit)
         self.unfit = {i: one for i, one in unfit.items() if i not in self.late} | dict(spared)
-        self._layout = Layout.of(twin)
+        self._layout = DraftPlan.of(twin)
         prices = PriceList(twin.cluster.price_factors(twin.grid))
-        account = Account(twin.cluster.nominal, prices, twin.now)
-        units, moves = Units(1.0, 1.0, 1.0, 1.0), Moves(twin, shortage_of(twin.ledger))
+        account = CostModel(twin.cluster.nominal, prices, twin.now)
+        units, moves = (
+            CostScale(1.0, 1.0, 1.0, 1.0),
+            CommitmentMoves(twin, shortage_of(twin.ledger)),
+        )
         draw = np.random.default_rng(0)
-        self._search = Search((), Goal(), account, units, moves, Parts(), draw)
+        self._search = NeighbourhoodSearch((), Objective(), account, units, moves, PlanCost(), draw)
         self._until = time.monotonic() + _LONGEST_S
 
-    def fitting(self) -> Fitting | None:
+    def fitting(self) -> Rebased | None:
         """Return what can be made, wherever that is; None where somebody could not even stay.
 
         Two beginnings: all move as they were to, and who finds his place taken goes elsewhere or
@@ -124,10 +127,10 @@ class _Refit:
         """
         asked = [one for one in map(self._asked, range(len(self.changes))) if one is not None]
         promises = [one.promise for one in asked if one.index not in self.late]
-        search = replace(self._search, promises=promises, goal=Goal(lexicographic=True))
+        search = replace(self._search, promises=promises, goal=Objective(lexicographic=True))
         begun = []
         for first in (frozenset(range(len(self.changes))), self.fits):
-            self._layout = Layout.of(self.twin)
+            self._layout = DraftPlan.of(self.twin)
             if self._begun(asked, first):
                 begun.append(search.judged(self._layout, "plan"))
         if not begun:
@@ -144,11 +147,11 @@ class _Refit:
             return self._layout.take(one.promise, one.result)
         return one.promise.state is not State.DEGRADED and self._layout.put_back(one.promise)
 
-    def _searched(self, search: Search, best: Best) -> Best:
+    def _searched(self, search: NeighbourhoodSearch, best: Candidate) -> Candidate:
         """Lift a few and place them again while somebody waits, until that leads nowhere."""
         waiting, since = best, 0
 
-        def tell(better: Best) -> None:
+        def tell(better: Candidate) -> None:
             nonlocal waiting, since
             waiting, since = better, 0
 
@@ -187,7 +190,7 @@ class _Refit:
     def _asked(self, index: int) -> _Asked | None:
         """Return a change with whom it is for; None where it can no longer be planned."""
         change, twin = self.changes[index], self.twin
-        promise: Promise | None = None
+        promise: Commitment | None = None
         if index in self.unfit or not isinstance(change, Admit | Update):
             return None
         if isinstance(change, Admit):
@@ -230,10 +233,10 @@ class _Refit:
         search = self._search
         return search.place(self._layout, one.promise, search.placers[1])
 
-    def _home(self, promise: Promise) -> list[int] | None:
+    def _home(self, promise: Commitment) -> list[int] | None:
         """Put a promise back where it stands; return the numbers of those it drove out, or None."""
         layout = self._layout
-        out: list[tuple[Promise, PlacementResult]] = []
+        out: list[tuple[Commitment, PlacementResult]] = []
         before = promise.before
         # Refused requests, the least valuable first, give way before anybody has to move on.
         moved = sorted(layout.moved.values(), key=lambda one: (one[0].number >= 0, one[0].value))
@@ -256,7 +259,7 @@ class _Refit:
         if not self._layout.put_back(one.promise):
             self._layout.take(one.promise, moved[1])
 
-    def _told(self, asked: dict[int, _Asked]) -> Fitting:
+    def _told(self, asked: dict[int, _Asked]) -> Rebased:
         kept: list[Change] = []
         left: list[Conflict] = []
         for index, change in enumerate(self.changes):
@@ -272,7 +275,7 @@ class _Refit:
             if why is None and one is not None and index in self.late:
                 why = self._one_too_many(one, asked.values())
             left.append(why or Conflict(index, id_, Code.CAPACITY, detail))
-        return Fitting(tuple(kept), tuple(left))
+        return Rebased(tuple(kept), tuple(left))
 
 
 _OUT: Final = "its place is taken by now, and there is no other"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.agent import Limits
-from planner.optimization.objective import Parts
+from planner.optimization.objective import PlanCost
 from planner.optimization.pins import PinConflict
 from planner.placement import Code
 from planner.plan.changes import Admit, Change, Update
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class OptimizeScope:
     """What may move.
 
     Attributes
@@ -33,7 +33,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class OptimizeProgress:
     """How far an optimisation is.
 
     Attributes
@@ -100,8 +100,8 @@ class Optimized:
 
     changes: tuple[Change, ...] = ()
     based_on: int = 0
-    before: Parts = field(default_factory=Parts)
-    after: Parts = field(default_factory=Parts)
+    before: PlanCost = field(default_factory=PlanCost)
+    after: PlanCost = field(default_factory=PlanCost)
     value: float = 0.0
     bound: float = 0.0
     status: str = "feasible"
@@ -118,7 +118,7 @@ class Optimized:
     @property
     def gap(self) -> float:
         """(bound - value) / bound."""
-        return Progress(self.value, self.bound, self.source, 0.0).gap
+        return OptimizeProgress(self.value, self.bound, self.source, 0.0).gap
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON; changes are told as a diff of plans, not here."""
@@ -139,7 +139,7 @@ class Optimized:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class OptimizeOptions:
     """How it is sought.
 
     Attributes
@@ -154,4 +154,4 @@ class Effort:
 
     limits: Limits = field(default_factory=Limits)
     solver: str | None = None
-    tell: Callable[[Progress], None] | None = None
+    tell: Callable[[OptimizeProgress], None] | None = None

@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.agent import Limits, News
+from planner.agent import Limits, SolveProgress
 from planner.agents import agent_named
-from planner.agents.check import sound
-from planner.agents.exact.must_keep import Keep
+from planner.agents.check import check_plan
+from planner.agents.exact.must_keep import MustKeep
 from planner.holding import height_changes, stacked
-from planner.optimization.neighbourhood import Best, Search
+from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.renegotiation import result_of
-from planner.replanning.draft_plan import Layout
+from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of
 from planner.request import Request
 from planner.reservation import Rows
@@ -57,7 +57,7 @@ class _Question:
         Most value of those that are not asked about.
     """
 
-    layout: Layout
+    layout: DraftPlan
     moves: list[Move] = field(default_factory=list)
     rests: list[Request] = field(default_factory=list)
     standing: list[PlacementResult] = field(default_factory=list)
@@ -83,13 +83,13 @@ class Solving:
     """
 
     def __init__(
-        self, search: Search, name: str, limits: Limits, tell: Callable[[float], None]
+        self, search: NeighbourhoodSearch, name: str, limits: Limits, tell: Callable[[float], None]
     ) -> None:
         self._search, self._name, self._limits = search, name, limits
         self._tell = tell
         self.bound = sum(search.account.asked(one) for one in search.promises)
 
-    def run(self, start: Layout) -> Best | None:
+    def run(self, start: DraftPlan) -> Candidate | None:
         """Return the solver's plan, or None where somebody who was kept has no place in it."""
         question = self._question(start)
         if not question.moves:
@@ -103,7 +103,7 @@ class Solving:
         agent: Any = agent_named(self._name)
         rests, more = question.rests, 0.0
         if self._name == _KEEPS:
-            keep = Keep(frozenset(question.kept), question.standing)
+            keep = MustKeep(frozenset(question.kept), question.standing)
             given: dict[str, Any] = {"keep": keep}
         else:
             given = {}
@@ -121,7 +121,7 @@ class Solving:
             self._tell(bound)
 
     def _share(self, told: Callable[[float], None]) -> Limits:
-        def news(one: News) -> None:
+        def news(one: SolveProgress) -> None:
             told(one.bound)
 
         limits = replace(self._limits, news=news)
@@ -139,7 +139,7 @@ class Solving:
     def _held(question: _Question) -> float:
         return sum(question.moves[index].promise.value for index in question.kept)
 
-    def _question(self, start: Layout) -> _Question:
+    def _question(self, start: DraftPlan) -> _Question:
         """Return what is asked: who waits, and who was kept and can be placed otherwise.
 
         Who was kept and cannot move stays where it is. Whose place is none that the solver could
@@ -173,7 +173,7 @@ class Solving:
 
     def _without_unsound(self, found: _Question) -> _Question:
         """Leave out those whose place the limits of today would not give them again."""
-        checked = sound(found.rests, found.standing, found.layout.view())
+        checked = check_plan(found.rests, found.standing, found.layout.view())
         kept = set(found.kept)
         bad = {index for index in kept if not checked[index].placed}
         if not bad:
@@ -202,8 +202,8 @@ class Solving:
         return replace(rest, weight=value / size if size else 0.0)
 
     def _completed(
-        self, start: Layout, question: _Question, results: Iterable[PlacementResult]
-    ) -> Best | None:
+        self, start: DraftPlan, question: _Question, results: Iterable[PlacementResult]
+    ) -> Candidate | None:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
         layout, search = question.layout, self._search
         for move, result in zip(question.moves, results, strict=True):
@@ -218,7 +218,7 @@ class Solving:
         return min(found, key=lambda one: one.score)
 
 
-def _standing(start: Layout, move: Move) -> PlacementResult | None:
+def _standing(start: DraftPlan, move: Move) -> PlacementResult | None:
     """Return where the rest of a promise stands, as a placement of it; None if it is none."""
     rest = move.remainder.request
     assert rest is not None

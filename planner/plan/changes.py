@@ -19,7 +19,7 @@ from planner.reservation import Holding, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UncompiledRequest:
     """Who asked for what, for a request that could not even be compiled."""
 
     id: str
@@ -46,7 +46,7 @@ class Admit:
 class Refuse:
     """Remember that a request was refused; nothing is held."""
 
-    request: Request | Asked
+    request: Request | UncompiledRequest
     code: Code
     detail: str = ""
     binding: Binding | None = None

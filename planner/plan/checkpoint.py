@@ -1,8 +1,8 @@
 """A whole Plan as bytes and back: where a restart begins instead of at the first record.
 
-`capture` copies columns and lists, milliseconds for a hundred thousand reservations, so it can be
-called while others wait; `PlanState.encode` does the long part and needs no Plan. Columns are
-stored with their names, so that a later version with more of them still reads an older state.
+`take_checkpoint` copies columns and lists, milliseconds for a hundred thousand reservations, so it
+can be called while others wait; `Checkpoint.encode` does the long part and needs no Plan. Columns
+are stored with their names, so that a later version with more of them still reads an older state.
 """
 # ruff: noqa: SLF001 - saving and restoring is the one other place that knows the table's columns
 
@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.capacity_rows import RowBook
-from planner.capacity.profile import Ledger
+from planner.capacity.capacity_rows import CapacityRows
+from planner.capacity.profile import FreeProfile
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
 from planner.plan.details import Kept, MemoryDetails, packed
@@ -34,7 +34,7 @@ FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class PlanState:
+class Checkpoint:
     """A frozen copy of everything a Plan holds; nothing in it is written any more."""
 
     head: dict[str, Any]
@@ -79,7 +79,7 @@ class PlanState:
         return zlib.compress(msgspec.msgpack.encode(document), level=1)
 
 
-def capture(plan: Plan) -> PlanState:
+def take_checkpoint(plan: Plan) -> Checkpoint:
     """Copy what a Plan holds; the caller sees to it that nothing changes meanwhile.
 
     Raises
@@ -106,7 +106,7 @@ def capture(plan: Plan) -> PlanState:
         "idle_rows": table._idle_rows,
         "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
     }
-    return PlanState(
+    return Checkpoint(
         head,
         tuple(column.data.copy() for column in (table._meta, table._atoms, table._rows)),
         words,
@@ -117,7 +117,7 @@ def capture(plan: Plan) -> PlanState:
     )
 
 
-def restore(encoded: bytes) -> Plan:
+def read_checkpoint(encoded: bytes) -> Plan:
     """Return the Plan whose state was encoded.
 
     Raises
@@ -135,7 +135,7 @@ def restore(encoded: bytes) -> Plan:
     grid = cluster.grid().with_horizon(document["horizon"])
     plan = Plan(cluster, grid)
     plan.version, plan.now = document["version"], document["now"]
-    plan.ledger = Ledger(RowBook(cluster), grid, document["first"])
+    plan.ledger = FreeProfile(CapacityRows(cluster), grid, document["first"])
     _fill_table(plan.table, document)
     for entry in document["refusals"]:
         refusal = Refused.from_json(entry).refusal

@@ -6,21 +6,21 @@ import json
 import sys
 from typing import Protocol, TypeAlias
 
-from planner.reservation import Details
+from planner.reservation import RequestDetails
 from rdl.expressions import Expression
 
 #: What one reservation's details are kept as: text, an object, or the tree alone.
-Kept: TypeAlias = "bytes | Details | Expression"
+Kept: TypeAlias = "bytes | RequestDetails | Expression"
 
 
 class DetailStore(Protocol):
     """Keeps the details of reservation number i."""
 
-    def put(self, number: int, details: Details) -> None:
+    def put(self, number: int, details: RequestDetails) -> None:
         """Keep or replace."""
         ...
 
-    def get(self, number: int) -> Details:
+    def get(self, number: int) -> RequestDetails:
         """Return what was put last."""
         ...
 
@@ -36,7 +36,7 @@ class MemoryDetails:
         # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
         self._kept: list[Kept] = []
 
-    def put(self, number: int, details: Details) -> None:
+    def put(self, number: int, details: RequestDetails) -> None:
         """Keep or replace; numbers come in order."""
         entry: Kept = details
         if details.expression is None or details.is_written:
@@ -48,7 +48,7 @@ class MemoryDetails:
         else:
             self._kept[number] = entry
 
-    def get(self, number: int) -> Details:
+    def get(self, number: int) -> RequestDetails:
         """Return what was put last."""
         entry = self._kept[number]
         return unpacked(entry) if isinstance(entry, bytes) else _object(entry)
@@ -59,11 +59,11 @@ class MemoryDetails:
         return texts + sys.getsizeof(self._kept)
 
 
-def _object(entry: Details | Expression) -> Details:
-    return entry if isinstance(entry, Details) else Details(entry)
+def _object(entry: RequestDetails | Expression) -> RequestDetails:
+    return entry if isinstance(entry, RequestDetails) else RequestDetails(entry)
 
 
-def _is_plain(details: Details) -> bool:
+def _is_plain(details: RequestDetails) -> bool:
     """Return whether the expression is all there is."""
     return not (details.choices or details.notes or details.creditable)
 
@@ -82,10 +82,10 @@ def packed(entry: Kept) -> bytes:
     return f"{details.text}\0{rest}".encode()
 
 
-def unpacked(entry: bytes) -> Details:
+def unpacked(entry: bytes) -> RequestDetails:
     """Return what `packed` wrote."""
     text, _, rest = entry.decode().partition("\0")
     if not rest:
-        return Details(text)
+        return RequestDetails(text)
     choices, notes, *flags = json.loads(rest)
-    return Details(text, tuple(choices.items()), tuple(notes), creditable=any(flags))
+    return RequestDetails(text, tuple(choices.items()), tuple(notes), creditable=any(flags))

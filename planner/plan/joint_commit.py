@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.capacity.overlay import Overlay, Piece, Shortage, pieces_of
+from planner.capacity.overlay import Overlay, Shortage, Taking, pieces_of
 from planner.holding import given_back, holding_of, past_of, within
 from planner.placement import Code
 from planner.plan.changes import (
@@ -37,7 +37,7 @@ def degrade_conflict(plan: PlanState, index: int, change: Degrade) -> Conflict |
     return None
 
 
-def pieces_of_degrade(plan: PlanState, change: Degrade) -> list[Piece]:
+def pieces_of_degrade(plan: PlanState, change: Degrade) -> list[Taking]:
     """Return what the change gives back, and what it keeps."""
     number = plan.table.number_of(change.id)
     assert number is not None
@@ -61,7 +61,7 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
     return Conflict(index, id_, short.code, short.detail, short.binding)
 
 
-def pieces_of_change(plan: PlanState, change: Change) -> list[Piece]:
+def pieces_of_change(plan: PlanState, change: Change) -> list[Taking]:
     """Return what a change gives back and takes; nothing for an id that is not known."""
     if isinstance(change, Admit):
         request = change.request
@@ -88,7 +88,7 @@ def pieces_of_change(plan: PlanState, change: Change) -> list[Piece]:
             return []
 
 
-def _blamed(parts: Sequence[Sequence[Piece]], short: Shortage) -> int:
+def _blamed(parts: Sequence[Sequence[Taking]], short: Shortage) -> int:
     """Return the change that takes something where it is short: the last of those that do."""
     at = short.binding.at
     for index in range(len(parts) - 1, -1, -1):

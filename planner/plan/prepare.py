@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner.capacity.overlay import Overlay, Piece, pieces_of
+from planner.capacity.overlay import Overlay, Taking, pieces_of
 from planner.holding import details_of, given_back, holding_of, past_of
 from planner.placement import Code
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
     Admit,
     Advance,
-    Asked,
     Cancel,
     Change,
     Close,
@@ -28,6 +27,7 @@ from planner.plan.changes import (
     Reconfigure,
     Refuse,
     Release,
+    UncompiledRequest,
     Update,
 )
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, pieces_of_degrade
@@ -102,10 +102,10 @@ class _Batch:
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
-        self._foreseen: dict[int, tuple[Holding, list[Piece]]] = {}
+        self._foreseen: dict[int, tuple[Holding, list[Taking]]] = {}
         self._assured = False
         #: What each admission so far takes.
-        self.admitted: list[list[Piece]] = []
+        self.admitted: list[list[Taking]] = []
 
     def assume_room(self) -> None:
         """Judge no change for room: the whole batch has been."""
@@ -113,7 +113,7 @@ class _Batch:
 
     def foresee(self, changes: Sequence[Change]) -> None:
         """Judge all admissions as one: if their sum fits, each fits in its turn."""
-        everything: list[Piece] = []
+        everything: list[Taking] = []
         for index, change in enumerate(changes):
             if isinstance(change, Admit) and change.result.placed:
                 found = self._pieces(change)
@@ -122,7 +122,7 @@ class _Batch:
         calm = all(isinstance(change, Admit | Refuse) for change in changes)
         self._assured = calm and self.overlay.shortage(everything) is None
 
-    def _pieces(self, change: Admit) -> tuple[Holding, list[Piece]]:
+    def _pieces(self, change: Admit) -> tuple[Holding, list[Taking]]:
         request = change.request
         holding = holding_of(request, change.result)
         return holding, pieces_of(holding, self.plan.ledger, request.tenant, request.queue)
@@ -170,7 +170,7 @@ class _Batch:
         if self._known(asked.id):
             return _duplicate(index, asked.id)
         self.new_ids.add(asked.id)
-        if isinstance(asked, Asked):
+        if isinstance(asked, UncompiledRequest):
             text = asked.expression
         else:
             from rdl.text.formatter import format_expression

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.placement import Binding, Code
-from planner.reservation import Details, Holding, Refusal, Rows, rows_of
+from planner.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
 from planner.reservation_state import State
 
 #: Cause of an update that its owner asked for; others are told in the history in their own word.
@@ -28,7 +28,7 @@ class Admitted:
     weight: float
     priority: int
     agent: str
-    details: Details
+    details: RequestDetails
     holding: Holding
     op: ClassVar[str] = "admit"
 
@@ -58,7 +58,7 @@ class Admitted:
             entry["weight"],
             entry["priority"],
             entry["agent"],
-            Details.from_json(entry),
+            RequestDetails.from_json(entry),
             Holding.from_json(entry),
         )
 
@@ -127,7 +127,7 @@ class Updated:
     agent: str
     weight: float
     priority: int
-    details: Details
+    details: RequestDetails
     holding: Holding
     cause: str = RENEGOTIATED
     op: ClassVar[str] = "update"
@@ -155,7 +155,7 @@ class Updated:
             entry["agent"],
             entry["weight"],
             entry["priority"],
-            Details.from_json(entry),
+            RequestDetails.from_json(entry),
             Holding.from_json(entry),
             entry.get("cause", RENEGOTIATED),
         )

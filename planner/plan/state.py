@@ -12,9 +12,9 @@ from typing import Self
 
 import numpy as np
 
-from planner.capacity.capacity_rows import RowBook
-from planner.capacity.overlay import Piece, grouped, pieces_of
-from planner.capacity.profile import Ledger
+from planner.capacity.capacity_rows import CapacityRows
+from planner.capacity.overlay import Taking, grouped, pieces_of
+from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
 from planner.holding import extended, given_back, without_after
@@ -58,11 +58,11 @@ class PlanState:
         self.version = 0
         self.now = 0
         self.table = ReservationTable(details)
-        self.ledger = Ledger(RowBook(cluster), grid, 0)
+        self.ledger = FreeProfile(CapacityRows(cluster), grid, 0)
         self._refusals: dict[str, Refusal] = {}
         self._live: dict[tuple[str, str], int] = {}
         self._readers: weakref.WeakSet[PlanSnapshot] = weakref.WeakSet()
-        self._judged: tuple[CommitRecord, list[Piece]] | None = None
+        self._judged: tuple[CommitRecord, list[Taking]] | None = None
 
     @classmethod
     def replay(
@@ -128,7 +128,7 @@ class PlanState:
             if tenant in (None, one) and queue in (None, other)
         )
 
-    def remember_judged(self, record: CommitRecord, pieces: list[Piece]) -> None:
+    def remember_judged(self, record: CommitRecord, pieces: list[Taking]) -> None:
         """Keep what a record of admissions alone takes: the same Plan applies it, as a rule, next.
 
         The version that a record makes tells that nothing came between.
@@ -185,7 +185,7 @@ class PlanState:
         first = self.table.append(changes, record.at_ms, record.version)
         judged, self._judged = self._judged, None
         known = judged is not None and judged[0] is record
-        pieces: list[Piece] = judged[1] if judged is not None and known else []
+        pieces: list[Taking] = judged[1] if judged is not None and known else []
         for number, change in enumerate(changes, first):
             if self._refusals:
                 self._refusals.pop(change.id, None)  # refused once, and placed since
@@ -272,7 +272,7 @@ class PlanState:
 
     def _reconfigure(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.ledger = Ledger(RowBook(cluster), self.grid, self.ledger.first)
+        self.ledger = FreeProfile(CapacityRows(cluster), self.grid, self.ledger.first)
         self.take_all()
 
     def take_all(self) -> None:
@@ -284,7 +284,7 @@ class PlanState:
     def _take_new(self, number: int, holding: Holding) -> None:
         self._take(self.ledger, number, holding, 1)
 
-    def _take(self, ledger: Ledger, number: int, holding: Holding, sign: int) -> None:
+    def _take(self, ledger: FreeProfile, number: int, holding: Holding, sign: int) -> None:
         tenant, queue = self.table.scope(number)
         pieces = pieces_of(holding, ledger, tenant, queue, sign)
         ledger.take((piece.demand, piece.rows, sign) for piece in pieces)

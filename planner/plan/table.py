@@ -23,9 +23,9 @@ from planner.request import RequestHeader
 from planner.reservation import (
     AtomAllocation,
     Degradation,
-    Details,
     HistoryEntry,
     Holding,
+    RequestDetails,
     Reservation,
 )
 from planner.reservation_state import NUMBERED_STATES, STATE_NUMBERS, State
@@ -303,7 +303,9 @@ class ReservationTable:
         """Return who asked for a reservation, when, and what it is worth."""
         return self._header(number, self._entry(number), self.details.get(number))
 
-    def _header(self, number: int, meta: Mapping[str, Any], details: Details) -> RequestHeader:
+    def _header(
+        self, number: int, meta: Mapping[str, Any], details: RequestDetails
+    ) -> RequestHeader:
         names = self._names.values
         return RequestHeader(
             id=self._ids[number],

@@ -21,7 +21,7 @@ class PastChangedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class FixedAtom:
     """An atom that has begun, or that is to stay where it is.
 
     Attributes
@@ -46,12 +46,12 @@ class Begun:
     beside: int = 0
 
     @classmethod
-    def whole(cls, atom: AtomAllocation, rows: Rows) -> Begun:
+    def whole(cls, atom: AtomAllocation, rows: Rows) -> FixedAtom:
         """Return an occurrence of an atom that stays as it is, all of it."""
         return cls(atom.bundle, atom.label, rows, 0, int(rows[0, 0]), int(rows[-1, 1]))
 
     @classmethod
-    def of(cls, atom: AtomAllocation, past: Rows, numbers: Numbers, now: int) -> Begun:
+    def of(cls, atom: AtomAllocation, past: Rows, numbers: Numbers, now: int) -> FixedAtom:
         """Return the least continuation of `past` after which the rest can be held by itself.
 
         Bundles are released first in, first out; those that are held now are kept `d` steps more,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from planner.renegotiation.fixed import Begun, PastChangedError
+from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.request import Request
 from rdl.compile.civil_time import ORIGIN, instant_ms, periods
 from rdl.compile.compiler import compile_expression
@@ -62,7 +62,7 @@ class Remainder:
 
 def remainder_of(
     request: Request,
-    begun: Mapping[str, Begun],
+    begun: Mapping[str, FixedAtom],
     context: CompileContext,
     now: int,
     held: frozenset[str] = frozenset(),
@@ -99,7 +99,7 @@ class _Cutter:
 
     def __init__(
         self,
-        begun: Mapping[str, Begun],
+        begun: Mapping[str, FixedAtom],
         context: CompileContext,
         now: int,
         held: frozenset[str],

@@ -22,7 +22,7 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import DAY_MS
 from planner.holding import details_of, holding_of, split, stacked
 from planner.placement import Code, PlacementResult
-from planner.renegotiation.fixed import Begun, PastChangedError
+from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Renegotiation:
+class PreparedUpdate:
     """An update ready to be placed; needs the Plan no more.
 
     Attributes
@@ -71,7 +71,7 @@ class Renegotiation:
 
     request: Request
     view: PlanSnapshot
-    begun: dict[str, Begun]
+    begun: dict[str, FixedAtom]
     remainder: Remainder | None = None
     answer: PlacementResult | None = None
     max_period_ms: int = DAY_MS
@@ -89,7 +89,7 @@ class Renegotiation:
         return judged(self.request, whole, self.max_period_ms)
 
 
-def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  # noqa: A002
+def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  # noqa: A002
     """Return what an update of reservation `id` to `request` comes to on the present Plan.
 
     Parameters
@@ -110,25 +110,25 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> Renegotiation:  #
     period = plan.cluster.max_period_ms
     same = _same(request, before, period)
     if same is not None:
-        return Renegotiation(request, view, {}, answer=same)
+        return PreparedUpdate(request, view, {}, answer=same)
     if not any(
         len(split(rows, plan.now)[0]) for atom in before.atoms for rows in [atom.all_rows()]
     ):
-        return Renegotiation(request, view, {})
+        return PreparedUpdate(request, view, {})
     try:
         begun = begun_of(request.graph, before, plan.now)
         remainder = remainder_of(request, begun, _context(plan, request), plan.now)
     except PastChangedError as error:
         answer = PlacementResult(Code.PAST_CHANGED, str(error))
-        return Renegotiation(request, view, {}, answer=answer)
+        return PreparedUpdate(request, view, {}, answer=answer)
     except RdlError as error:
         answer = PlacementResult(Code(error.code), f"what is left to do cannot be planned: {error}")
-        return Renegotiation(request, view, {}, answer=answer)
+        return PreparedUpdate(request, view, {}, answer=answer)
     view = _with_fixed(plan, number, begun)
     if remainder.request is None:
         answer = judged(request, joined(request, begun, remainder, PlacementResult()), period)
-        return Renegotiation(request, view, begun, answer=answer)
-    return Renegotiation(request, view, begun, remainder, max_period_ms=period)
+        return PreparedUpdate(request, view, begun, answer=answer)
+    return PreparedUpdate(request, view, begun, remainder, max_period_ms=period)
 
 
 def judged(request: Request, whole: PlacementResult, max_period_ms: int) -> PlacementResult:
@@ -145,7 +145,7 @@ def _context(plan: Plan, request: Request) -> CompileContext:
     return CompileContext(plan.grid, request.submitted_ms, cluster.shapes(), cluster.max_period_ms)
 
 
-def _with_fixed(plan: Plan, number: int, begun: dict[str, Begun]) -> PlanSnapshot:
+def _with_fixed(plan: Plan, number: int, begun: dict[str, FixedAtom]) -> PlanSnapshot:
     """Return a view without the old version and with what is fixed of the new one."""
     atoms = tuple(
         AtomAllocation(path, one.bundle, one.label, one.rows) for path, one in begun.items()
@@ -159,7 +159,7 @@ def _with_fixed(plan: Plan, number: int, begun: dict[str, Begun]) -> PlanSnapsho
     return PlanSnapshot(ledger, plan.version)
 
 
-def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, Begun]:
+def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, FixedAtom]:
     """Return what is fixed of every atom that has begun, by path.
 
     Raises
@@ -172,7 +172,7 @@ def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, Begun]:
         for vertex in range(len(graph.vertices))
         if graph.vertices[vertex, KIND] == ATOM
     }
-    found: dict[str, Begun] = {}
+    found: dict[str, FixedAtom] = {}
     for atom in before.atoms:
         past, _ = split(atom.all_rows(), now)
         if not len(past):
@@ -188,7 +188,7 @@ def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, Begun]:
             raise PastChangedError(f"atom {atom.path} has begun with other bundles or machines")
         g, h, multiple, lease, work = row[[MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK]].tolist()
         numbers = (g, h, multiple, lease, work)
-        found[atom.path] = Begun.of(atom, past, numbers, now)
+        found[atom.path] = FixedAtom.of(atom, past, numbers, now)
     return found
 
 
@@ -210,7 +210,7 @@ def _same(request: Request, before: Holding, max_period_ms: int) -> PlacementRes
 
 
 def joined(
-    request: Request, begun: dict[str, Begun], remainder: Remainder, result: PlacementResult
+    request: Request, begun: dict[str, FixedAtom], remainder: Remainder, result: PlacementResult
 ) -> PlacementResult:
     """Return past and remainder as one allocation of the whole request."""
     graph = request.graph

@@ -41,7 +41,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class Commitment:
     """One live reservation of a Plan.
 
     Attributes
@@ -104,7 +104,7 @@ def _unreleased(holding: Holding) -> Holding:
     return Holding(atoms, holding.begin, holding.finish)
 
 
-def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Promise:
+def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Commitment:
     """Return reservation `number` of a Plan.
 
     Parameters
@@ -121,7 +121,7 @@ def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Promi
     started = any(
         int(atom.rows[0, 0]) + atom.shifts[0] < plan.now for atom in before.atoms if len(atom.rows)
     )
-    return Promise(
+    return Commitment(
         number,
         table.id_of(number),
         tenant,

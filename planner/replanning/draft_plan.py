@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent
-from planner.capacity.capacity_rows import RowBook
-from planner.capacity.overlay import Overlay, Piece, pieces_of
-from planner.capacity.profile import Ledger
+from planner.capacity.capacity_rows import CapacityRows
+from planner.capacity.overlay import Overlay, Taking, pieces_of
+from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
 from planner.holding import height_changes, holding_of, split
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Promise
+from planner.replanning.commitment import Commitment
 from planner.replanning.move import Move, move_of
 from planner.reservation import AtomAllocation, Holding, Rows
 from planner.reservation_state import State
@@ -25,7 +25,7 @@ from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class Overcommitment:
     """Where capacity is over-committed.
 
     Attributes
@@ -39,11 +39,11 @@ class Shortage:
     counts: Mapping[int, NDArray[np.int64]]
     first: int
 
-    def hits(self, pieces: Iterable[Piece]) -> bool:
+    def hits(self, pieces: Iterable[Taking]) -> bool:
         """Return whether any of `pieces` takes from a row at a step where it is short."""
         return any(self.hit_rows(piece).any() for piece in pieces)
 
-    def hit_rows(self, piece: Piece) -> NDArray[np.bool_]:
+    def hit_rows(self, piece: Taking) -> NDArray[np.bool_]:
         """Return bool[rows of the piece]: which of them take where it is short."""
         hit = np.zeros(len(piece.rows), dtype=bool)
         for row in piece.demand.rows:
@@ -54,17 +54,17 @@ class Shortage:
         return hit
 
 
-def shortage_of(ledger: Ledger) -> Shortage:
+def shortage_of(ledger: FreeProfile) -> Overcommitment:
     """Return where machines do not suffice; policies evict nobody and are not looked at."""
     counts: dict[int, NDArray[np.int64]] = {}
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
         if row.policy is None and (free[number] < 0).any():
             counts[number] = np.concatenate([[0], np.cumsum(free[number] < 0)])
-    return Shortage(counts, ledger.first)
+    return Overcommitment(counts, ledger.first)
 
 
-def unfit(ledger: Ledger, pieces: Iterable[Piece]) -> bool:
+def unfit(ledger: FreeProfile, pieces: Iterable[Taking]) -> bool:
     """Return whether an atom holds more bundles than the machines that are up can."""
     for piece in pieces:
         fit = piece.demand.fit
@@ -76,7 +76,7 @@ def unfit(ledger: Ledger, pieces: Iterable[Piece]) -> bool:
 
 
 @dataclass(slots=True)
-class Layout:
+class DraftPlan:
     """What is held, as a copy of the Plan that can be changed and thrown away.
 
     A lifted promise holds nothing but its *anchor*: its past and the leases in force. Started work
@@ -95,37 +95,37 @@ class Layout:
     """
 
     plan: Plan
-    ledger: Ledger
-    lifted: dict[int, Promise] = field(default_factory=dict)
-    moved: dict[int, tuple[Promise, PlacementResult, Holding]] = field(default_factory=dict)
-    stripped: dict[int, Promise] = field(default_factory=dict)
+    ledger: FreeProfile
+    lifted: dict[int, Commitment] = field(default_factory=dict)
+    moved: dict[int, tuple[Commitment, PlacementResult, Holding]] = field(default_factory=dict)
+    stripped: dict[int, Commitment] = field(default_factory=dict)
     _anchors: dict[int, Holding] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, cluster: Cluster | None = None) -> Layout:
+    def of(cls, plan: Plan, cluster: Cluster | None = None) -> DraftPlan:
         """Return the layout of a Plan, on another description of its cluster if one is given."""
         if cluster is None:
             return cls(plan, plan.ledger.copy())
-        ledger = Ledger(RowBook(cluster), plan.grid, plan.ledger.first)
+        ledger = FreeProfile(CapacityRows(cluster), plan.grid, plan.ledger.first)
         for held in plan.table.held():
             demand = ledger.demand(held.bundle, held.label, held.tenant, held.queue)
             ledger.take([(demand, held.rows, 1)])
         return cls(plan, ledger)
 
-    def copy(self) -> Layout:
+    def copy(self) -> DraftPlan:
         """Return an equal layout that shares nothing that is written."""
         lifted, moved, stripped = dict(self.lifted), dict(self.moved), dict(self.stripped)
-        return Layout(self.plan, self.ledger.copy(), lifted, moved, stripped, self._anchors)
+        return DraftPlan(self.plan, self.ledger.copy(), lifted, moved, stripped, self._anchors)
 
     def view(self) -> PlanSnapshot:
         """Return what an agent sees of it; true until the next change."""
         return PlanSnapshot(self.ledger, self.plan.version)
 
-    def pieces(self, promise: Promise, holding: Holding, sign: int = 1) -> list[Piece]:
+    def pieces(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
         """Return the pieces of a holding of a promise."""
         return pieces_of(holding, self.ledger, promise.tenant, promise.queue, sign)
 
-    def anchor(self, promise: Promise) -> Holding:
+    def anchor(self, promise: Commitment) -> Holding:
         """Return what of a promise stays when it is lifted; of a degraded one, all it still has."""
         if promise.state is State.DEGRADED:
             return promise.before
@@ -134,7 +134,7 @@ class Layout:
             known = self._anchors[promise.number] = anchor_of(self.plan, promise)
         return known
 
-    def held(self, promise: Promise) -> Holding:
+    def held(self, promise: Commitment) -> Holding:
         """Return what a promise holds in this layout."""
         if promise.number in self.moved:
             return self.moved[promise.number][2]
@@ -142,23 +142,23 @@ class Layout:
             return promise.past(self.plan.now)
         return self.anchor(promise) if promise.number in self.lifted else promise.before
 
-    def fits(self, promise: Promise, holding: Holding) -> bool:
+    def fits(self, promise: Commitment, holding: Holding) -> bool:
         """Return whether a promise could hold that instead of what it holds."""
         pieces = self.pieces(promise, self.held(promise), -1) + self.pieces(promise, holding)
         return Overlay(self.ledger).shortage(pieces) is None
 
-    def lift(self, promise: Promise) -> None:
+    def lift(self, promise: Commitment) -> None:
         """Take all of a promise away but its anchor."""
         self._swap(promise, self.anchor(promise))
         self.moved.pop(promise.number, None)
         self.lifted[promise.number] = promise
 
-    def strip(self, promise: Promise) -> None:
+    def strip(self, promise: Commitment) -> None:
         """Take the anchor of a lifted promise away too."""
         self._swap(promise, promise.past(self.plan.now))
         self.stripped[promise.number] = promise
 
-    def put_back(self, promise: Promise) -> bool:
+    def put_back(self, promise: Commitment) -> bool:
         """Give a lifted promise the rows it had, if they fit; return whether they did."""
         if not self.fits(promise, promise.before):
             return False
@@ -175,7 +175,7 @@ class Layout:
         self._change(move.promise, fixed, held)
         return result.placed and self.take(move.promise, result)
 
-    def take(self, promise: Promise, result: PlacementResult) -> bool:
+    def take(self, promise: Commitment, result: PlacementResult) -> bool:
         """Give a promise another whole allocation, if it fits; return whether it did."""
         assert promise.request is not None
         holding = holding_of(promise.request, result)
@@ -187,27 +187,27 @@ class Layout:
         self.moved[promise.number] = (promise, result, holding)
         return True
 
-    def fits_beside(self, promise: Promise, atoms: Sequence[AtomAllocation]) -> bool:
+    def fits_beside(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
         """Return whether there is room for `atoms` besides all that is held."""
         pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
         return Overlay(self.ledger).shortage(pieces) is None
 
-    def hold(self, promise: Promise, atoms: Sequence[AtomAllocation]) -> None:
+    def hold(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> None:
         """Take room for `atoms` of a promise that stays lifted otherwise."""
         pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
         self.ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
 
-    def _swap(self, promise: Promise, holding: Holding) -> None:
+    def _swap(self, promise: Commitment, holding: Holding) -> None:
         self._change(promise, self.held(promise), holding)
 
-    def _change(self, promise: Promise, before: Holding, after: Holding) -> None:
+    def _change(self, promise: Commitment, before: Holding, after: Holding) -> None:
         self.ledger.take(
             (piece.demand, piece.rows, piece.sign)
             for piece in self.pieces(promise, before, -1) + self.pieces(promise, after)
         )
 
 
-def anchor_of(plan: Plan, promise: Promise) -> Holding:
+def anchor_of(plan: Plan, promise: Commitment) -> Holding:
     """Return the past of a promise and the leases in force; of recurrences, whole occurrences."""
     if not promise.started:
         return promise.past(plan.now)

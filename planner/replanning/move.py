@@ -9,10 +9,10 @@ from planner.agent import Agent, Limits
 from planner.holding import split
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
-from planner.renegotiation.fixed import Begun, PastChangedError
+from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.renegotiation.renegotiation import joined, judged
-from planner.replanning.commitment import Promise, context_for
+from planner.replanning.commitment import Commitment, context_for
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding
 from planner.view import PlanView
@@ -41,9 +41,9 @@ class Move:
         The rest as a request; None inside when nothing is left.
     """
 
-    promise: Promise
+    promise: Commitment
     request: Request
-    fixed: Mapping[str, Begun]
+    fixed: Mapping[str, FixedAtom]
     remainder: Remainder
     max_period_ms: int
 
@@ -72,15 +72,15 @@ class Move:
 
 
 def move_of(
-    plan: Plan, promise: Promise, keep: Mapping[str, Begun] | None = None
+    plan: Plan, promise: Commitment, keep: Mapping[str, FixedAtom] | None = None
 ) -> Move | PlacementResult:
     """Return a promise ready to be placed again, or why it cannot be.
 
     Parameters
     ----------
     keep
-        Besides what has begun: parts that stay as they are (`Begun.whole`) or are cut down (with
-        `left`), by atom path.
+        Besides what has begun: parts that stay as they are (`FixedAtom.whole`) or are cut down
+        (with `left`), by atom path.
     """
     request = promise.request
     if request is None:
@@ -100,7 +100,7 @@ def move_of(
     return Move(promise, request, fixed, rest, plan.cluster.max_period_ms)
 
 
-def _atoms_there(promise: Promise, request: Request) -> frozenset[str]:
+def _atoms_there(promise: Commitment, request: Request) -> frozenset[str]:
     """Return the atoms held, and those of occurrences of which none is."""
     held = {path for _, path, _ in promise.occurrences()}
     known = {occurrence_of(path) for path in held}
@@ -119,18 +119,18 @@ def occurrence_of(path: str) -> str:
     return f"{head}@{tail.partition('.')[0]}" if mark else path
 
 
-def _begun(plan: Plan, promise: Promise, request: Request) -> dict[str, Begun]:
+def _begun(plan: Plan, promise: Commitment, request: Request) -> dict[str, FixedAtom]:
     """Return what has begun; an occurrence that has keeps all of its rows."""
-    found: dict[str, Begun] = {}
+    found: dict[str, FixedAtom] = {}
     numbers = _numbers(request.graph)
     for atom, path, rows in promise.occurrences():
         past, _ = split(rows, plan.now)
         if not len(past):
             continue
         if "@" in path:
-            found[path] = Begun.whole(atom, rows)
+            found[path] = FixedAtom.whole(atom, rows)
         elif path in numbers:
-            found[path] = Begun.of(atom, past, numbers[path], plan.now)
+            found[path] = FixedAtom.of(atom, past, numbers[path], plan.now)
         else:
             raise PastChangedError(f"atom {path} has begun and is no longer asked for")
     return found

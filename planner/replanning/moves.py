@@ -7,34 +7,34 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.profile import Ledger
+from planner.capacity.profile import FreeProfile
 from planner.holding import stacked
 from planner.plan.plan import Plan
-from planner.renegotiation.fixed import Begun
-from planner.replanning.commitment import Promise
-from planner.replanning.draft_plan import Layout, Shortage
+from planner.renegotiation.fixed import FixedAtom
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan, Overcommitment
 from planner.replanning.move import Move, move_of, numbers_of
 from planner.reservation import AtomAllocation, Holding, Rows
 from planner.view import Demand
 from rdl.compile.shapes import is_reachable
 
 
-class Moves:
+class CommitmentMoves:
     """The moves of each promise, made when first asked for; those that no room decides are kept."""
 
-    def __init__(self, plan: Plan, shortage: Shortage) -> None:
+    def __init__(self, plan: Plan, shortage: Overcommitment) -> None:
         self._plan = plan
         self._shortage = shortage
         self._plain: dict[int, tuple[Move, ...]] = {}
 
-    def of(self, layout: Layout, promise: Promise) -> Iterator[Move]:
+    def of(self, layout: DraftPlan, promise: Commitment) -> Iterator[Move]:
         """Yield the moves of a lifted promise, that which disturbs least first."""
         trimmed = self._trimmed(layout, promise)
         if trimmed is not None:
             yield trimmed
         yield from self.plain(layout, promise)
 
-    def plain(self, layout: Layout, promise: Promise) -> tuple[Move, ...]:
+    def plain(self, layout: DraftPlan, promise: Commitment) -> tuple[Move, ...]:
         """Return the move of the parts that are hit, where some are not, and that of all."""
         known = self._plain.get(promise.number)
         if known is None:
@@ -46,9 +46,9 @@ class Moves:
             self._plain[promise.number] = known
         return known
 
-    def _unhit(self, layout: Layout, promise: Promise) -> dict[str, Begun]:
+    def _unhit(self, layout: DraftPlan, promise: Commitment) -> dict[str, FixedAtom]:
         """Return the occurrences that lost nothing, where there are others."""
-        keep: dict[str, Begun] = {}
+        keep: dict[str, FixedAtom] = {}
         hit = False
         for atom, path, rows in promise.occurrences():
             if int(rows[0, 0]) < self._plan.now:
@@ -57,10 +57,10 @@ class Moves:
             if self._shortage.hits(layout.pieces(promise, Holding((alone,), 0, 0))):
                 hit = True
             else:
-                keep[path] = Begun.whole(atom, rows)
+                keep[path] = FixedAtom.whole(atom, rows)
         return keep if hit else {}
 
-    def _trimmed(self, layout: Layout, promise: Promise) -> Move | None:
+    def _trimmed(self, layout: DraftPlan, promise: Commitment) -> Move | None:
         """Return the move of no more than what finds no room, or None where that is no way.
 
         Each atom keeps of its rows what fits now; the rest is to be held beside them.
@@ -68,7 +68,7 @@ class Moves:
         if promise.request is None or promise.started:
             return None
         numbers = numbers_of(promise.request)
-        keep: dict[str, Begun] = {}
+        keep: dict[str, FixedAtom] = {}
         for atom, path, rows in promise.occurrences():
             if path not in numbers or atom.shifts != (0,):
                 return None
@@ -81,12 +81,12 @@ class Moves:
 
 
 def _cut_down(
-    layout: Layout,
-    promise: Promise,
+    layout: DraftPlan,
+    promise: Commitment,
     atom: AtomAllocation,
     rows: Rows,
     numbers: tuple[int, int, int, int, int],
-) -> Begun | None:
+) -> FixedAtom | None:
     """Return what an atom can keep of its rows, with the work that is then left, or None."""
     g, h, multiple, lease, work = numbers
     demand = layout.ledger.demand(atom.bundle, atom.label, promise.tenant, promise.queue)
@@ -96,7 +96,7 @@ def _cut_down(
     kept[kept < g] = 0
     left = work - int(kept.sum())
     if not left:
-        return Begun.whole(atom, rows)
+        return FixedAtom.whole(atom, rows)
     beside = h - int(kept.max())
     if beside < g:
         beside = 0  # the rest comes after what is kept
@@ -104,7 +104,9 @@ def _cut_down(
         return None
     steps = np.arange(first, end)
     parts = stacked(np.stack([steps, steps + 1, kept], axis=1)[kept > 0])
-    return Begun(atom.bundle, atom.label, parts, left, int(parts[0, 0]), int(parts[-1, 1]), beside)
+    return FixedAtom(
+        atom.bundle, atom.label, parts, left, int(parts[0, 0]), int(parts[-1, 1]), beside
+    )
 
 
 def _dense(rows: Rows, first: int, end: int) -> NDArray[np.int64]:
@@ -114,7 +116,7 @@ def _dense(rows: Rows, first: int, end: int) -> NDArray[np.int64]:
     return held
 
 
-def _room(ledger: Ledger, demand: Demand, first: int, end: int) -> NDArray[np.int64]:
+def _room(ledger: FreeProfile, demand: Demand, first: int, end: int) -> NDArray[np.int64]:
     """Return int64[steps]: bundles that fit at each step of [first, end)."""
     low, high = first - ledger.first, end - ledger.first
     room = np.repeat(np.array(demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks))

@@ -19,7 +19,7 @@ from rdl.time_grid import TimeGrid
 Steps = NDArray[np.int64]
 
 
-class Machines:
+class MachineCounts:
     """How many machines of each group are up at each step of [0, horizon)."""
 
     def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
@@ -87,7 +87,7 @@ def capacity_violations(
     held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> list[PlanViolation]:
     """Return where the pool, or the machines of a label, are promised more than once."""
-    machines = Machines(cluster, grid)
+    machines = MachineCounts(cluster, grid)
     atoms = [atom for reservation in held for atom in reservation.atoms]
     labels = sorted({atom.label for atom in atoms if atom.label is not None})
     found: list[PlanViolation] = []
@@ -106,7 +106,7 @@ def capacity_violations(
 
 def fit_violations(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> list[PlanViolation]:
     """Return the atoms that hold more bundles at once than fit on machines one by one."""
-    machines = Machines(cluster, grid)
+    machines = MachineCounts(cluster, grid)
     caps: dict[tuple[Resources, str | None], Steps] = {}
     found: list[PlanViolation] = []
     for reservation in held:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planner.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, readable
 from planner.placement import Code
-from planner.plan.changes import Asked
+from planner.plan.changes import UncompiledRequest
 from planner.request import Request, header_of
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
@@ -43,9 +43,9 @@ class Uncompiled:
         return Code(self.error.code)
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> UncompiledRequest:
         """Who asked for what."""
-        return Asked(**header_of(self.line), expression=self.expression)
+        return UncompiledRequest(**header_of(self.line), expression=self.expression)
 
 
 @dataclass(frozen=True, slots=True)

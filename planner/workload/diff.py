@@ -19,7 +19,7 @@ COMPARED = (
 _WHOLE = frozenset({State.ACCEPTED, State.ACTIVE, State.COMPLETED})
 
 
-class Fate(StrEnum):
+class ChangeKind(StrEnum):
     """What became of a request between two plans."""
 
     GAINED = "gained"  # refused before, holds now
@@ -48,7 +48,7 @@ class RequestDiff:
     """
 
     id: str
-    fate: Fate
+    fate: ChangeKind
     before: str | None
     after: str | None
     start_s: tuple[float | None, float | None]
@@ -86,7 +86,7 @@ class PlanDiff:
     same: int
     metrics: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
-    def count(self, fate: Fate) -> int:
+    def count(self, fate: ChangeKind) -> int:
         """Return how many requests met a fate."""
         return sum(one.fate is fate for one in self.requests)
 
@@ -94,7 +94,7 @@ class PlanDiff:
         """Return plain JSON."""
         return {
             "same": self.same,
-            "counts": {fate.value: self.count(fate) for fate in Fate},
+            "counts": {fate.value: self.count(fate) for fate in ChangeKind},
             "metrics": {name: list(pair) for name, pair in self.metrics.items()},
             "requests": [one.to_json() for one in self.requests],
         }
@@ -139,21 +139,23 @@ def difference_of(
     return RequestDiff(id_, fate, before, after, (start[0], end[0]), (start[1], end[1]), moved)
 
 
-def _fate(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: bool) -> Fate | None:
+def _fate(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: bool
+) -> ChangeKind | None:
     if old is None or new is None:
-        return Fate.ADDED if old is None else Fate.GONE
+        return ChangeKind.ADDED if old is None else ChangeKind.GONE
     if ("code" in old) != ("code" in new):
-        return Fate.GAINED if "code" in old else Fate.LOST
+        return ChangeKind.GAINED if "code" in old else ChangeKind.LOST
     kept = None if "code" in old else _kept(old["state"], new["state"])
     if kept is not None:
         return kept
     if moved:
-        return Fate.MOVED
+        return ChangeKind.MOVED
     same = _standing(old) == _standing(new) and old.get("choices") == new.get("choices")
-    return None if same else Fate.CHANGED
+    return None if same else ChangeKind.CHANGED
 
 
-def _kept(old: str | None, new: str | None) -> Fate | None:
+def _kept(old: str | None, new: str | None) -> ChangeKind | None:
     """Return what became of a promise, from one state to another; None where it stands as it did.
 
     That comes before where its rows are: who loses part of a promise is not one of many that moved.
@@ -161,10 +163,10 @@ def _kept(old: str | None, new: str | None) -> Fate | None:
     if old == new:
         return None
     if new == State.FAILED:
-        return Fate.LOST
+        return ChangeKind.LOST
     if new == State.DEGRADED:
-        return Fate.DEGRADED
-    return Fate.RESTORED if old == State.DEGRADED and new in _WHOLE else None
+        return ChangeKind.DEGRADED
+    return ChangeKind.RESTORED if old == State.DEGRADED and new in _WHOLE else None
 
 
 def _standing(entry: Mapping[str, Any] | None) -> str | None:

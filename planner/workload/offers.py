@@ -9,7 +9,7 @@ from typing import Final
 from planner.agent import Agent
 from planner.files.plan_document import PlanDocument
 from planner.offers.search import HOPELESS, OfferSearch
-from planner.plan.changes import Asked
+from planner.plan.changes import UncompiledRequest
 from planner.request import Request
 from planner.workload.compile import CompiledWorkload
 from planner.workload.plan import Planned
@@ -59,7 +59,7 @@ def with_offers(
 
 def _helpable(
     planned: Planned, workload: CompiledWorkload
-) -> Iterator[tuple[Request | Asked, Expression]]:
+) -> Iterator[tuple[Request | UncompiledRequest, Expression]]:
     """Yield every refused line that an offer may help: not what is malformed or taken."""
     for request, result in zip(workload.requests, planned.results, strict=True):
         if result.code is not None and result.code not in HOPELESS:

@@ -10,7 +10,7 @@ from planner.agent import Agent, Limits, SolverOutcome, SolverReport
 from planner.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
-from planner.metrics import Metrics, Outcome, measure, outcome_of
+from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
 from planner.plan.changes import Admit, Change, Refuse
@@ -91,7 +91,7 @@ def plan_from_nothing(
         outcome_of(request, result, cluster.nominal)
         for request, result in zip(requests, results, strict=True)
     ]
-    outcomes += [Outcome(one.line.weight, 0.0, accepted=False) for one in workload.refusals]
+    outcomes += [RequestOutcome(one.line.weight, 0.0, accepted=False) for one in workload.refusals]
     metrics = measure(
         outcomes,
         cluster.nominal,

@@ -12,14 +12,14 @@ from planner.cluster import Cluster
 from planner.files.errors import FileError, FileProblem
 from planner.files.plan_document import PlanDocument
 from planner.holding import holding_of
-from planner.metrics import Metrics, Outcome, measure
+from planner.metrics import Metrics, RequestOutcome, measure
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused
 from planner.renegotiation.renegotiation import result_of
 from planner.request import Request
-from planner.reservation import AtomAllocation, Degradation, Details, Holding, Refusal, Rows
+from planner.reservation import AtomAllocation, Degradation, Holding, Refusal, RequestDetails, Rows
 from planner.reservation_state import State
 from planner.value import prices_of, size_of, worth_of
 from rdl.compile.compiler import compile_source
@@ -31,7 +31,7 @@ from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import WorkGraph
 
-#: States whose value counts as accepted (planner.metrics.Outcome).
+#: States whose value counts as accepted (planner.metrics.RequestOutcome).
 _COUNTED = (State.ACCEPTED, State.ACTIVE, State.COMPLETED, State.CANCELLED)
 
 
@@ -69,7 +69,7 @@ def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
 
 def _admitted(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Admitted:
     submitted_ms = round(entry["submitted"] * 1000)
-    details = Details(
+    details = RequestDetails(
         entry["expression"],
         tuple(entry["choices"].items()),
         tuple(entry.get("notes", ())),
@@ -164,13 +164,13 @@ def metrics_of(plan: Plan) -> Metrics:
     for refusal in plan.refusals:
         graph = _graph(plan, refusal.expression, refusal.submitted_ms)
         size = 0.0 if graph is None else size_of(graph, plan.cluster.nominal)
-        outcomes.append(Outcome(refusal.weight, size, accepted=False))
+        outcomes.append(RequestOutcome(refusal.weight, size, accepted=False))
     nominal, horizon = plan.cluster.nominal, plan.grid.horizon
     prices = prices_of(plan.cluster, plan.grid)
     return measure(outcomes, nominal, horizon, prices=prices)
 
 
-def _outcome(plan: Plan, number: int) -> Outcome:
+def _outcome(plan: Plan, number: int) -> RequestOutcome:
     one = plan.table.read(number)
     graph = _graph(plan, one.expression, one.submitted_ms)
     held = tuple(
@@ -186,7 +186,7 @@ def _outcome(plan: Plan, number: int) -> Outcome:
         vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in paths]
         empty = [np.empty((0, 3), dtype=np.int64)] * len(vertices)
         worth = worth_of(graph, result_of(graph, vertices, empty).choices)
-    return Outcome(one.weight, size, one.state in _COUNTED, worth, held)
+    return RequestOutcome(one.weight, size, one.state in _COUNTED, worth, held)
 
 
 def _graph(plan: Plan, text: str, submitted_ms: int) -> WorkGraph | None:

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from rdl.codecs.json_reader import JsonReader
 from rdl.codecs.json_values import escaped
 from rdl.durations import instant_text, seconds_text
-from rdl.errors import RdlError, StoppedError
+from rdl.errors import RdlError, TooManyProblemsError
 from rdl.expressions import (
     AllOf,
     AnyOf,
@@ -40,7 +40,7 @@ def from_json(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Expressio
     reader = JsonReader(limits)
     try:
         expression = reader.expression(value, "")
-    except StoppedError:
+    except TooManyProblemsError:
         expression = None
     if reader.problems or expression is None:
         raise RdlError(tuple(reader.problems), None, tuple(reader.orphans))

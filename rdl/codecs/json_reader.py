@@ -15,7 +15,7 @@ from rdl.codecs.json_values import (
     read_weight,
 )
 from rdl.durations import TimeTextError
-from rdl.errors import MALFORMED, Problem, StoppedError, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, TooManyProblemsError, did_you_mean, quoted
 from rdl.expressions import Edge, Expression, Gap, Graph
 from rdl.limits import MOST_PROBLEMS, SourceLimits
 from rdl.operators import (
@@ -330,11 +330,11 @@ class JsonReader:
     def _report(self, pointer: str, message: str, fix: str | None = None) -> None:
         self.problems.append(Problem(MALFORMED, message, pointer=pointer, fix=fix))
         if len(self.problems) >= MOST_PROBLEMS:
-            raise StoppedError
+            raise TooManyProblemsError
 
     def _stop(self, pointer: str, message: str) -> NoReturn:
         self._report(pointer, message)
-        raise StoppedError
+        raise TooManyProblemsError
 
     def _count_leaf(self, pointer: str) -> None:
         self._leaves += 1

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rdl.codecs.json_values import escaped, kind_of
 from rdl.durations import MAX_TIME_MS, MAX_WORK_MS, TimeTextError, instant_of_epoch_ms
-from rdl.errors import MALFORMED, Problem, RdlError, StoppedError, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, RdlError, TooManyProblemsError, did_you_mean, quoted
 from rdl.expressions import (
     Absolute,
     AllOf,
@@ -97,7 +97,7 @@ def from_yarn(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> YarnReser
     reader = _YarnReader(limits)
     try:
         result = reader.context(value)
-    except StoppedError:
+    except TooManyProblemsError:
         result = None
     if reader.problems or result is None:
         raise RdlError(tuple(reader.problems))
@@ -151,7 +151,7 @@ class _YarnReader:
             start, end = instant_of_epoch_ms(arrival), instant_of_epoch_ms(deadline)
         except TimeTextError as error:
             self.report("/deadline", error.message, error.fix)
-            raise StoppedError from error
+            raise TooManyProblemsError from error
         if period == 0:
             return Window(Absolute(start), Absolute(end), stages)
         # Inside `every` times count from the start of the period, which is the arrival.
@@ -187,7 +187,7 @@ class _YarnReader:
         most = self.limits.max_options if kind == 0 else self.limits.max_atoms
         if count > most:
             self.report(pointer, f"the definition has {count} stages", f"write at most {most}")
-            raise StoppedError
+            raise TooManyProblemsError
 
     def stage(self, value: object, pointer: str) -> Atom | None:
         before = len(self.problems)
@@ -225,7 +225,7 @@ class _YarnReader:
             return value
         name = pointer.rsplit("/", 1)[-1] or DEFINITION
         self.report(pointer, f"{name} is not an object", f"its keys are {', '.join(known)}")
-        raise StoppedError
+        raise TooManyProblemsError
 
     def known_keys(self, value: Mapping[Any, Any], known: tuple[str, ...], pointer: str) -> None:
         for key in value:
@@ -255,7 +255,7 @@ class _YarnReader:
     def report(self, pointer: str, message: str, fix: str) -> None:
         self.problems.append(Problem(MALFORMED, message, pointer=pointer, fix=fix))
         if len(self.problems) >= MOST_PROBLEMS:
-            raise StoppedError
+            raise TooManyProblemsError
 
 
 def _joined(kind: int, atoms: tuple[Atom, ...], window: int) -> Expression:

@@ -13,7 +13,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rdl.compile.civil_time import DAY_MS
-from rdl.compile.parts import Trouble
+from rdl.compile.parts import Finding
 from rdl.compile.precedence import cycle_of
 from rdl.compile.shapes import greatest_reachable, is_reachable, least_reachable
 from rdl.errors import MALFORMED
@@ -65,7 +65,7 @@ class Findings:
         Well-formed and odd, one sentence each, in written order.
     """
 
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[Finding, ...]
     broken: frozenset[int]
     complete: bool
     written: int = 0
@@ -74,7 +74,7 @@ class Findings:
 
 def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = False) -> Findings:
     """Return everything malformed in `expression`, without recursion, within the limits."""
-    troubles: list[Trouble] = []
+    troubles: list[Finding] = []
     notes: list[str] = []
     atoms = written = 0
     pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
@@ -107,8 +107,8 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
 _Said = tuple[str, str | None]
 
 
-def _at(expression: Expression, place: _Place | None, said: _Said) -> Trouble:
-    return Trouble(expression, _path(place), MALFORMED, said[0], said[1])
+def _at(expression: Expression, place: _Place | None, said: _Said) -> Finding:
+    return Finding(expression, _path(place), MALFORMED, said[0], said[1])
 
 
 def _path(place: _Place | None) -> str:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rdl.codecs.json_codec import pointer_of
 from rdl.compile.checker import check
 from rdl.compile.context import CompileContext
-from rdl.compile.normalizer import Normalizer, StoppedError
-from rdl.compile.parts import FAR, Numbers, Part, Trouble, troubles_of
+from rdl.compile.normalizer import Normalizer, TooLargeError
+from rdl.compile.parts import FAR, Finding, Numbers, VertexDraft, troubles_of
 from rdl.compile.propagation import tighten
 from rdl.compile.source import read_source
 from rdl.errors import MALFORMED, Problem, RdlError
@@ -71,7 +71,7 @@ def compile_expression(
     normalizer = Normalizer(context, findings.broken)
     try:
         root = normalizer.build(expression)
-    except StoppedError:
+    except TooLargeError:
         raise _error(expression, troubles + normalizer.malformed, source) from None
     if root is not None and root.trouble is None:
         tighten(root, context.grid)
@@ -83,7 +83,7 @@ def compile_expression(
     return _Emission(normalizer, findings.notes).graph(expression, context, root)
 
 
-def _too_long(expression: Expression, most: int) -> list[Trouble]:
+def _too_long(expression: Expression, most: int) -> list[Finding]:
     """Return the trouble of a request whose canonical text could not be read again.
 
     It is the text that plans keep. Requests as JSON, and with named bundles, can be far shorter.
@@ -92,10 +92,10 @@ def _too_long(expression: Expression, most: int) -> list[Trouble]:
     if length <= most:
         return []
     message = f"written out, with its bundles, the request has {length} characters"
-    return [Trouble(expression, "", MALFORMED, message, f"write at most {most}")]
+    return [Finding(expression, "", MALFORMED, message, f"write at most {most}")]
 
 
-def _error(expression: Expression, troubles: list[Trouble], source: str | None) -> RdlError:
+def _error(expression: Expression, troubles: list[Finding], source: str | None) -> RdlError:
     problems: dict[Problem, None] = {}
     for trouble in troubles:
         span = trouble.expression.span if source is not None else None
@@ -124,7 +124,7 @@ class _Emission:
         self._labels: dict[str, int] = {}
 
     def graph(
-        self, expression: Expression, context: CompileContext, root: Part | None
+        self, expression: Expression, context: CompileContext, root: VertexDraft | None
     ) -> WorkGraph:
         """Return the WorkGraph; no root is a void."""
         if root is not None:
@@ -151,7 +151,7 @@ class _Emission:
             options=tuple(self._options),
         )
 
-    def _emit(self, part: Part, *, satisfiable: bool) -> int:
+    def _emit(self, part: VertexDraft, *, satisfiable: bool) -> int:
         """Append the part's vertex after those of its children; return its index."""
         if satisfiable and part.failed:
             satisfiable = False
@@ -178,7 +178,7 @@ class _Emission:
         self._rows.append((*times, *held, *shifts, *family))
         return vertex
 
-    def _in_order(self, part: Part, children: list[int]) -> list[int]:
+    def _in_order(self, part: VertexDraft, children: list[int]) -> list[int]:
         """Return children as written; options by preference, those of equal worth as written.
 
         Agents that do not weigh try options in this order.
@@ -187,7 +187,7 @@ class _Emission:
             return children
         return sorted(children, key=lambda child: -self._prefer[child])
 
-    def _atom(self, part: Part) -> tuple[int, ...]:
+    def _atom(self, part: VertexDraft) -> tuple[int, ...]:
         """Return columns BUNDLE to LABEL; an option without numbers is out of every plan."""
         numbers = part.numbers or Numbers(Resources(), None, 1, 1, 1, 1, 0, 0)
         bundle = self._bundles.setdefault(numbers.bundle, len(self._bundles))
@@ -197,7 +197,7 @@ class _Emission:
         g, h, multiple, lease, work = numbers[2:7]
         return bundle, g, h, multiple, min(lease, FAR), min(work, FAR), label
 
-    def _effort(self, part: Part, children: list[int]) -> float:
+    def _effort(self, part: VertexDraft, children: list[int]) -> float:
         efforts = [self._efforts[child] for child in children]
         if part.kind in (ANY, EVERY):
             left = [

@@ -13,11 +13,18 @@ from typing import Final, NoReturn, assert_never
 from rdl.compile.civil_time import instant_ms
 from rdl.compile.context import CompileContext
 from rdl.compile.machine_fit import MachineFit
-from rdl.compile.parts import Part, Trouble, blame, settle
+from rdl.compile.parts import Finding, VertexDraft, blame, settle
 from rdl.compile.precedence import topological
-from rdl.compile.recurrences import Copy, Layout, Recurrence, RecurrenceError, Surroundings, lay_out
+from rdl.compile.recurrences import (
+    Copy,
+    Occurrences,
+    Recurrence,
+    RecurrenceError,
+    Surroundings,
+    lay_out,
+)
 from rdl.compile.rounding import gap_steps, numbers_of, rounding_note
-from rdl.compile.window_fit import Room, fit
+from rdl.compile.window_fit import TimeSpan, fit
 from rdl.errors import BEYOND_HORIZON, MALFORMED, UNSATISFIABLE
 from rdl.expressions import (
     AllOf,
@@ -40,12 +47,12 @@ from rdl.work_graph import ALL, ANY, ATOM, EVERY
 _MOST_CIVIL_TIMES: Final = 200_000
 
 
-class StoppedError(Exception):
+class TooLargeError(Exception):
     """The request grew beyond a bound; the trouble that says so is in `Normalizer.malformed`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Enclosure:
     """What surrounds an expression.
 
     Attributes
@@ -66,7 +73,7 @@ class Scope:
 
     start: int
     end: int
-    layout: Layout
+    layout: Occurrences
     limit: int | None = None
     shifts: int = 0
     window_start: Instant | None = None
@@ -89,7 +96,7 @@ class Normalizer:
     """
 
     def __init__(self, context: CompileContext, broken: frozenset[int]) -> None:
-        self.malformed: list[Trouble] = []
+        self.malformed: list[Finding] = []
         self.notes: list[str] = []
         self.shifts: list[tuple[int, ...]] = [(0,)]
         self.endless = 0
@@ -100,7 +107,7 @@ class Normalizer:
         self._first = context.first
         self._leaves = self._occurrences = self._civil_times = 0
 
-    def build(self, expression: Expression) -> Part | None:
+    def build(self, expression: Expression) -> VertexDraft | None:
         """Return the part of a whole request, or None for a void.
 
         Raises
@@ -108,13 +115,13 @@ class Normalizer:
         StoppedError
             If recurrences unroll beyond the limits.
         """
-        scope = Scope(self._first, self._grid.horizon, Layout())
+        scope = Enclosure(self._first, self._grid.horizon, Occurrences())
         part = self._lower(expression, "", scope)
         if part is not None and not part.failed:
             self._fit(part, scope, expression, "")
         return part
 
-    def _lower(self, here: Expression, path: str, scope: Scope) -> Part | None:
+    def _lower(self, here: Expression, path: str, scope: Enclosure) -> VertexDraft | None:
         if isinstance(here, Atom):
             return self._atom(here, path, scope)
         if id(here) in self._broken:
@@ -137,13 +144,13 @@ class Normalizer:
             case _:
                 assert_never(here)
 
-    def _opaque(self, here: Expression, path: str) -> Part:
+    def _opaque(self, here: Expression, path: str) -> VertexDraft:
         """Return a part that says nothing about time, for an expression that is in trouble."""
-        part = Part(ATOM, here, path, self._first, self._grid.horizon)
+        part = VertexDraft(ATOM, here, path, self._first, self._grid.horizon)
         part.failed = True
         return part
 
-    def _atom(self, atom: Atom, path: str, scope: Scope) -> Part:
+    def _atom(self, atom: Atom, path: str, scope: Enclosure) -> VertexDraft:
         self._leaves += 1
         if self._leaves > self._context.limits.max_atoms:
             limit = f"more than {self._context.limits.max_atoms} atoms once every is unrolled"
@@ -151,18 +158,18 @@ class Normalizer:
         if id(atom) in self._broken:
             return self._opaque(atom, path)
         numbers, shortest = numbers_of(atom, self._grid)
-        part = Part(ATOM, atom, path, scope.start, scope.end, shortest)
+        part = VertexDraft(ATOM, atom, path, scope.start, scope.end, shortest)
         part.numbers, part.shifts = numbers, scope.shifts
         note = rounding_note(atom, path, numbers, self._grid.step_ms)
         if note is not None:
             self.notes.append(note)
         unfit = self._machines.why_not(atom.bundle, atom.on)
         if unfit is not None:
-            blame(part, Trouble(atom, path, UNSATISFIABLE, *unfit))
+            blame(part, Finding(atom, path, UNSATISFIABLE, *unfit))
         return part
 
-    def _any(self, choice: AnyOf, path: str, scope: Scope) -> Part:
-        part = Part(ANY, choice, path, scope.start, scope.end)
+    def _any(self, choice: AnyOf, path: str, scope: Enclosure) -> VertexDraft:
+        part = VertexDraft(ANY, choice, path, scope.start, scope.end)
         for index, option in enumerate(choice.options):
             worth = 1.0 if choice.prefer is None else choice.prefer[index]
             child = self._lower(option, _child(path, index), scope)
@@ -186,9 +193,14 @@ class Normalizer:
         return part
 
     def _group(
-        self, here: Expression, form: str, children: tuple[Expression, ...], path: str, scope: Scope
-    ) -> Part | None:
-        part = Part(ALL, here, path, scope.start, scope.end, form=form)
+        self,
+        here: Expression,
+        form: str,
+        children: tuple[Expression, ...],
+        path: str,
+        scope: Enclosure,
+    ) -> VertexDraft | None:
+        part = VertexDraft(ALL, here, path, scope.start, scope.end, form=form)
         #: First and last child that each written child became; a void became none.
         places: list[tuple[int, int]] = []
         for index, expression in enumerate(children):
@@ -214,7 +226,7 @@ class Normalizer:
         return part
 
     def _arrows(
-        self, here: Expression, part: Part, path: str, places: list[tuple[int, int]]
+        self, here: Expression, part: VertexDraft, path: str, places: list[tuple[int, int]]
     ) -> None:
         """Set the edges of an order or a graph between the children that hold something."""
         if isinstance(here, Order):
@@ -247,14 +259,14 @@ class Normalizer:
             self._malformed(here, path, str(error), "write a wider gap")
             return 0, -1
 
-    def _stands_for(self, child: Part, group: Part) -> Part:
+    def _stands_for(self, child: VertexDraft, group: VertexDraft) -> VertexDraft:
         """Return the only child in place of its group."""
         child.options = (*group.options, *child.options)
         if child.kind != ATOM and child.kind != EVERY:
             child.source, child.path = group.source, group.path
         return child
 
-    def _window(self, window: Window, path: str, scope: Scope) -> Part | None:
+    def _window(self, window: Window, path: str, scope: Enclosure) -> VertexDraft | None:
         grid, layout = self._grid, scope.layout
         try:
             first = self._pulled_back(window.start, layout, late=False)
@@ -282,12 +294,12 @@ class Normalizer:
         if beyond:
             horizon = f"the plan's horizon, {seconds_of(grid.horizon_ms)} s from the origin"
             message = f"the window starts at or past {horizon}"
-            blame(part, Trouble(window, path, BEYOND_HORIZON, message, "reserve it later"))
+            blame(part, Finding(window, path, BEYOND_HORIZON, message, "reserve it later"))
         else:
             self._fit(part, inside, window, path)
         return part
 
-    def _pulled_back(self, instant: Instant, layout: Layout, *, late: bool) -> int:
+    def _pulled_back(self, instant: Instant, layout: Occurrences, *, late: bool) -> int:
         """Return a start (or, late, an end) that holds for all occurrences moved to the first."""
         if layout.regular and isinstance(instant, Offset):
             layout = layout.first()
@@ -304,13 +316,13 @@ class Normalizer:
         ]
         return min(steps) if late else max(steps)
 
-    def _fit(self, part: Part, scope: Scope, here: Expression, path: str) -> None:
+    def _fit(self, part: VertexDraft, scope: Enclosure, here: Expression, path: str) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
             return  # nearly always: no Room is worth building
-        room = Room(scope.start, scope.end, here, path, scope.limit)
+        room = TimeSpan(scope.start, scope.end, here, path, scope.limit)
         fit(part, room, self._context)
 
-    def _every(self, every: Every, path: str, scope: Scope) -> Part | None:
+    def _every(self, every: Every, path: str, scope: Enclosure) -> VertexDraft | None:
         limits = self._context.limits
         anchor = scope.window_start if every.anchor is None else every.anchor
         around = Surroundings(scope.layout, scope.limit, scope.inside_every)
@@ -334,26 +346,28 @@ class Normalizer:
         return part
 
     def _occurrence(
-        self, every: Every, path: str, scope: Scope, copy: Copy, last_shift: int
-    ) -> Part | None:
+        self, every: Every, path: str, scope: Enclosure, copy: Copy, last_shift: int
+    ) -> VertexDraft | None:
         """Return the part of the occurrences in `copy`, found in their own periods."""
         shifts = scope.shifts
         if copy.layout.shifts != self.shifts[shifts]:
             shifts = self._shifts_of(copy.layout.shifts)
         start, end = max(scope.start, copy.start), min(scope.end - last_shift, copy.end)
         limit = copy.end if scope.limit is None else min(scope.limit - last_shift, copy.end)
-        inside = Scope(start, end, copy.layout, limit, shifts, None, inside_every=True)
+        inside = Enclosure(start, end, copy.layout, limit, shifts, None, inside_every=True)
         part = self._lower(every.of, path, inside)
         if part is not None:
             self._fit(part, inside, every.of, path)
         return part
 
-    def _shifted(self, every: Every, path: str, scope: Scope, laid: Recurrence) -> Part | None:
+    def _shifted(
+        self, every: Every, path: str, scope: Enclosure, laid: Recurrence
+    ) -> VertexDraft | None:
         own = laid.own_shifts
         child = self._occurrence(every, f"{_child(path, 0)}@0", scope, laid.copies[0], own[-1])
         if child is None:
             return None
-        part = Part(EVERY, every, path, scope.start, scope.end, last_shift=own[-1])
+        part = VertexDraft(EVERY, every, path, scope.start, scope.end, last_shift=own[-1])
         if len(own) == 1 and not laid.endless:  # an endless one will have more as the plan rolls
             return self._stands_for(child, part)
         part.shifts = self._shifts_of(own)
@@ -362,9 +376,9 @@ class Normalizer:
         return part
 
     def _unrolled(
-        self, every: Every, path: str, scope: Scope, copies: tuple[Copy, ...]
-    ) -> Part | None:
-        part = Part(ALL, every, path, scope.start, scope.end, form="all")
+        self, every: Every, path: str, scope: Enclosure, copies: tuple[Copy, ...]
+    ) -> VertexDraft | None:
+        part = VertexDraft(ALL, every, path, scope.start, scope.end, form="all")
         for k, copy in enumerate(copies):
             child = self._occurrence(every, f"{_child(path, 0)}@{k}", scope, copy, 0)
             if child is None:
@@ -385,17 +399,17 @@ class Normalizer:
             self.shifts.append(shifts)
         return len(self.shifts) - 1
 
-    def _not_laid(self, every: Every, path: str, error: RecurrenceError) -> Part:
+    def _not_laid(self, every: Every, path: str, error: RecurrenceError) -> VertexDraft:
         part = self._opaque(every, path)
-        blame(part, Trouble(every, path, error.code, str(error), error.fix))
+        blame(part, Finding(every, path, error.code, str(error), error.fix))
         return part
 
     def _malformed(self, here: Expression, path: str, message: str, fix: str | None) -> None:
-        self.malformed.append(Trouble(here, path, MALFORMED, message, fix))
+        self.malformed.append(Finding(here, path, MALFORMED, message, fix))
 
     def _stop(self, here: Expression, path: str, limit: str) -> NoReturn:
         self._malformed(here, path, f"the request has {limit}", "ask for less")
-        raise StoppedError
+        raise TooLargeError
 
 
 _CUT: Final = "the window passes the plan's horizon and is cut at"

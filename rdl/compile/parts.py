@@ -30,7 +30,7 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Finding:
     """Why no plan can satisfy a part: an error, or a mark where another option is left."""
 
     expression: Expression
@@ -41,7 +41,7 @@ class Trouble:
 
 
 @dataclass(slots=True)
-class Part:
+class VertexDraft:
     """One vertex to be. Mutable: the normaliser builds it, tightening narrows it.
 
     Attributes
@@ -83,7 +83,7 @@ class Part:
     first_end: int = 0
     last_start: int = FAR
     numbers: Numbers | None = None
-    children: list[Part] = field(default_factory=list)
+    children: list[VertexDraft] = field(default_factory=list)
     form: str = ""
     edges: list[Arrow] = field(default_factory=list)
     topological: list[int] | None = None
@@ -94,11 +94,11 @@ class Part:
     shifts: int = 0
     last_shift: int = 0
     endless: bool = False
-    trouble: Trouble | None = None
+    trouble: Finding | None = None
     failed: bool = False
 
 
-def critical_path(part: Part) -> int:
+def critical_path(part: VertexDraft) -> int:
     """Return the least steps that the children of an ALL take together, with their gaps."""
     if not part.edges:
         return max((child.shortest for child in part.children), default=0)
@@ -111,7 +111,7 @@ def critical_path(part: Part) -> int:
     return min(FAR, max(r + length for r, length in zip(reach, lengths, strict=True)))
 
 
-def settle(part: Part) -> None:
+def settle(part: VertexDraft) -> None:
     """Set `shortest`, `failed` and `endless` of a group from its children."""
     part.endless = part.endless or any(child.endless for child in part.children)
     if part.trouble is not None:
@@ -126,12 +126,12 @@ def settle(part: Part) -> None:
             part.shortest = min(FAR, critical_path(part) + part.last_shift)
 
 
-def blame(part: Part, trouble: Trouble) -> None:
+def blame(part: VertexDraft, trouble: Finding) -> None:
     """Note that the part cannot be satisfied; what lies inside no longer matters."""
     part.trouble, part.failed, part.shortest = trouble, True, 0
 
 
-def troubles_of(part: Part) -> list[Trouble]:
+def troubles_of(part: VertexDraft) -> list[Finding]:
     """Return what stands between a failed part and a plan, in written order."""
     if part.trouble is not None:
         return [part.trouble]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rdl.compile.parts import FAR, Part, Trouble, blame, settle
+from rdl.compile.parts import FAR, Finding, VertexDraft, blame, settle
 from rdl.errors import UNSATISFIABLE
 from rdl.time_grid import TimeGrid, duration_text, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
@@ -20,7 +20,7 @@ from rdl.work_graph import ALL, ANY, ATOM, EVERY
 _MOST_SWEEPS: Final = 16
 
 
-def tighten(root: Part, grid: TimeGrid) -> None:
+def tighten(root: VertexDraft, grid: TimeGrid) -> None:
     """Narrow the windows of all parts; blame what cannot be satisfied in what is left.
 
     Keeps the set of satisfying allocations.
@@ -35,7 +35,7 @@ def tighten(root: Part, grid: TimeGrid) -> None:
         _settle_all(root)
 
 
-def _settle_all(part: Part) -> None:
+def _settle_all(part: VertexDraft) -> None:
     for child in part.children:
         if child.children and child.trouble is None:
             _settle_all(child)
@@ -49,7 +49,7 @@ class _Tightening:
         self.again = False
         self._grid = grid
 
-    def forward(self, part: Part, earliest: int) -> int:
+    def forward(self, part: VertexDraft, earliest: int) -> int:
         """Raise starts to `earliest` and what follows; return the earliest end."""
         if part.trouble is not None or (part.failed and part.kind == ATOM):
             return earliest
@@ -79,7 +79,7 @@ class _Tightening:
         part.first_end = max(part.first_end, end)
         return part.first_end
 
-    def _forward_all(self, part: Part) -> int:
+    def _forward_all(self, part: VertexDraft) -> int:
         children, edges = part.children, part.by_before
         if not edges:
             end = max(self.forward(child, part.start) for child in children)
@@ -100,7 +100,7 @@ class _Tightening:
         part.start = min(child.start for child in children)
         return end
 
-    def _limit_forward(self, part: Part) -> None:
+    def _limit_forward(self, part: VertexDraft) -> None:
         """Where `b` starts at most `hi` after `a`, `a` ends no earlier than start of b - hi."""
         for before, after, _, most in reversed(part.by_after):
             ahead, behind = part.children[before], part.children[after]
@@ -113,7 +113,7 @@ class _Tightening:
             elif (longest := _longest(ahead)) < FAR:
                 ahead.start = max(ahead.start, ahead.first_end - longest)
 
-    def backward(self, part: Part, latest: int) -> int:
+    def backward(self, part: VertexDraft, latest: int) -> int:
         """Lower ends to `latest` and what follows; return the latest start."""
         if part.trouble is not None or (part.failed and part.kind == ATOM):
             return latest
@@ -142,7 +142,7 @@ class _Tightening:
         part.last_start = min(part.last_start, start)
         return part.last_start
 
-    def _backward_all(self, part: Part) -> int:
+    def _backward_all(self, part: VertexDraft) -> int:
         children, edges = part.children, part.by_after
         if not edges:
             start = min(self.backward(child, part.end) for child in children)
@@ -163,7 +163,7 @@ class _Tightening:
         part.end = max(child.end for child in children)
         return start
 
-    def _limit_backward(self, part: Part) -> None:
+    def _limit_backward(self, part: VertexDraft) -> None:
         """Where `b` starts at most `hi` after `a`, it starts no later than end of a + hi."""
         for before, after, _, most in part.by_before:
             ahead, behind = part.children[before], part.children[after]
@@ -176,14 +176,14 @@ class _Tightening:
             elif (longest := _longest(behind)) < FAR:
                 behind.end = min(behind.end, behind.last_start + longest)
 
-    def _recount(self, choice: Part, left: list[int]) -> None:
+    def _recount(self, choice: VertexDraft, left: list[int]) -> None:
         """Note options that have failed; the shortest option may now be longer."""
         shortest = min((choice.children[i].shortest for i in left), default=0)
         if shortest != choice.shortest or (not left and not choice.failed):
             choice.shortest, choice.failed = shortest, not left
             self.again = True
 
-    def _blame(self, part: Part) -> None:
+    def _blame(self, part: VertexDraft) -> None:
         grid = self._grid
         start, end = seconds_of(grid.ms(part.start)), seconds_of(grid.ms(part.end))
         if (
@@ -195,11 +195,11 @@ class _Tightening:
             need = duration_text(part.shortest * grid.step_ms)
             message = f"it takes at least {need}, but what stands before and after it leaves"
             message += f" [{start}, {end}) s" if start < end else " no time at all"
-        blame(part, Trouble(part.source, part.path, UNSATISFIABLE, message))
+        blame(part, Finding(part.source, part.path, UNSATISFIABLE, message))
         self.again = True
 
 
-def _longest(part: Part) -> int:
+def _longest(part: VertexDraft) -> int:
     """Return the most steps from the first to past the last of an atom, FAR if not bounded."""
     if part.kind == EVERY and part.children[0].numbers is not None:
         return min(FAR, part.children[0].numbers.longest + part.last_shift)

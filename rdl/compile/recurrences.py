@@ -26,7 +26,7 @@ class RecurrenceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Occurrences:
     """The occurrences that one part stands for.
 
     Attributes
@@ -43,13 +43,13 @@ class Layout:
     shifts: tuple[int, ...] = (0,)
     regular: bool = True
 
-    def first(self) -> Layout:
+    def first(self) -> Occurrences:
         """Return the first occurrence alone."""
-        return Layout(self.frames[:1], self.shifts[:1])
+        return Occurrences(self.frames[:1], self.shifts[:1])
 
-    def last(self) -> Layout:
+    def last(self) -> Occurrences:
         """Return the last occurrence alone."""
-        return Layout(self.frames[-1:], self.shifts[-1:])
+        return Occurrences(self.frames[-1:], self.shifts[-1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Surroundings:
         Whether another recurrence stands around it.
     """
 
-    layout: Layout
+    layout: Occurrences
     limit: int | None = None
     inside: bool = False
 
@@ -79,7 +79,7 @@ class Copy:
     The end knows no horizon.
     """
 
-    layout: Layout
+    layout: Occurrences
     start: int
     end: int
 
@@ -236,7 +236,7 @@ def _copy(
     rows: list[list[Period]],
     group: range,
     own: tuple[int, ...],
-    around: Layout,
+    around: Occurrences,
     regular: bool,
     grid: TimeGrid,
 ) -> Copy:
@@ -252,4 +252,4 @@ def _copy(
             shifts.append(shift)
             start = max(start, grid.ceil(row[k].start_ms) - shift)
             ends.append(grid.floor(row[k].end_ms) - shift)
-    return Copy(Layout(tuple(frames), tuple(shifts), regular), start, min(ends))
+    return Copy(Occurrences(tuple(frames), tuple(shifts), regular), start, min(ends))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rdl.compile.context import CompileContext
-from rdl.compile.parts import Part, Trouble, blame, settle
+from rdl.compile.parts import Finding, VertexDraft, blame, settle
 from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid, duration_text, seconds_of
@@ -13,7 +13,7 @@ from rdl.work_graph import ALL, ANY
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TimeSpan:
     """Steps [start, end) left to a part, and the expression that leaves them.
 
     Attributes
@@ -29,18 +29,18 @@ class Room:
     limit: int | None = None
 
 
-def fit(part: Part, room: Room, context: CompileContext) -> None:
+def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
     """Blame what takes longer than its room, each child by itself before their sum."""
     if part.failed or 0 < room.end - room.start >= part.shortest:
         return
     if room.end <= room.start:
-        blame(part, Trouble(room.here, room.path, *_no_room(room, context)))
+        blame(part, Finding(room.here, room.path, *_no_room(room, context)))
     elif part.kind not in (ANY, ALL) or not _fits_without_long_children(part, room, context):
         message = _too_short(part, room, context.grid)
-        blame(part, Trouble(part.source, part.path, UNSATISFIABLE, message))
+        blame(part, Finding(part.source, part.path, UNSATISFIABLE, message))
 
 
-def _fits_without_long_children(part: Part, room: Room, context: CompileContext) -> bool:
+def _fits_without_long_children(part: VertexDraft, room: TimeSpan, context: CompileContext) -> bool:
     """Blame children that are too long alone; say whether that settles the matter."""
     for child in part.children:
         fit(child, room, context)
@@ -48,7 +48,7 @@ def _fits_without_long_children(part: Part, room: Room, context: CompileContext)
     return part.failed or part.shortest <= room.end - room.start
 
 
-def _no_room(room: Room, context: CompileContext) -> tuple[str, str, str | None]:
+def _no_room(room: TimeSpan, context: CompileContext) -> tuple[str, str, str | None]:
     grid = context.grid
     if room.start >= grid.horizon and (room.limit is None or room.start < room.limit):
         return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
@@ -59,7 +59,7 @@ def _no_room(room: Room, context: CompileContext) -> tuple[str, str, str | None]
     return UNSATISFIABLE, f"no whole step of {step} lies in what the windows around it leave", None
 
 
-def _too_short(part: Part, room: Room, grid: TimeGrid) -> str:
+def _too_short(part: VertexDraft, room: TimeSpan, grid: TimeGrid) -> str:
     need = duration_text(part.shortest * grid.step_ms)
     start, end = seconds_of(grid.ms(room.start)), seconds_of(grid.ms(room.end))
     has = duration_text((room.end - room.start) * grid.step_ms)

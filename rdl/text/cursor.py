@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from rdl.errors import MALFORMED, Problem, StoppedError, quoted
+from rdl.errors import MALFORMED, Problem, TooManyProblemsError, quoted
 from rdl.expressions import Span
 from rdl.limits import MOST_PROBLEMS
 from rdl.operators import ARGUMENTS
@@ -54,7 +54,7 @@ class Cursor:
         """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
         self.problems.append(problem)
         if len(self.problems) >= MOST_PROBLEMS:
-            raise StoppedError
+            raise TooManyProblemsError
 
     def wrong(self, message: str, fix: str | None = None) -> NoReturn:
         """Raise RuleError at the current token."""
@@ -63,7 +63,7 @@ class Cursor:
     def stop(self, message: str, fix: str | None = None, span: Span | None = None) -> NoReturn:
         """Keep a problem and raise StoppedError."""
         self.keep(Problem(MALFORMED, message, span or self.tokens.span, fix=fix))
-        raise StoppedError
+        raise TooManyProblemsError
 
     def shown(self) -> str:
         """Return the current token for a message."""

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rdl.errors import MALFORMED, Problem, RdlError, StoppedError, did_you_mean, nearest, quoted
+from rdl.errors import (
+    MALFORMED,
+    Problem,
+    RdlError,
+    TooManyProblemsError,
+    did_you_mean,
+    nearest,
+    quoted,
+)
 from rdl.expressions import Edge, Expression, Gap, Graph, Span
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.operators import (
@@ -91,7 +99,7 @@ class _Parser(ValueReader):
             self.last()
         except RuleError as wrong:
             self.problems.append(wrong.problem)
-        except StoppedError:
+        except TooManyProblemsError:
             pass  # the problems are complete
         if self.problems or expression is None:
             ordered = sorted(self.problems, key=lambda problem: problem.span or (0, 0))
@@ -117,7 +125,7 @@ class _Parser(ValueReader):
             self.bundles.setdefault(name, Resources())
             while tokens.text != ";":
                 if tokens.kind == END:
-                    raise StoppedError from wrong
+                    raise TooManyProblemsError from wrong
                 tokens.advance()
         tokens.advance()
 

@@ -141,7 +141,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Documented:
     """One status a route may answer: what it means and the JSON Schema of its body.
 
     Attributes
@@ -184,7 +184,7 @@ class Route:
     name: str
     summary: str
     view: Callable[[Runtime, Call], Reply]
-    answers: Mapping[int, Answer]
+    answers: Mapping[int, Documented]
     problems: tuple[str, ...] = ()
     query: tuple[Field, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)

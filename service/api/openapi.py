@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from planner.files.schema import load_schema
-from service.api.call import HEADERS, JSON, Answer, Body, Call, Reply, Route
+from service.api.call import HEADERS, JSON, Body, Call, Documented, Reply, Route
 from service.api.fields import ID_SCHEMA, Field
 from service.api.schemas import SCHEMAS
 from service.api.views import applications, assignments, optimizations
@@ -117,7 +117,7 @@ def _query_parameter(field: Field) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Documented) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.schema is not None:
         described["content"] = {answer.media: {"schema": dict(answer.schema)}}
@@ -236,7 +236,7 @@ def description(routes: Sequence[Route]) -> tuple[Route, ...]:
             "openapi",
             "This description, OpenAPI 3.1.",
             _openapi,
-            {200: Answer("The description.", {"type": "object"})},
+            {200: Documented("The description.", {"type": "object"})},
             live=True,
         ),
         Route(
@@ -245,7 +245,7 @@ def description(routes: Sequence[Route]) -> tuple[Route, ...]:
             "docs",
             "The calls and problem codes as a page.",
             _docs,
-            {200: Answer("The page.", {"type": "string"}, media="text/html")},
+            {200: Documented("The page.", {"type": "string"}, media="text/html")},
             live=True,
         ),
     )

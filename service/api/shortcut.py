@@ -1,4 +1,4 @@
-"""Front: the plain calls of the API answered without Flask's ceremony, the others by Flask.
+"""Shortcut: the plain calls of the API answered without Flask's ceremony, the others by Flask.
 
 A POST of a small body to a fixed path costs Flask 0.15 ms: contexts, URL matching, objects for the
 request and the response. That is as much as reading and compiling what it asks for. Such a call
@@ -111,7 +111,7 @@ class Answering:
             return reply
 
 
-class Front:
+class Shortcut:
     """Takes the plain calls and hands the others on.
 
     Parameters

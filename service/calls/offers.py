@@ -9,7 +9,7 @@ from planner.agents import agent_named
 from planner.offers.search import OfferSearch
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
-from planner.plan.changes import Asked
+from planner.plan.changes import UncompiledRequest
 from planner.request import Request
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
@@ -49,7 +49,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
 
     try:
         expression = read_source(values["rdl"])
-        asked = Asked(
+        asked = UncompiledRequest(
             values["id"] or runtime.new_id(),
             values["tenant"],
             values["queue"],

@@ -18,7 +18,7 @@ from service.clock import instant_of
 from service.commits.commands import Answer, Applied, Key, Rendered
 from service.commits.optimization import applying_of
 from service.commits.responses import render_problem
-from service.optimizing.job import Asked
+from service.optimizing.job import OptimizationJob
 from service.problems import ApiError, ProblemDocument, malformed, problem
 from service.store import OptimizationRow, TooManyError
 from service.store.optimizations import RUNNING
@@ -66,7 +66,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     return shown(known(runtime, id_))
 
 
-def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> Asked:
+def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> OptimizationJob:
     errors: list[ApiError] = []
     if values["lexicographic"] and values["weights"]:
         message = "give either weights or lexicographic"
@@ -89,7 +89,7 @@ def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> Asked:
     if errors:
         raise malformed(errors)
     solver = values["solver"]
-    return Asked(
+    return OptimizationJob(
         frozen,
         tuple(values["pins"]),
         values["admit_refused"],

@@ -18,7 +18,7 @@ from planner.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.plan.changes import Advance
 from planner.plan.plan import Plan
-from planner.replanning.draft_plan import Layout
+from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls import reservations as use_cases
@@ -227,7 +227,7 @@ def present_version(runtime: Runtime) -> int:
 
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
-    found = adapt(twin, EFFORT, layout=Layout.of(twin, wanted))
+    found = adapt(twin, EFFORT, layout=DraftPlan.of(twin, wanted))
     return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
 
 

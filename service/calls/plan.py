@@ -25,7 +25,7 @@ _UNITS = {CPU: ("cores", 1000), MEMORY: ("MiB", 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PlanSpan:
     """What part of the Plan, in ms from the origin; None: from now, to the horizon, each step."""
 
     start_ms: int | None = None
@@ -84,7 +84,7 @@ class PlanSeries:
         return body
 
 
-def capture(plan: Plan, span: Span, *, reservations: bool) -> PlanSeries:
+def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
     """Copy a part of the Plan; the caller holds it.
 
     Raises
@@ -113,7 +113,7 @@ def capture(plan: Plan, span: Span, *, reservations: bool) -> PlanSeries:
     return PlanSeries(plan.version, plan.grid, plan.now, start, end, bucket, tuple(series), held)
 
 
-def _steps(plan: Plan, span: Span) -> tuple[int, int, int]:
+def _steps(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:
     grid, first = plan.grid, plan.ledger.first
     start = first if span.start_ms is None else max(grid.floor(span.start_ms), first)
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)

@@ -39,7 +39,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class PageCursor:
     """Where a page begins: a number in the list of reservations, then in that of refusals."""
 
     refused: bool = False
@@ -50,7 +50,7 @@ class Cursor:
         return f"{'x' if self.refused else 'a'}{self.number}"
 
 
-def read_cursor(text: str) -> Cursor:
+def read_cursor(text: str) -> PageCursor:
     """Return the cursor that an earlier page gave.
 
     Raises
@@ -61,7 +61,7 @@ def read_cursor(text: str) -> Cursor:
     match = CURSOR.fullmatch(text)
     if match is None:
         raise FieldError(f"{text!r} is none; send `next` of the page before")
-    return Cursor(match[1] == "x", int(match[2]))
+    return PageCursor(match[1] == "x", int(match[2]))
 
 
 def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
@@ -107,7 +107,10 @@ def check(plan: Plan, wanted: Filter) -> None:
 
 
 def page_of(
-    reading: Callable[[], AbstractContextManager[Plan]], wanted: Filter, cursor: Cursor, limit: int
+    reading: Callable[[], AbstractContextManager[Plan]],
+    wanted: Filter,
+    cursor: PageCursor,
+    limit: int,
 ) -> dict[str, Any]:
     """Return up to `limit` entries from `cursor` on: reservations by admission, then refusals.
 
@@ -117,7 +120,7 @@ def page_of(
         As `check`.
     """
     found: list[dict[str, Any]] = []
-    place: Cursor | None = cursor
+    place: PageCursor | None = cursor
     version = 0
     with reading() as plan:
         check(plan, wanted)
@@ -144,8 +147,8 @@ def refusal_to_json(refusal: Refusal, grid: TimeGrid) -> dict[str, Any]:
 
 
 def _stride(
-    plan: Plan, wanted: Filter, cursor: Cursor, most: int
-) -> tuple[list[Reservation | Refusal], Cursor | None]:
+    plan: Plan, wanted: Filter, cursor: PageCursor, most: int
+) -> tuple[list[Reservation | Refusal], PageCursor | None]:
     """Return what matches among the next `_STRIDE` entries, and where to go on."""
     if cursor.refused:
         return _refusals(plan, wanted, cursor.number, most)
@@ -154,13 +157,13 @@ def _stride(
     numbers = _matching(plan, wanted, range(min(cursor.number, stop), stop))
     rows: list[Reservation | Refusal] = [table.read(number) for number in numbers[:most].tolist()]
     if len(numbers) > most:
-        return rows, Cursor(False, int(numbers[most]))
-    return rows, Cursor(False, stop) if stop < len(table) else Cursor(True)
+        return rows, PageCursor(False, int(numbers[most]))
+    return rows, PageCursor(False, stop) if stop < len(table) else PageCursor(True)
 
 
 def _refusals(
     plan: Plan, wanted: Filter, first: int, most: int
-) -> tuple[list[Reservation | Refusal], Cursor | None]:
+) -> tuple[list[Reservation | Refusal], PageCursor | None]:
     refusals = plan.refusals
     numbers = range(first, min(first + _STRIDE, len(refusals)))
     rows: list[Reservation | Refusal] = []
@@ -168,8 +171,8 @@ def _refusals(
         if _refusal_matches(refusals[number], wanted):
             rows.append(refusals[number])
         if len(rows) == most:
-            return rows, Cursor(True, number + 1)
-    return rows, Cursor(True, numbers.stop) if numbers.stop < len(refusals) else None
+            return rows, PageCursor(True, number + 1)
+    return rows, PageCursor(True, numbers.stop) if numbers.stop < len(refusals) else None
 
 
 def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ class InterruptedEarlyError(click.ClickException):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LazyCommand:
     """One command: its name, ``module:attribute``, and its line in the help."""
 
     name: str
@@ -61,7 +61,7 @@ class Part:
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
 
-    def __init__(self, *args: Any, parts: Sequence[Part] = (), **options: Any) -> None:
+    def __init__(self, *args: Any, parts: Sequence[LazyCommand] = (), **options: Any) -> None:
         super().__init__(*args, **options)
         self._parts = {part.name: part for part in parts}
 

@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OURS = frozenset({"rdl", "lp", "planner", "dispatch", "service"})
 
 
-class Trouble(click.ClickException):
+class CliError(click.ClickException):
     """An error for the user; the message is complete, exit code 1."""
 
     def show(self, file: Any = None) -> None:
@@ -22,7 +22,7 @@ class Trouble(click.ClickException):
         click.echo(f"agenda: {self.format_message()}", file=file, err=True)
 
 
-def tells_trouble(function: F) -> F:
+def reports_errors(function: F) -> F:
     """Turn malformed input and missing files into messages; anything else stays an exception.
 
     Malformed input is a ValueError of Agenda's own everywhere (RdlError, FileError, TraceError,
@@ -32,15 +32,15 @@ def tells_trouble(function: F) -> F:
 
     @wraps(function)
     def wrapper(*args: Any, **options: Any) -> Any:
-        with trouble():
+        with as_cli_error():
             return function(*args, **options)
 
     return cast("F", wrapper)
 
 
 @contextmanager
-def trouble(where: str = "") -> Iterator[None]:
-    """Inside, malformed input and failing files become `Trouble`; `where` begins the message."""
+def as_cli_error(where: str = "") -> Iterator[None]:
+    """Inside, malformed input and failing files become `CliError`; `where` begins the message."""
     head = f"{where}: " if where else ""
     try:
         yield
@@ -48,8 +48,8 @@ def trouble(where: str = "") -> Iterator[None]:
         raise
     except OSError as error:
         name = f"{error.filename}: " if error.filename else head
-        raise Trouble(f"{name}{error.strerror or error}") from error
+        raise CliError(f"{name}{error.strerror or error}") from error
     except ValueError as error:
         if type(error).__module__.partition(".")[0] not in _OURS:
             raise
-        raise Trouble(f"{head}{error}") from error
+        raise CliError(f"{head}{error}") from error

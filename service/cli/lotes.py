@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR
-from service.cli.lotes_output import Asked, print_answer
+from service.cli.lotes_output import LotesInput, print_answer
 from service.cli.options import READABLE, WRITABLE
 from service.cli.output import format_option
 from service.cli.progress import running
@@ -63,7 +63,7 @@ def _solver(value: str) -> str:
 @click.option("--explain", is_flag=True, help="Every intermediate result.")
 @click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
 @format_option()
-@tells_trouble
+@reports_errors
 def lotes(
     cluster: Path, classes: Path, explain: bool, picture: Path | None, form: str, **how: Any
 ) -> int:  # fmt: skip
@@ -87,7 +87,7 @@ def lotes(
         try:
             result = plan_lotes(asked.instance, options)
         except ValueError as error:
-            raise Trouble(f"{classes}: {error}") from error
+            raise CliError(f"{classes}: {error}") from error
         run.progress(2, 2)
     if picture is not None:
         from service.pictures.lotes import write_lotes
@@ -97,7 +97,7 @@ def lotes(
     return _warned(asked, result)
 
 
-def _read(cluster_path: Path, path: Path, seed: int) -> Asked:
+def _read(cluster_path: Path, path: Path, seed: int) -> LotesInput:
     """Read the cluster and the classes, or the work they are made of."""
     import numpy as np
 
@@ -113,7 +113,7 @@ def _read(cluster_path: Path, path: Path, seed: int) -> Asked:
     if source == "classes":
         cluster = read_cluster(cluster_path)
         instance = instance_of_classes(cluster, read_classes(path), str(path))
-        return Asked(cluster, source, instance, None)
+        return LotesInput(cluster, source, instance, None)
     if source == "plan":
         cluster, document = read_cluster(cluster_path), read_plan(path)
         work = work_of_plan(cluster, document.reservations, document.step_s)
@@ -125,9 +125,9 @@ def _read(cluster_path: Path, path: Path, seed: int) -> Asked:
             click.echo(f"{path}: {left.line.id} left out: {left.error}", err=True)
         work = work_of_requests(cluster, compiled.requests)
     if not work.jobs:
-        raise Trouble(f"{path}: there is no work to make job classes of")
+        raise CliError(f"{path}: there is no work to make job classes of")
     instance = instance_of_work(cluster, work, np.random.default_rng(seed))
-    return Asked(cluster, source, instance, work)
+    return LotesInput(cluster, source, instance, work)
 
 
 def kind_of_file(path: Path) -> str:
@@ -155,7 +155,7 @@ def _kind_of_json(path: Path) -> str:
     return "plan" if isinstance(whole, dict) and "reservations" in whole else "workload"
 
 
-def _warned(asked: Asked, result: LotesResult) -> int:
+def _warned(asked: LotesInput, result: LotesResult) -> int:
     """Tell on standard error what is not served; an error when that is everything."""
     for left in result.unserved:
         too_large = left.shortfall > 1

@@ -10,7 +10,7 @@ import click
 from service.cli.output import CSV, JSON, print_csv, print_json, print_table
 
 if TYPE_CHECKING:
-    from dispatch.tables.job_classes import Work
+    from dispatch.tables.job_classes import JobSample
     from lp.lotes.instance import LotesInstance
     from lp.lotes.pipeline import LotesResult
     from planner.cluster import Cluster
@@ -20,7 +20,7 @@ _TABLE_COLUMNS = ("class", "machines", "part", "target")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LotesInput:
     """What the LPs are asked, and where it came from.
 
     Attributes
@@ -34,7 +34,7 @@ class Asked:
     cluster: Cluster
     source: str
     instance: LotesInstance
-    work: Work | None
+    work: JobSample | None
 
     @property
     def own_rate_per_h(self) -> float | None:
@@ -113,7 +113,7 @@ def _table(result: LotesResult) -> list[dict[str, Any]]:
     ]
 
 
-def _explained(asked: Asked, result: LotesResult) -> dict[str, Any]:
+def _explained(asked: LotesInput, result: LotesResult) -> dict[str, Any]:
     """Return every intermediate result, and the work's own rate (a second) against lambda."""
     own = asked.own_rate_per_h
     return {
@@ -138,7 +138,7 @@ def _explained(asked: Asked, result: LotesResult) -> dict[str, Any]:
     }
 
 
-def _request(asked: Asked, index: int) -> Any:
+def _request(asked: LotesInput, index: int) -> Any:
     from dispatch.tables.job_classes import request_of
 
     return request_of(asked.cluster, asked.instance, index)
@@ -148,7 +148,7 @@ def _finite(value: float) -> float | None:
     return value if value < float("inf") else None
 
 
-def print_answer(asked: Asked, result: LotesResult, form: str, explain: bool) -> None:
+def print_answer(asked: LotesInput, result: LotesResult, form: str, explain: bool) -> None:
     """Print the answer in one of the three forms; `explain` adds what led to it."""
     document = lotes_json(result)
     if form == JSON:
@@ -172,7 +172,7 @@ def print_answer(asked: Asked, result: LotesResult, form: str, explain: bool) ->
         print_table(_TABLE_COLUMNS, [list(row.values()) for row in document["table"]])
 
 
-def _print_stages(asked: Asked, result: LotesResult) -> None:
+def _print_stages(asked: LotesInput, result: LotesResult) -> None:
     fluid = result.allocation.arrival_rate
     rates = [
         ("allocation LP", fluid),
@@ -205,7 +205,7 @@ def _print_bins(document: dict[str, Any], explain: bool) -> None:
         click.echo(f"... and {len(rows) - len(shown):,} more (--explain shows them all)")
 
 
-def _print_explained(asked: Asked, result: LotesResult) -> None:
+def _print_explained(asked: LotesInput, result: LotesResult) -> None:
     explained = _explained(asked, result)
     rates = result.class_rates()
     rows = [

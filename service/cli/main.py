@@ -7,53 +7,65 @@ import sys
 try:
     import click
 
-    from service.cli.command_group import AgendaGroup, Part
+    from service.cli.command_group import AgendaGroup, LazyCommand
 except KeyboardInterrupt:  # ^C while Python still reads the program
     sys.stderr.write("agenda: stopped before it began\n")
     raise SystemExit(130) from None
 
 #: Name -> where it is and what it does, in the order that help shows.
 PARTS = (
-    Part(
+    LazyCommand(
         "demo",
         "service.cli.client.demo:demo",
         "Serve the example day on loopback and show the result.",
     ),
-    Part("rdl", "service.cli.rdl:rdl", "Check requests written in RDL."),
-    Part("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),
-    Part("validate", "service.cli.plans.validate:validate", "Re-check a whole Plan from nothing."),
-    Part("compare", "service.cli.plans.compare:compare", "Plan with several agents, side by side."),
-    Part(
+    LazyCommand("rdl", "service.cli.rdl:rdl", "Check requests written in RDL."),
+    LazyCommand("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),
+    LazyCommand(
+        "validate", "service.cli.plans.validate:validate", "Re-check a whole Plan from nothing."
+    ),
+    LazyCommand(
+        "compare", "service.cli.plans.compare:compare", "Plan with several agents, side by side."
+    ),
+    LazyCommand(
         "optimize",
         "service.cli.plans.optimize:optimize",
         "Make a better Plan; no promise is lowered.",
     ),
-    Part(
+    LazyCommand(
         "plan-diff", "service.cli.plans.plan_diff:plan_diff", "Say what changed between two Plans."
     ),
-    Part("lotes", "service.cli.lotes:lotes", "Plan job classes on machines: LoTES."),
-    Part(
+    LazyCommand("lotes", "service.cli.lotes:lotes", "Plan job classes on machines: LoTES."),
+    LazyCommand(
         "simulate", "service.cli.experiments.simulate:simulate", "Run an experiment of the papers."
     ),
-    Part("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
-    Part("serve", "service.cli.serve:serve", "Run the service."),
-    Part("submit", "service.cli.client.reservations:submit", "Ask a server for reservations."),
-    Part("list", "service.cli.client.reservations:list_", "List a server's reservations."),
-    Part("show", "service.cli.client.reservations:show", "Show one reservation of a server."),
-    Part("offers", "service.cli.client.offers:offers", "Say what would be accepted instead."),
-    Part("cancel", "service.cli.client.reservations:cancel", "Cancel a reservation of a server."),
-    Part("apps", "service.cli.client.apps:apps", "Run applications on a server's machines."),
-    Part(
+    LazyCommand("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
+    LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
+    LazyCommand(
+        "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
+    ),
+    LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),
+    LazyCommand(
+        "show", "service.cli.client.reservations:show", "Show one reservation of a server."
+    ),
+    LazyCommand(
+        "offers", "service.cli.client.offers:offers", "Say what would be accepted instead."
+    ),
+    LazyCommand(
+        "cancel", "service.cli.client.reservations:cancel", "Cancel a reservation of a server."
+    ),
+    LazyCommand("apps", "service.cli.client.apps:apps", "Run applications on a server's machines."),
+    LazyCommand(
         "assignments",
         "service.cli.client.assignments:assignments",
         "Say what runs on which machine of a server.",
     ),
-    Part(
+    LazyCommand(
         "optimizations",
         "service.cli.client.optimizations:optimizations",
         "Make a server's Plan better, beside its work.",
     ),
-    Part(
+    LazyCommand(
         "outages", "service.cli.client.outages:outages", "Take a server's machines away and back."
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from service.cli.errors import Trouble
+from service.cli.errors import CliError
 
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -170,4 +170,4 @@ def read_text(file: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Trouble(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise CliError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planner.agent import News
+    from planner.agent import SolveProgress
 
 #: Of a terminal, and of whoever ends a program in peace: a service manager, `timeout`.
 _ASK_TO_STOP = (signal.SIGINT, signal.SIGTERM)
@@ -21,7 +21,7 @@ _LEAST_STEPS = 2  # work that is over in one call needs no bar
 
 
 @dataclass(slots=True)
-class Run:
+class CommandProgress:
     """What an agent is given to stop early and to tell how far it is.
 
     Attributes
@@ -45,7 +45,7 @@ class Run:
         if self.bar is not None and total >= _LEAST_STEPS:
             self.bar.update(self.task, completed=done, total=total, visible=True)
 
-    def news(self, news: News) -> None:
+    def news(self, news: SolveProgress) -> None:
         """Show the best plan and bound so far, and who found them; `progress` then is seconds."""
         self.say(
             f"value {news.value:,.6g} ({news.source}), bound {news.bound:,.6g} "
@@ -65,12 +65,12 @@ class Run:
 
 
 @contextmanager
-def running(what: str) -> Iterator[Run]:
+def running(what: str) -> Iterator[CommandProgress]:
     """Run long work: the first ^C or SIGTERM asks it to stop, the second ends it at once.
 
     Outside the main thread (tests, embedding) signals are left alone.
     """
-    run = Run()
+    run = CommandProgress()
     with _interrupts(run.stopped), _bar(what, run):
         yield run
 
@@ -110,7 +110,7 @@ def _interrupts(stopped: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _bar(what: str, run: Run) -> Iterator[None]:
+def _bar(what: str, run: CommandProgress) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return

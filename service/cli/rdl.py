@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
 from service.cli.output import JSON, TABLE, format_option, print_json
@@ -66,7 +66,7 @@ class _Where:
 @click.option("--submitted", type=offset, default="0", help="When it is asked for.")
 @click.option("--exact-work", is_flag=True, help="Unreachable work is an error, not rounded up.")
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def check(
     file: str,
     cluster: Path | None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.options import READABLE, FiniteRange, agent_name
 
 
@@ -40,7 +40,7 @@ from service.cli.options import READABLE, FiniteRange, agent_name
               metavar="VERSION",
               help="Start without what a record changed that cannot be applied; may be repeated."
               )  # fmt: skip
-@tells_trouble
+@reports_errors
 def serve(cluster: Path | None, **settings: Any) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig

@@ -17,10 +17,10 @@ from planner.adaptation.adapter import adapt, needs_adaptation
 from planner.adaptation.result import Adaptation, joined
 from planner.agent import Limits
 from planner.cluster import Cluster
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from service.clock import Clock
-from service.commits.commands import Adapted, Adapting, Job
+from service.commits.commands import Adapted, Adapting, QueuedChange
 from service.commits.joint_commit import commit_jointly
 from service.commits.replica import Replica
 from service.problems import ProblemDocument
@@ -77,7 +77,7 @@ class PlanAdapter:
         taken = time.monotonic() - began
         self._rest_until = began + max(_LOOK_S, 0.0 if found.told["affected"] else _REST * taken)
 
-    def answer(self, job: Job) -> None:
+    def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it, and tell what any process has done about it."""
         command = job.command
         assert isinstance(command, Adapting)
@@ -98,8 +98,8 @@ class PlanAdapter:
                 version = plan.version
                 if not needs_adaptation(plan):
                     return Adapted(Adaptation(based_on=version).to_json(), version)
-                state = capture(plan)
-            found = adapt(restore(state.encode()), EFFORT)
+                state = take_checkpoint(plan)
+            found = adapt(read_checkpoint(state.encode()), EFFORT)
             del state
             if not found.changes:
                 return Adapted(found.to_json(), version)
@@ -130,4 +130,4 @@ class PlanAdapter:
 
 def twin_of(plan: Plan) -> Plan:
     """Return an equal Plan that shares nothing; for asking what would be."""
-    return restore(capture(plan).encode())
+    return read_checkpoint(take_checkpoint(plan).encode())

@@ -1,14 +1,14 @@
-"""WaitingRoom: jobs queue here; the planner takes all that may be carried out together."""
+"""ChangeQueue: jobs queue here; the planner takes all that may be carried out together."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 
-from service.commits.commands import Job
+from service.commits.commands import QueuedChange
 
 
-class WaitingRoom:
+class ChangeQueue:
     """First come, first served, in groups.
 
     Parameters
@@ -19,14 +19,14 @@ class WaitingRoom:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[QueuedChange] = deque()
         self._changed = threading.Condition()
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def put(self, job: Job) -> bool:
+    def put(self, job: QueuedChange) -> bool:
         """Queue a job; False when the room is closed."""
         with self._changed:
             if self._closed:
@@ -41,7 +41,7 @@ class WaitingRoom:
             self._closed = True
             self._changed.notify()
 
-    def next_group(self, timeout_s: float) -> list[Job] | None:
+    def next_group(self, timeout_s: float) -> list[QueuedChange] | None:
         """Return the next jobs to carry out together; none came in time: empty; all done: None.
 
         A job that must be alone is a group by itself, and a key is in a group once.
@@ -55,18 +55,18 @@ class WaitingRoom:
             self._fill(group)
             return group
 
-    def join(self, group: list[Job]) -> None:
+    def join(self, group: list[QueuedChange]) -> None:
         """Add to a group those who have come since and may be carried out with it."""
         with self._changed:
             self._fill(group)
 
-    def _fill(self, group: list[Job]) -> None:
+    def _fill(self, group: list[QueuedChange]) -> None:
         size = sum(job.size for job in group)
         while self._jobs and not group[0].alone and self._joins(group, size):
             group.append(self._jobs.popleft())
             size += group[-1].size
 
-    def _joins(self, group: list[Job], size: int) -> bool:
+    def _joins(self, group: list[QueuedChange], size: int) -> bool:
         job = self._jobs[0]
         keys = {one.key.text for one in group if one.key is not None}
         repeated = job.key is not None and job.key.text in keys

@@ -229,7 +229,7 @@ class Key:
 
 
 @dataclass(slots=True)
-class Job:
+class QueuedChange:
     """A command that waits for the planner.
 
     Attributes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.plan.changes import Refuse
-from service.commits.commands import SPOILT, Admission, Answer, Job
+from service.commits.commands import SPOILT, Admission, Answer, QueuedChange
 from service.commits.outcomes import conflict_answer
-from service.commits.pending import Draft, drafts_of, open_drafts, refused_problem
+from service.commits.pending import PendingChange, drafts_of, open_drafts, refused_problem
 from service.commits.remembered import remembered_of
 from service.store import RememberedAnswer
 
@@ -23,18 +23,18 @@ class Group:
         Of which all requests are admitted, or none.
     """
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[QueuedChange]) -> None:
         self.alone = len(jobs) == 1 and jobs[0].alone
         command = jobs[0].command if self.alone else None
         self.atomic = isinstance(command, Admission) and command.atomic
         self._drafts = [(job, drafts_of(job.command, job)) for job in jobs]
 
-    def open(self) -> list[Draft]:
+    def open(self) -> list[PendingChange]:
         """Return the drafts without an answer."""
         return [draft for _, drafts in self._drafts for draft in open_drafts(drafts)]
 
     def to_remember(
-        self, answers: Sequence[tuple[Draft, Answer]], at_ms: int
+        self, answers: Sequence[tuple[PendingChange, Answer]], at_ms: int
     ) -> list[RememberedAnswer]:
         """Return the rows of the jobs with a key that `answers` are about.
 
@@ -51,13 +51,13 @@ class Group:
                 rows.append(remembered_of(job, job.key, at_ms))
         return rows
 
-    def jobs_with_keys(self) -> list[Job]:
+    def jobs_with_keys(self) -> list[QueuedChange]:
         """Return the jobs whose answer another process may have given by now."""
         return [job for job, _ in self._drafts if job.key is not None]
 
     def finish_jobs(self) -> None:
         """Hand the answers to whoever waits for a job that has them all."""
-        waiting: list[tuple[Job, list[Draft]]] = []
+        waiting: list[tuple[QueuedChange, list[PendingChange]]] = []
         for job, drafts in self._drafts:
             answers = [draft.answer for draft in drafts if draft.answer is not None]
             if len(answers) < len(drafts):
@@ -67,12 +67,12 @@ class Group:
                 job.finished.set()
         self._drafts = waiting
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: QueuedChange) -> None:
         """Drop a job that is finished otherwise."""
         self._drafts = [(one, drafts) for one, drafts in self._drafts if one is not job]
 
 
-def spoil(drafts: Sequence[Draft]) -> bool:
+def spoil(drafts: Sequence[PendingChange]) -> bool:
     """Answer a whole all-or-nothing batch when one of its requests is refused."""
     refused = False
     for draft in drafts:

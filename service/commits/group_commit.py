@@ -1,4 +1,4 @@
-"""Committer: from the jobs that wait to one durable commit, and their answers.
+"""GroupCommit: from the jobs that wait to one durable commit, and their answers.
 
 A group goes round these steps: 1 screen what needs no agent, 2 place the rest (agents, on a
 snapshot, no lock), 3 prepare on the newest version, 4 hold against the oracle, 5 append with the
@@ -24,7 +24,7 @@ from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
 from service.commits.cluster_trial import tried
-from service.commits.commands import Admission, Answer, Command, Job, Reconfiguration
+from service.commits.commands import Admission, Answer, Command, QueuedChange, Reconfiguration
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
 from service.commits.outcomes import (
@@ -33,7 +33,14 @@ from service.commits.outcomes import (
     conflict_answer,
     note_conflicts,
 )
-from service.commits.pending import Draft, drafts_of, open_drafts, place, recorded, screen_drafts
+from service.commits.pending import (
+    PendingChange,
+    drafts_of,
+    open_drafts,
+    place,
+    recorded,
+    screen_drafts,
+)
 from service.commits.quick import is_quick_agent
 from service.commits.refusal_offers import add_offers, name_version, needs_offers, search_for
 from service.commits.remembered import recall
@@ -60,7 +67,7 @@ _BROKEN = "the placement does not satisfy the request; nothing was changed"
 _MOVED_ON = "time has moved on since it was placed, and it asks for more now"
 
 
-class Committer:
+class GroupCommit:
     """Carries out jobs, one group at a time; only one thread calls it.
 
     Parameters
@@ -90,7 +97,9 @@ class Committer:
         self._telemetry = telemetry
         self.attempts = 0
 
-    def run(self, jobs: list[Job], join: Callable[[list[Job]], None] | None = None) -> None:
+    def run(
+        self, jobs: list[QueuedChange], join: Callable[[list[QueuedChange]], None] | None = None
+    ) -> None:
         """Carry out jobs together; each is finished when this returns.
 
         A job that must be `alone` comes by itself.
@@ -168,7 +177,7 @@ class Committer:
         """Return how long an agent may take: a quick one answers a whole batch."""
         return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
 
-    def _recalled(self, job: Job) -> bool:
+    def _recalled(self, job: QueuedChange) -> bool:
         """Finish a job whose key was answered before."""
         found = None if job.key is None else recall(self._replica.store, job.key)
         if found is None:
@@ -248,7 +257,7 @@ class Committer:
 
     @staticmethod
     def _reject(
-        group: Group, asked: Sequence[Draft], id_: str, violation: Violation, grid: TimeGrid
+        group: Group, asked: Sequence[PendingChange], id_: str, violation: Violation, grid: TimeGrid
     ) -> None:
         """Answer a placement that breaks its request; one made before time moved on is no fault."""
         broken = [draft for draft in asked if draft.request.id == id_]
@@ -264,7 +273,7 @@ class Committer:
             spoil(asked)
 
     def _commit(
-        self, group: Group, prepared: Prepared, answers: list[tuple[Draft, Answer]]
+        self, group: Group, prepared: Prepared, answers: list[tuple[PendingChange, Answer]]
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
@@ -290,12 +299,12 @@ class Committer:
         self._telemetry.version.set(record.version)
 
 
-def _are_few(jobs: Sequence[Job]) -> bool:
+def _are_few(jobs: Sequence[QueuedChange]) -> bool:
     """Return whether other processes may wait while these are placed."""
     return sum(job.size for job in jobs) <= _FEW and not jobs[0].alone
 
 
-def _changes(drafts: Sequence[Draft]) -> list[Change]:
+def _changes(drafts: Sequence[PendingChange]) -> list[Change]:
     return [draft.change for draft in drafts if draft.change is not None]
 
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from planner.optimization.codec import changes_from_json
 from planner.optimization.feasible_part import still_fitting
-from planner.optimization.rebase import refitted
+from planner.optimization.rebase import rebase
 from planner.plan.changes import Change, Conflict
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.reservation_state import LIVE, STATE_NUMBERS
 from service.clock import Clock
-from service.commits.commands import Applied, Applying, Job
+from service.commits.commands import Applied, Applying, QueuedChange
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
 from service.commits.remembered import recall, remembered_of
 from service.commits.replica import Replica
@@ -69,9 +69,9 @@ def applying_of(
     if frozen_until is None:
         return Applying(written, (changes, strange), grid, based_on)
     with reading() as plan:
-        state, same = capture(plan), plan.grid == grid
+        state, same = take_checkpoint(plan), plan.grid == grid
     if same:
-        fitting = refitted(restore(state.encode()), changes, frozen_until)
+        fitting = rebase(read_checkpoint(state.encode()), changes, frozen_until)
         changes = list(fitting.kept)
         strange += fitting.left_out
     return Applying(written, (changes, strange), grid, based_on, partial=True)
@@ -84,7 +84,7 @@ class Applier:
         self._replica = replica
         self._clock = clock
 
-    def answer(self, job: Job) -> None:
+    def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it."""
         command, key = job.command, job.key
         assert isinstance(command, Applying)
@@ -98,7 +98,7 @@ class Applier:
             job.answers = (self._applied(job, command),)
         job.finished.set()
 
-    def _applied(self, job: Job, command: Applying) -> Applied:
+    def _applied(self, job: QueuedChange, command: Applying) -> Applied:
         left: tuple[Conflict, ...] = ()
 
         def made(plan: Plan) -> Made:

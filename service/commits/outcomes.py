@@ -11,20 +11,20 @@ from planner.plan.reservation_records import Admitted, Refused
 from planner.reservation import HistoryEntry, Reservation
 from planner.reservation_state import State
 from service.commits.commands import Answer, Described, Done
-from service.commits.pending import Draft, recorded, refused_problem
+from service.commits.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument
 
 _TOO_BUSY = "the Plan changed under this request again and again"
 
 
 def admitted_answers(
-    prepared: Prepared, drafts: Sequence[Draft], plan: Plan
-) -> list[tuple[Draft, Answer]]:
+    prepared: Prepared, drafts: Sequence[PendingChange], plan: Plan
+) -> list[tuple[PendingChange, Answer]]:
     """Return the answers that can be told before the commit: to admissions and refusals."""
     record = prepared.record
     if record is None:
         return []
-    answers: list[tuple[Draft, Answer]] = []
+    answers: list[tuple[PendingChange, Answer]] = []
     for draft, change in recorded(prepared, drafts):
         answer = _told_at_once(draft, change, plan, record.version, record.at_ms)
         if answer is not None:
@@ -33,7 +33,7 @@ def admitted_answers(
 
 
 def _told_at_once(
-    draft: Draft, change: RecordedChange, plan: Plan, version: int, at_ms: int
+    draft: PendingChange, change: RecordedChange, plan: Plan, version: int, at_ms: int
 ) -> Answer | None:
     match change:
         case Admitted():
@@ -50,7 +50,7 @@ def _told_at_once(
             return None
 
 
-def changed_answer(draft: Draft, plan: Plan, version: int) -> Answer:
+def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
     """Return the answer to a change of a reservation, from the Plan that has it."""
     command = draft.command
     id_ = draft.request.id if draft.ask is not None else getattr(command, "id", "")
@@ -59,7 +59,7 @@ def changed_answer(draft: Draft, plan: Plan, version: int) -> Answer:
     return Done(reservation, plan.grid, version)
 
 
-def conflict_answer(draft: Draft) -> ProblemDocument:
+def conflict_answer(draft: PendingChange) -> ProblemDocument:
     """Return the answer to a draft that found no place in the log."""
     conflict = draft.conflict
     pointer = draft.ask.pointer if draft.ask is not None else ""
@@ -68,7 +68,7 @@ def conflict_answer(draft: Draft) -> ProblemDocument:
     return refused_problem(conflict.code, conflict.detail, pointer)
 
 
-def note_conflicts(prepared: Prepared, drafts: Sequence[Draft]) -> int:
+def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
     """Put each conflict on its draft; return how many there are."""
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
         draft.conflict = outcome if isinstance(outcome, Conflict) else None

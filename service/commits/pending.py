@@ -28,7 +28,7 @@ from planner.plan.changes import (
 )
 from planner.plan.plan import Plan
 from planner.plan.records import RecordedChange
-from planner.renegotiation.renegotiation import Renegotiation as PlannedUpdate
+from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.request import Request
 from planner.reservation import Refusal
@@ -45,7 +45,7 @@ from service.commits.commands import (
     Cancellation,
     Closing,
     Command,
-    Job,
+    QueuedChange,
     Reconfiguration,
     Releasing,
     Renegotiation,
@@ -62,7 +62,7 @@ _DONE_TO_IT: Final = {
 
 
 @dataclass(slots=True)
-class Draft:
+class PendingChange:
     """One piece of a job.
 
     Attributes
@@ -77,7 +77,7 @@ class Draft:
 
     command: Command
     ask: Ask | None = None
-    job: Job | None = None
+    job: QueuedChange | None = None
     change: Change | None = None
     conflict: Conflict | None = None
     answer: Answer | None = None
@@ -89,18 +89,18 @@ class Draft:
         return self.ask.request
 
 
-def drafts_of(command: Command, job: Job | None = None) -> list[Draft]:
+def drafts_of(command: Command, job: QueuedChange | None = None) -> list[PendingChange]:
     """Return one draft a request of an admission, else one."""
     match command:
         case Admission(asks=asks):
-            return [Draft(command, ask, job) for ask in asks]
+            return [PendingChange(command, ask, job) for ask in asks]
         case Renegotiation(ask=ask):
-            return [Draft(command, ask, job)]
+            return [PendingChange(command, ask, job)]
         case _:
-            return [Draft(command, None, job)]
+            return [PendingChange(command, None, job)]
 
 
-def open_drafts(drafts: Sequence[Draft]) -> list[Draft]:
+def open_drafts(drafts: Sequence[PendingChange]) -> list[PendingChange]:
     """Return those without an answer."""
     return [draft for draft in drafts if draft.answer is None]
 
@@ -117,13 +117,13 @@ class Screened:
         For a renegotiation: what it comes to, and the revision of the reservation.
     """
 
-    draft: Draft
+    draft: PendingChange
     view: PlanView | None = None
     update: PlannedUpdate | None = None
     revision: int = 0
 
 
-def screen_drafts(drafts: Sequence[Draft], plan: Plan) -> list[Screened]:
+def screen_drafts(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened]:
     """Answer what needs no agent, turn what is plain into changes, and return the rest."""
     rest: list[Screened] = []
     snapshot: PlanView = plan.snapshot()
@@ -159,7 +159,7 @@ def screen_drafts(drafts: Sequence[Draft], plan: Plan) -> list[Screened]:
     return rest
 
 
-def _renew(draft: Draft, plan: Plan) -> bool:
+def _renew(draft: PendingChange, plan: Plan) -> bool:
     """Compile a request again when the Plan's grid has moved on since it arrived."""
     assert draft.ask is not None
     if draft.request.graph.grid == plan.grid:
@@ -219,7 +219,7 @@ def _take_result(one: Screened, result: PlacementResult, agent: str) -> None:
         draft.change = Admit(draft.request, result, agent)
 
 
-def _refuse(draft: Draft, result: PlacementResult) -> None:
+def _refuse(draft: PendingChange, result: PlacementResult) -> None:
     """A refused request is kept in the Plan; a refused renegotiation leaves all as it was."""
     assert result.code is not None
     assert draft.ask is not None
@@ -286,7 +286,9 @@ def refused_problem(
     return ProblemDocument(code, detail, (error,), kept)
 
 
-def recorded(prepared: Prepared, drafts: Sequence[Draft]) -> Iterator[tuple[Draft, RecordedChange]]:
+def recorded(
+    prepared: Prepared, drafts: Sequence[PendingChange]
+) -> Iterator[tuple[PendingChange, RecordedChange]]:
     """Yield each draft whose change the record carries, with what it became."""
     if prepared.record is None:
         return

@@ -1,4 +1,4 @@
-"""CarryingOut: what the planner thread does with the jobs that wait, and between them."""
+"""PlannerThread: what the planner thread does with the jobs that wait, and between them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from service.clock import Clock
 from service.commits.adaptation import PlanAdapter
-from service.commits.commands import Adapting, Applying, Job
-from service.commits.group_commit import Committer
+from service.commits.commands import Adapting, Applying, QueuedChange
+from service.commits.group_commit import GroupCommit
 from service.commits.optimization import Applier
 from service.commits.replica import Replica
 from service.store.driver import UNAVAILABLE
@@ -17,10 +17,10 @@ from service.store.driver import UNAVAILABLE
 logger = logging.getLogger("agenda.service")
 
 #: Adds jobs to a group.
-Join: TypeAlias = Callable[[list[Job]], None]
+Join: TypeAlias = Callable[[list[QueuedChange]], None]
 
 
-class CarryingOut:
+class PlannerThread:
     """Hands each group of jobs to whoever carries it out; every job is finished, come what may.
 
     Parameters
@@ -34,7 +34,7 @@ class CarryingOut:
         self,
         replica: Replica,
         clock: Clock,
-        committer: Committer,
+        committer: GroupCommit,
         join: Join | None,
     ) -> None:
         self._replica = replica
@@ -43,11 +43,11 @@ class CarryingOut:
         self._applier = Applier(replica, clock)
         self._join = join
 
-    def run(self, group: list[Job]) -> None:
+    def run(self, group: list[QueuedChange]) -> None:
         """Carry out jobs together; a fault in one of them is no other's."""
         self._run(group, self._join)
 
-    def _run(self, group: list[Job], join: Join | None) -> None:
+    def _run(self, group: list[QueuedChange], join: Join | None) -> None:
         attempts = self._committer.attempts
         try:
             self._hand_on(group, join)
@@ -65,7 +65,7 @@ class CarryingOut:
                 job.failure = failure
                 job.finished.set()
 
-    def _hand_on(self, group: list[Job], join: Join | None) -> None:
+    def _hand_on(self, group: list[QueuedChange], join: Join | None) -> None:
         if isinstance(group[0].command, Adapting | Applying):
             self._committer.move_to_now()
             adapting = isinstance(group[0].command, Adapting)

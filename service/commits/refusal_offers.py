@@ -12,13 +12,13 @@ from planner.offers.search import HOPELESS, OfferSearch
 from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
 from service.commits.commands import Admission
-from service.commits.pending import Draft
+from service.commits.pending import PendingChange
 
 #: Trials of a search that its time does not count.
 _UNTIMED: Final = 1
 
 
-def search_for(drafts: Sequence[Draft], plan: Plan, seconds: float) -> OfferSearch | None:
+def search_for(drafts: Sequence[PendingChange], plan: Plan, seconds: float) -> OfferSearch | None:
     """Return a search on the present Plan, or None where no refusal is to carry offers."""
     if not any(map(_wants_offers, drafts)):
         return None
@@ -44,7 +44,9 @@ def seconds_of_search(seconds: float) -> Callable[[], bool]:
     return stop
 
 
-def add_offers(drafts: Sequence[Draft], search: OfferSearch | None, *, dry_run: bool) -> None:
+def add_offers(
+    drafts: Sequence[PendingChange], search: OfferSearch | None, *, dry_run: bool
+) -> None:
     """Put offers on the refusals among placed drafts; the long part, and it holds no lock.
 
     They are sought in the state that the group's own commit is about to make, and name its
@@ -70,12 +72,12 @@ def add_offers(drafts: Sequence[Draft], search: OfferSearch | None, *, dry_run: 
             draft.change = replace(change, offers=found)
 
 
-def needs_offers(drafts: Sequence[Draft]) -> bool:
+def needs_offers(drafts: Sequence[PendingChange]) -> bool:
     """Return whether some of the placed drafts are refused and want offers."""
     return any(map(_is_refused, drafts))
 
 
-def name_version(drafts: Sequence[Draft], version: int, made: int) -> None:
+def name_version(drafts: Sequence[PendingChange], version: int, made: int) -> None:
     """Let offers name the version they were sought in when another process made the next one.
 
     Parameters
@@ -94,11 +96,11 @@ def name_version(drafts: Sequence[Draft], version: int, made: int) -> None:
             draft.change = replace(change, offers=offers)
 
 
-def _is_refused(draft: Draft) -> bool:
+def _is_refused(draft: PendingChange) -> bool:
     return isinstance(draft.change, Refuse) and _wants_offers(draft)
 
 
-def _wants_offers(draft: Draft) -> bool:
+def _wants_offers(draft: PendingChange) -> bool:
     command, ask = draft.command, draft.ask
     whole = isinstance(command, Admission) and not command.atomic
     return whole and ask is not None and ask.offers > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.commits.commands import Job, Key, Rendered
+from service.commits.commands import Key, QueuedChange, Rendered
 from service.problems import ApiError, ProblemDocument
 from service.store import RememberedAnswer, Store
 
@@ -21,7 +21,7 @@ def recall(store: Store, key: Key) -> Rendered | ProblemDocument | None:
     return ProblemDocument("idempotency_mismatch", detail, (error,))
 
 
-def remembered_of(job: Job, key: Key, at_ms: int) -> RememberedAnswer:
+def remembered_of(job: QueuedChange, key: Key, at_ms: int) -> RememberedAnswer:
     """Return the row to store for a job whose answers are known.
 
     Sets the job's wire form, so that the first answer and every repetition are one.

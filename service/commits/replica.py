@@ -14,7 +14,7 @@ import msgspec
 
 from planner.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
@@ -124,7 +124,7 @@ class Replica:
             kept = self.store.snapshot_version()
             if not self._replaying.is_whole or kept >= self._plan.version:
                 return
-            state = capture(self._plan)
+            state = take_checkpoint(self._plan)
         body = state.encode(refused_since_ms=self.plan_ms(forget_ms))
         kept = self.store.save_snapshot(Snapshot(state.version, clock_ms, body), forget_ms)
         self._kept = state.version
@@ -154,7 +154,7 @@ class Replica:
         if snapshot is None:
             self._begin(Plan(self._first, self._first.grid()), self.store.skipped.versions())
             return
-        self._begin(restore(snapshot.body), self.store.skipped.versions())
+        self._begin(read_checkpoint(snapshot.body), self.store.skipped.versions())
         self._kept = snapshot.version
 
     def _begin(self, plan: Plan, skipped: frozenset[int] = frozenset()) -> None:

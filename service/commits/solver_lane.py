@@ -14,10 +14,10 @@ from typing import Final
 
 from planner.agent import Limits
 from service.clock import Clock
-from service.commits.change_queue import WaitingRoom
-from service.commits.commands import Answer, Command, Job
-from service.commits.group_commit import Committer
-from service.commits.planner_thread import CarryingOut
+from service.commits.change_queue import ChangeQueue
+from service.commits.commands import Answer, Command, QueuedChange
+from service.commits.group_commit import GroupCommit
+from service.commits.planner_thread import PlannerThread
 from service.commits.quick import is_quick_agent
 from service.commits.replica import Replica
 from service.config import ServiceConfig
@@ -48,10 +48,10 @@ class SolverLane:
         self._most = max(1, config.threads // 2)
         self._timeout_s = config.plan_timeout_s
         self._stopping = threading.Event()
-        self._committer = Committer(config, replica, clock, telemetry, rounds=_ROUNDS)
-        self._room = WaitingRoom(config.group)
+        self._committer = GroupCommit(config, replica, clock, telemetry, rounds=_ROUNDS)
+        self._room = ChangeQueue(config.group)
         # Nobody joins a group that is being placed: it does not hold the turn to append meanwhile.
-        self._work = CarryingOut(replica, clock, self._committer, None)
+        self._work = PlannerThread(replica, clock, self._committer, None)
         self._places = threading.BoundedSemaphore(self._most)
         self._solving = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="agenda-solver", daemon=True)
@@ -110,7 +110,7 @@ class SolverLane:
         finally:
             self._solving.release()
 
-    def put(self, job: Job) -> bool:
+    def put(self, job: QueuedChange) -> bool:
         """Queue a job; False when nobody is let in any more."""
         return self._room.put(job)
 

@@ -7,17 +7,17 @@ import time
 from typing import TYPE_CHECKING
 
 from planner.files import cluster_to_json
-from service.commits.commands import Job, Reconfiguration, Rendered
+from service.commits.commands import QueuedChange, Reconfiguration, Rendered
 from service.problems import ProblemDocument
 
 logger = logging.getLogger("agenda.service")
 
 if TYPE_CHECKING:
-    from service.commits.group_commit import Committer
+    from service.commits.group_commit import GroupCommit
     from service.commits.replica import Replica
 
 
-def adopt_offered_cluster(replica: Replica, committer: Committer) -> None:
+def adopt_offered_cluster(replica: Replica, committer: GroupCommit) -> None:
     """Change to the cluster of the file given at this start, unless it was offered before."""
     offered = replica.offered
     if offered is None or not replica.is_new_offer():
@@ -25,7 +25,9 @@ def adopt_offered_cluster(replica: Replica, committer: Committer) -> None:
     with replica.newest() as plan:
         same = cluster_to_json(plan.cluster) == cluster_to_json(offered)
     if not same:
-        job = Job(Reconfiguration(offered, None), lambda _: Rendered(200, b""), time.perf_counter())
+        job = QueuedChange(
+            Reconfiguration(offered, None), lambda _: Rendered(200, b""), time.perf_counter()
+        )
         committer.run([job])
         if isinstance(job.answers[0], ProblemDocument):
             why = job.answers[0].detail

@@ -29,7 +29,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class TraceMachines:
     """The machines a trace is modelled for, all alike.
 
     Attributes
@@ -139,7 +139,9 @@ def to_json_lines(lines: Iterable[Mapping[str, object]]) -> Iterator[str]:
         yield json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
-def cluster_toml(pool: Pool, imported: Imported, *, comment: str, origin: str | None = None) -> str:
+def cluster_toml(
+    pool: TraceMachines, imported: Imported, *, comment: str, origin: str | None = None
+) -> str:
     """Return the text of a cluster file with one group of machines.
 
     The horizon is the last deadline, rounded up to a whole number of steps.

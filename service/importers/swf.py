@@ -49,7 +49,7 @@ class SwfHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _SwfJob:
     name: int
     submitted: int
     processors: int
@@ -111,7 +111,7 @@ def _header(raw: str, header: SwfHeader) -> SwfHeader:
     return header
 
 
-def _job(raw: str, number: int) -> _Job:
+def _job(raw: str, number: int) -> _SwfJob:
     columns = raw.split()
     if len(columns) < _COLUMNS:
         raise TraceError(f"line {number}: {_COLUMNS} columns, not {len(columns)}")
@@ -122,7 +122,7 @@ def _job(raw: str, number: int) -> _Job:
     if max(values) > LARGEST:
         raise TraceError(f"line {number}: columns are numbers up to {LARGEST}, not {max(values)}")
     asked, time_s = values[_ASKED_PROCS], values[_ASKED_TIME]
-    return _Job(
+    return _SwfJob(
         name=values[_JOB],
         submitted=values[_SUBMIT],
         processors=asked if asked > 0 else values[_USED_PROCS],
@@ -132,7 +132,7 @@ def _job(raw: str, number: int) -> _Job:
 
 
 def _line(
-    job: _Job, submitted: int, model: SwfModel, generator: np.random.Generator
+    job: _SwfJob, submitted: int, model: SwfModel, generator: np.random.Generator
 ) -> tuple[dict[str, object], int]:
     alone = -(-job.time_s // model.step_s)
     length = int(-(-alone * (1.0 + model.slack.draw(generator)) // 1))

@@ -19,10 +19,10 @@ from service.importers.lines import (
     LARGEST,
     Imported,
     Names,
-    Pool,
     Skipped,
     Slack,
     TraceError,
+    TraceMachines,
     task_atom,
     windowed,
 )
@@ -40,7 +40,7 @@ _COLUMNS = 6
 class SwimModel:
     """How bytes become tasks and deadlines; the defaults are the model of docs/cli.md."""
 
-    pool: Pool = field(default_factory=lambda: Pool(40, 32, 128))
+    pool: TraceMachines = field(default_factory=lambda: TraceMachines(40, 32, 128))
     step_s: int = 10
     slack: Slack = field(default_factory=Slack)
     tenant: str = "facebook"

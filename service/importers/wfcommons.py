@@ -65,7 +65,7 @@ class WorkflowModel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _RecordedTask:
     """One task; not `timed`: its run time was not recorded, or is below 0."""
 
     timed: bool
@@ -114,7 +114,7 @@ def import_workflows(
     return import_jobs(jobs, model, generator, limit, skipped)
 
 
-def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
+def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
     rows = iter(lines)
     first = next(rows, "")
     whole = chain([first], rows)
@@ -128,8 +128,8 @@ def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
     return _read_table(whole)
 
 
-def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
-    found: dict[str, dict[str, _Task]] = {}
+def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
+    found: dict[str, dict[str, _RecordedTask]] = {}
     for line, row in read_rows(lines, _COLUMNS):
         seconds = number(row, "runtime_s", line)
         task = _task(
@@ -146,7 +146,7 @@ def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _Task]]:
     return found
 
 
-def _read_json(text: str) -> dict[str, _Task]:
+def _read_json(text: str) -> dict[str, _RecordedTask]:
     try:
         document = read_json(text)
     except JsonTextError as error:
@@ -160,7 +160,7 @@ def _read_json(text: str) -> dict[str, _Task]:
     else:
         specified = _tasks(workflow, "workflow")
         executed = {}
-    found: dict[str, _Task] = {}
+    found: dict[str, _RecordedTask] = {}
     for one in specified:
         key = _key(one)
         if key in found:
@@ -220,17 +220,17 @@ def _task(
     average: float | None,
     memory: float | None,
     parents: tuple[str, ...],
-) -> _Task:
+) -> _RecordedTask:
     """Return a task; without a count, its cores are what it used on average, rounded up."""
     used = cores if cores else max(1.0, ceil(max(average or 0.0, 0.0) / 100.0))
     mib = ceil(max(memory or 0.0, 0.0) / _MIB)
     timed = seconds is not None and seconds >= 0.0
-    return _Task(timed, max(seconds or 0.0, 0.0), ceil(1000 * used), mib, parents)
+    return _RecordedTask(timed, max(seconds or 0.0, 0.0), ceil(1000 * used), mib, parents)
 
 
 def _job(
     name: str,
-    tasks: Mapping[str, _Task],
+    tasks: Mapping[str, _RecordedTask],
     described: WorkflowModel,
     position: int,
     skipped: list[Skipped],
@@ -260,7 +260,7 @@ def _job(
     return TraceJob(line, name, described.tenant, position * described.apart_s, tuple(stages))
 
 
-def _strange(name: str, tasks: Mapping[str, _Task]) -> Iterator[str]:
+def _strange(name: str, tasks: Mapping[str, _RecordedTask]) -> Iterator[str]:
     """Yield what of a workflow is not as it should be, and is left out."""
     unknown = sorted({p for task in tasks.values() for p in task.parents} - tasks.keys())
     if unknown:
@@ -275,7 +275,9 @@ def _strange(name: str, tasks: Mapping[str, _Task]) -> Iterator[str]:
         yield f"run times of {name}: {why}"
 
 
-def _merged(tasks: Mapping[str, _Task], before: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
+def _merged(
+    tasks: Mapping[str, _RecordedTask], before: Mapping[str, tuple[str, ...]]
+) -> list[list[str]]:
     """Group tasks that precedence cannot tell apart and that ask for the same."""
     children: dict[str, set[str]] = {key: set() for key in tasks}
     for key, parents in before.items():

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from planner.agent import Limits
-from planner.optimization.objective import Goal, Weights
-from planner.optimization.result import Effort, Progress, Scope
+from planner.optimization.objective import Objective, Weights
+from planner.optimization.result import OptimizeOptions, OptimizeProgress, OptimizeScope
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OptimizationJob:
     """One request for a better Plan.
 
     Attributes
@@ -20,9 +20,10 @@ class Asked:
     frozen_step
         Step before which no row moves.
     pins, admit_refused
-        As of `planner.optimization.result.Scope`.
+        As of `planner.optimization.result.OptimizeScope`.
     weights, lexicographic
-        As of `planner.optimization.objective.Goal`; weights that are not given are the defaults.
+        As of `planner.optimization.objective.Objective`; weights that are not given are the
+        defaults.
     time_s, work, seed
         When to end: after so many seconds, or so many trials.
     solver
@@ -40,7 +41,7 @@ class Asked:
     solver: str | None = None
 
     @property
-    def goal(self) -> Goal:
+    def goal(self) -> Objective:
         """What is minimised.
 
         Raises
@@ -48,23 +49,25 @@ class Asked:
         ValueError
             For a weight below 0.
         """
-        return Goal(Weights(**self.weights), self.lexicographic)
+        return Objective(Weights(**self.weights), self.lexicographic)
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> OptimizeScope:
         """What may move."""
-        return Scope(self.frozen_step, self.pins, self.admit_refused)
+        return OptimizeScope(self.frozen_step, self.pins, self.admit_refused)
 
-    def effort(self, stop: Callable[[], bool], tell: Callable[[Progress], None]) -> Effort:
+    def effort(
+        self, stop: Callable[[], bool], tell: Callable[[OptimizeProgress], None]
+    ) -> OptimizeOptions:
         """Return how it is sought; `stop` ends it with the best so far."""
         limits = Limits(time_s=self.time_s, work=self.work, seed=self.seed, stop=stop)
-        return Effort(limits, self.solver, tell)
+        return OptimizeOptions(limits, self.solver, tell)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
         return {**asdict(self), "pins": list(self.pins)}
 
     @classmethod
-    def from_json(cls, entry: dict[str, Any]) -> Asked:
+    def from_json(cls, entry: dict[str, Any]) -> OptimizationJob:
         """Read what :meth:`to_json` wrote."""
         return cls(**{**entry, "pins": tuple(entry["pins"])})

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from sqlalchemy.exc import OperationalError
 
-from planner.optimization.result import Progress
+from planner.optimization.result import OptimizeProgress
 from service.clock import SystemClock
 from service.store import OptimizationRow, Store
 
@@ -65,7 +65,7 @@ class Reporter:
         with self._lock:
             self._phase, self._based_on, self._news = phase, based_on, True
 
-    def tell(self, now: Progress) -> None:
+    def tell(self, now: OptimizeProgress) -> None:
         """Note a better plan or bound."""
         with self._lock:
             self._trace.append((round(now.elapsed_s, 3), now.value, now.bound, now.source))
@@ -93,7 +93,7 @@ class Reporter:
             body: dict[str, object] = {"phase": self._phase, "based_on": self._based_on}
             if self._trace:
                 elapsed, value, bound, source = self._trace[-1]
-                gap = Progress(value, bound, source, elapsed).gap
+                gap = OptimizeProgress(value, bound, source, elapsed).gap
                 body |= {"elapsed": elapsed, "value": value, "bound": bound, "gap": gap}
                 body |= {"source": source, "trace": self._trace}
             return msgspec.json.encode(body)

@@ -14,7 +14,7 @@ import msgspec
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
-from service.optimizing.job import Asked
+from service.optimizing.job import OptimizationJob
 from service.store import OptimizationRow, Store
 from service.store.optimizations import LOST
 
@@ -45,7 +45,7 @@ class Runner:
         """Return the time by the clock that processes of all servers tell, Unix ms."""
         return self._clock.now_ms()
 
-    def start(self, id_: str, asked: Asked) -> None:
+    def start(self, id_: str, asked: OptimizationJob) -> None:
         """Keep a request and start on it.
 
         Raises

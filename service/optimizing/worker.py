@@ -26,7 +26,7 @@ from rdl.durations import rfc3339_text
 from service.clock import SystemClock
 from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
-from service.optimizing.job import Asked
+from service.optimizing.job import OptimizationJob
 from service.optimizing.reporter import Reporter
 
 logger = logging.getLogger("agenda.optimizing")
@@ -51,7 +51,7 @@ def main() -> int:
     reporter = Reporter(replica.store, row)
     reporter.start()
     try:
-        _optimize(replica, Asked.from_json(job["asked"]), reporter)
+        _optimize(replica, OptimizationJob.from_json(job["asked"]), reporter)
     except Exception as failure:
         logger.exception("optimisation %s failed", job["id"])
         reporter.ended("failed", f"{type(failure).__name__}: {failure}")
@@ -61,7 +61,7 @@ def main() -> int:
     return 0
 
 
-def _optimize(replica: Replica, asked: Asked, reporter: Reporter) -> None:
+def _optimize(replica: Replica, asked: OptimizationJob, reporter: Reporter) -> None:
     load_kernels()
     replica.replay()
     with replica.newest() as plan:
@@ -77,7 +77,7 @@ def _optimize(replica: Replica, asked: Asked, reporter: Reporter) -> None:
     reporter.ended("stopped" if why else "finished", why and f"{why}: the best so far", result)
 
 
-def _result(plan: Plan, found: Optimized, asked: Asked) -> bytes:
+def _result(plan: Plan, found: Optimized, asked: OptimizationJob) -> bytes:
     """Return what it found, with the changes to apply; the Plan given is changed on the way."""
     difference = PlanDiff((), 0)
     if found.changes:

@@ -20,7 +20,7 @@ _MARKERS = "osD^vP*X"
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PanelSeries:
     """One line, or one bar of each group.
 
     Attributes
@@ -38,7 +38,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class ExperimentPanel:
     """One pair of axes.
 
     Attributes
@@ -55,7 +55,7 @@ class Panel:
     title: str
     x_label: str
     y_label: str
-    series: Sequence[Series]
+    series: Sequence[PanelSeries]
     log_x: bool = False
     log_y: bool = False
     least: float = 0.1
@@ -63,7 +63,7 @@ class Panel:
     claimed: float | None = None
 
 
-def write_panels(title: str, panels: Sequence[Panel], path: Path) -> None:
+def write_panels(title: str, panels: Sequence[ExperimentPanel], path: Path) -> None:
     """Draw panels below one another, SVG or PNG by suffix.
 
     Raises
@@ -74,7 +74,7 @@ def write_panels(title: str, panels: Sequence[Panel], path: Path) -> None:
     write_figure(lambda: _figure(title, panels), path)
 
 
-def _figure(title: str, panels: Sequence[Panel]) -> Figure:
+def _figure(title: str, panels: Sequence[ExperimentPanel]) -> Figure:
     from matplotlib.figure import Figure
 
     columns = 1 if len(panels) < 3 else 2
@@ -97,12 +97,12 @@ def _figure(title: str, panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _height(panel: Panel) -> float:
+def _height(panel: ExperimentPanel) -> float:
     """Inches of one panel."""
     return 0.9 + 0.26 * len(panel.series[0].x) if panel.form == "rows" else 3.4
 
 
-def _draw_rows(axes: Axes, panel: Panel) -> None:
+def _draw_rows(axes: Axes, panel: ExperimentPanel) -> None:
     """One series from top to bottom, its names in full."""
     series = panel.series[0]
     places = np.arange(len(series.x))[::-1]
@@ -130,7 +130,7 @@ def _draw_rows(axes: Axes, panel: Panel) -> None:
     axes.margins(x=0.08)
 
 
-def _draw_lines(axes: Axes, panel: Panel) -> None:
+def _draw_lines(axes: Axes, panel: ExperimentPanel) -> None:
     for index, series in enumerate(panel.series):
         y = _shown(series.y, panel)
         below = np.minimum(np.array(series.spread or np.zeros(len(y))), y - _floor(panel))
@@ -154,7 +154,7 @@ def _draw_lines(axes: Axes, panel: Panel) -> None:
         axes.set_xticks([float(x) for x in names], [f"{x:g}" for x in names])
 
 
-def _draw_bars(axes: Axes, panel: Panel) -> None:
+def _draw_bars(axes: Axes, panel: ExperimentPanel) -> None:
     width = 0.8 / max(1, len(panel.series))
     for index, series in enumerate(panel.series):
         places = np.arange(len(series.x)) + (index - (len(panel.series) - 1) / 2) * width
@@ -172,7 +172,7 @@ def _draw_bars(axes: Axes, panel: Panel) -> None:
     axes.set_xticks(range(len(names)), names, rotation=tilt, ha="right" if tilt else "center")
 
 
-def _finish(axes: Axes, panel: Panel) -> None:
+def _finish(axes: Axes, panel: ExperimentPanel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
         axes.set_ylim(bottom=_floor(panel))
@@ -216,11 +216,13 @@ def _places(x: Sequence[float | str]) -> Sequence[float]:
     return [float(value) for value in x]
 
 
-def _floor(panel: Panel) -> float:
+def _floor(panel: ExperimentPanel) -> float:
     return panel.least if panel.log_y else 0.0
 
 
-def _shown(values: Sequence[float], panel: Panel) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _shown(
+    values: Sequence[float], panel: ExperimentPanel
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Values as drawn: what is below a log scale stands on its floor, what is unknown is left."""
     shown = np.array(values, dtype=np.float64)
     return np.where(np.isnan(shown), np.nan, np.maximum(shown, _floor(panel)))

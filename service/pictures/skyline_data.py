@@ -84,7 +84,7 @@ class SkylineData:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class _TimeColumns:
     """Steps [0, horizon) in columns of `per` steps each, the last one shorter."""
 
     step_ms: int
@@ -92,7 +92,7 @@ class _Columns:
     per: int
 
     @classmethod
-    def of(cls, cluster: Cluster) -> _Columns:
+    def of(cls, cluster: Cluster) -> _TimeColumns:
         grid = cluster.grid()
         return cls(grid.step_ms, grid.horizon, -(-grid.horizon // COLUMNS))
 
@@ -118,7 +118,7 @@ def tenant_order(documents: Sequence[Mapping[str, object]]) -> list[str]:
     total: dict[str, float] = defaultdict(float)
     for document in documents:
         cluster = cluster_from_json(document["cluster"])
-        use = _use_by_tenant(_objects(document, "reservations"), cluster, _Columns.of(cluster))
+        use = _use_by_tenant(_objects(document, "reservations"), cluster, _TimeColumns.of(cluster))
         for tenant, share in _shares(use, cluster).items():
             total[tenant] += share
     return sorted(total, key=lambda tenant: (-total[tenant], tenant))
@@ -140,7 +140,7 @@ def skyline_data(
         If the cluster inside the document is not one.
     """
     cluster = cluster_from_json(document["cluster"])
-    columns = _Columns.of(cluster)
+    columns = _TimeColumns.of(cluster)
     reservations = _objects(document, "reservations")
     refusals = _objects(document, "refusals")
     use = _use_by_tenant(reservations, cluster, columns)
@@ -160,7 +160,7 @@ def _objects(document: Mapping[str, object], key: str) -> list[Mapping[str, obje
 
 
 def _use_by_tenant(
-    reservations: Sequence[Mapping[str, object]], cluster: Cluster, columns: _Columns
+    reservations: Sequence[Mapping[str, object]], cluster: Cluster, columns: _TimeColumns
 ) -> dict[tuple[str, str], NDArray[np.int64]]:
     """Return int64[horizon] by (tenant, resource): amounts held at each step."""
     changes: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
@@ -180,7 +180,7 @@ def _use_by_tenant(
 
 
 def _rows(
-    reservation: Mapping[str, object], columns: _Columns
+    reservation: Mapping[str, object], columns: _TimeColumns
 ) -> Iterator[tuple[Resources, int, int, int]]:
     """Yield (bundle, start step, end step, bundles); what was released is no longer held."""
     atoms = reservation["atoms"]
@@ -227,7 +227,7 @@ def _panels(
     use: Mapping[tuple[str, str], NDArray[np.int64]],
     members: Sequence[Sequence[str]],
     cluster: Cluster,
-    columns: _Columns,
+    columns: _TimeColumns,
 ) -> tuple[Panel, ...]:
     panels = []
     # A cluster without a single machine still has a picture: empty, under a line at zero.

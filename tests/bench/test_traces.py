@@ -12,9 +12,9 @@ from bench.workloads.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
 from planner.agents import agent_named
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
-from service.importers.lines import Imported, Pool, task_atom, windowed
+from service.importers.lines import Imported, TraceMachines, task_atom, windowed
 
-POOL = Pool(2, 32, 128)
+POOL = TraceMachines(2, 32, 128)
 
 
 def imported() -> Imported:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
-from planner.view import AverageLimits, Demand
+from planner.view import AverageSlack, Demand
 from rdl.compile.shapes import shortest_length
 from rdl.expressions import Atom
 from rdl.resources import Resources
@@ -249,9 +249,9 @@ class ArrayView:
         return np.array([self.first, self.first + self.free.shape[1]], dtype=np.int64)
 
     @property
-    def averages(self) -> AverageLimits:
+    def averages(self) -> AverageSlack:
         """No averages."""
-        return AverageLimits()
+        return AverageSlack()
 
     @property
     def prices(self) -> None:

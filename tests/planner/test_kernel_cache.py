@@ -13,7 +13,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import planner.kernel_cache
-from planner.kernel_cache import Family
+from planner.kernel_cache import KernelFamily
 
 ROOT = Path(planner.kernel_cache.__file__).parent.parent
 PACKAGES = ("rdl", "lp", "planner", "dispatch", "service")
@@ -107,7 +107,7 @@ def test_an_edit_of_the_callee_compiles_the_caller_anew(
 
 def test_files_of_a_family() -> None:
     """A folder stands for its files, a module for its own; this mechanism's file belongs to all."""
-    family = Family(ROOT / "planner" / "agents" / "greedy" / "kernels", planner.kernel_cache)
+    family = KernelFamily(ROOT / "planner" / "agents" / "greedy" / "kernels", planner.kernel_cache)
     names = {path.name for path in family.files}
     assert {"free.py", "codes.py", "compiled.py"} <= names
     assert family.stamp(__file__) == family.stamp(__file__)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.metrics import Metrics, Outcome, Rows, measure, preemption, uniformity
+from planner.metrics import Metrics, RequestOutcome, Rows, measure, preemption, uniformity
 from planner.value import size_of, worth_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext, MachineShape
@@ -39,7 +39,7 @@ def heights_to_rows(heights: Sequence[int]) -> Rows:
     return rows(*found)
 
 
-EXAMPLE = Outcome(
+EXAMPLE = RequestOutcome(
     weight=1.0,
     size=48.0,
     accepted=True,
@@ -68,8 +68,8 @@ def test_worked_example() -> None:
 
 def test_acceptance_is_by_value_and_accepted_by_count() -> None:
     """Weight 2, size 3 taken at worth 0.5 of 2 x 3 + 1 x 4 asked: 3 / 10, one of two."""
-    taken = Outcome(2.0, 3.0, accepted=True, worth=0.5, held=((CORE, rows((0, 1, 1))),))
-    found = measure([taken, Outcome(1.0, 4.0, accepted=False)], HUNDRED, 10)
+    taken = RequestOutcome(2.0, 3.0, accepted=True, worth=0.5, held=((CORE, rows((0, 1, 1))),))
+    found = measure([taken, RequestOutcome(1.0, 4.0, accepted=False)], HUNDRED, 10)
     assert (found.value, found.acceptance) == (3.0, 0.3)
     assert (found.accepted, found.requests) == (1, 2)
 
@@ -78,7 +78,7 @@ def test_nothing_asked_and_nothing_of_value() -> None:
     """No request, or weights of 0 alone: no acceptance to speak of, no uniformity without use."""
     empty = measure([], HUNDRED, 10)
     assert (empty.acceptance, empty.uniformity, empty.value) == (None, None, 0.0)
-    worthless = measure([Outcome(0.0, 5.0, accepted=True)], HUNDRED, 10)
+    worthless = measure([RequestOutcome(0.0, 5.0, accepted=True)], HUNDRED, 10)
     assert (worthless.acceptance, worthless.accepted) == (None, 1)
 
 
@@ -95,15 +95,15 @@ def test_nothing_asked_and_nothing_of_value() -> None:
 )
 def test_gap(bound: float | None, accepted: bool, gap: float | None) -> None:
     """(bound - value) / bound, though all are accepted; never below 0; none without a bound."""
-    taken = Outcome(1.0, 6.0, accepted=True)
-    other = Outcome(1.0, 4.0, accepted=accepted, worth=0.5)
+    taken = RequestOutcome(1.0, 6.0, accepted=True)
+    other = RequestOutcome(1.0, 4.0, accepted=accepted, worth=0.5)
     found: Metrics = measure([taken, other], HUNDRED, 10, bound=bound)
     assert found.gap == (None if gap is None else pytest.approx(gap))
 
 
 def test_what_a_lost_reservation_keeps_still_counts_as_use() -> None:
     """A degraded reservation is worth nothing, but the rows of its past fall and are used."""
-    lost = Outcome(1.0, 6.0, accepted=False, held=((CORE, rows((0, 5, 50))),))
+    lost = RequestOutcome(1.0, 6.0, accepted=False, held=((CORE, rows((0, 5, 50))),))
     found = measure([lost], HUNDRED, 10)
     assert (found.value, found.accepted, found.preemption) == (0.0, 0, 50)
     assert found.uniformity == pytest.approx(1.0)  # half the time 0.5, half 0
@@ -149,8 +149,8 @@ def test_uniformity_is_of_the_most_used_resource() -> None:
     assert uniformity([thin], nominal, 10) == 0.0
 
 
-@given(st.permutations([Outcome(0.1 * i, 0.3 * i, accepted=i % 3 > 0) for i in range(9)]))
-def test_order_of_reservations_changes_nothing(outcomes: list[Outcome]) -> None:
+@given(st.permutations([RequestOutcome(0.1 * i, 0.3 * i, accepted=i % 3 > 0) for i in range(9)]))
+def test_order_of_reservations_changes_nothing(outcomes: list[RequestOutcome]) -> None:
     """Sums are exact before they are rounded, so two runs print the same figures."""
     given_order = sorted(outcomes, key=lambda outcome: outcome.weight)
     assert measure(outcomes, HUNDRED, 9) == measure(given_order, HUNDRED, 9)

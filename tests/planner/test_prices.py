@@ -16,7 +16,7 @@ from planner.agents.milp.objectives import least_falls
 from planner.cluster import Cluster, Price
 from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
-from planner.metrics import Outcome, measure, outcome_of
+from planner.metrics import RequestOutcome, measure, outcome_of
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit
 from planner.plan.plan import Plan
@@ -83,7 +83,7 @@ def best_of(requests: Sequence[Request], factors: Sequence[float]) -> tuple[floa
     return -best[0], best[1], best[2]
 
 
-def _sizes(requests: Sequence[Request], nominal: Resources) -> list[Outcome]:
+def _sizes(requests: Sequence[Request], nominal: Resources) -> list[RequestOutcome]:
     return [outcome_of(one, PlacementResult(None), nominal) for one in requests]
 
 

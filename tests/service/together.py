@@ -12,7 +12,7 @@ from planner.agents import agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.commands import Job
+from service.commits.commands import QueuedChange
 from service.store import Store
 from tests.service.conftest import Service
 
@@ -23,7 +23,7 @@ def in_one_commit(service: Service, *calls: Callable[[], object]) -> None:
     threads = [threading.Thread(target=call) for call in calls]
     entered, put = threading.Semaphore(0), room.put
 
-    def counted(job: Job) -> bool:
+    def counted(job: QueuedChange) -> bool:
         taken = put(job)
         entered.release()
         return taken

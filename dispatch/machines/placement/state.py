@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from lp.lotes.dispatch_table import DispatchTable
 
 if TYPE_CHECKING:
-    from dispatch.machines.placement.kernels.forest import Forest
-    from dispatch.machines.placement.kernels.machines import Fleet, Rules
+    from dispatch.machines.placement.kernels.forest import MaximaForest
+    from dispatch.machines.placement.kernels.machines import Fleet, PlacementRules
     from dispatch.machines.placement.kernels.queues import MachineQueues, Queues
     from dispatch.machines.placement.kernels.scores import Targets
 
@@ -65,7 +65,7 @@ def aligned_rows(rows: int, width: int) -> NDArray[np.int64]:
     return held[skip : skip + rows * width].reshape(rows, width)
 
 
-def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
+def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> MaximaForest:
     """A forest of one tree a group with all leaves at `fill`."""
     from dispatch.machines.placement.kernels import forest
 
@@ -87,7 +87,9 @@ def build_forest(sizes: NDArray[np.int64], columns: int, fill: float) -> Forest:
     leaf = np.full((int(sizes.sum()), columns), fill)
     node = np.full((max(nodes, 1), columns), fill)
     scratch = np.zeros(columns)
-    return forest.Forest(leaf, node, base, level_base, level_size, top, scratch, np.zeros(columns))
+    return forest.MaximaForest(
+        leaf, node, base, level_base, level_size, top, scratch, np.zeros(columns)
+    )
 
 
 def build_fleet(machines: Machines, classes: int) -> Fleet:
@@ -194,11 +196,11 @@ def build_rules(
     tetris_hours: float = 1.0,
     memory: int = 1,
     times: tuple[float, float, float] = (0.0, 1.0, 1.0),
-) -> Rules:
+) -> PlacementRules:
     """What stays fixed; `times` are warm-up, interval and long wait, which only runs measure."""
-    from dispatch.machines.placement.kernels.machines import Rules
+    from dispatch.machines.placement.kernels.machines import PlacementRules
 
-    return Rules(
+    return PlacementRules(
         policy=policy,
         speed=np.ascontiguousarray(speed, dtype=np.float64),
         time_weight=float(tetris_hours),

@@ -7,16 +7,23 @@ What the dispatcher needs stands here; files import only from files before them:
 `arrays`; the `order` of rows and their `lines`, and beside them `grants`; `admission`; `entries`.
 """
 
-from dispatch.pool.kernels.arrays import SERVING, URGENT, WAITING, Pool, Rows, Rules
+from dispatch.pool.kernels.arrays import (
+    SERVING,
+    URGENT,
+    WAITING,
+    ClaimArrays,
+    PoolArrays,
+    PoolRules,
+)
 from dispatch.pool.kernels.entries import adopt, arrive, depart, requeue, settle
 
 __all__ = [
     "SERVING",
     "URGENT",
     "WAITING",
-    "Pool",
-    "Rows",
-    "Rules",
+    "ClaimArrays",
+    "PoolArrays",
+    "PoolRules",
     "adopt",
     "arrive",
     "depart",

@@ -9,9 +9,9 @@ from dispatch.pool.kernels.arrays import (
     MALLEABLE,
     SERVING,
     WAITING,
-    Pool,
-    Rows,
-    Rules,
+    ClaimArrays,
+    PoolArrays,
+    PoolRules,
 )
 from dispatch.pool.kernels.compiled import inner
 from dispatch.pool.kernels.grants import grant_more
@@ -20,7 +20,7 @@ from dispatch.pool.kernels.order import fill_shares
 
 
 @inner
-def core_fits(pool: Pool, rows: Rows, row: int, keep_grants: bool) -> bool:
+def core_fits(pool: PoolArrays, rows: ClaimArrays, row: int, keep_grants: bool) -> bool:
     """Whether the core of a row fits beside the cores (and grants) of those in service."""
     for kind in range(pool.total.size):
         if rows.core[row, kind] > 0:
@@ -33,7 +33,7 @@ def core_fits(pool: Pool, rows: Rows, row: int, keep_grants: bool) -> bool:
 
 
 @inner
-def is_saturated(pool: Pool, rows: Rows, row: int) -> bool:
+def is_saturated(pool: PoolArrays, rows: ClaimArrays, row: int) -> bool:
     """Whether those in service could use all of something that the core of a row asks for."""
     for kind in range(pool.total.size):
         if rows.core[row, kind] > 0 and pool.wanted[kind] >= pool.total[kind]:
@@ -42,7 +42,7 @@ def is_saturated(pool: Pool, rows: Rows, row: int) -> bool:
 
 
 @inner
-def admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
+def admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> None:
     """Put a row into service with its core."""
     for kind in range(pool.total.size):
         pool.cores[kind] += rows.core[row, kind]
@@ -55,7 +55,7 @@ def admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
 
 
 @inner
-def leave(pool: Pool, rows: Rows, row: int) -> None:
+def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
     """Give back the core and the grants of a row that is out of its line."""
     for kind in range(pool.total.size):
         pool.cores[kind] -= rows.core[row, kind]
@@ -68,7 +68,7 @@ def leave(pool: Pool, rows: Rows, row: int) -> None:
 
 
 @inner
-def try_admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> bool:
+def try_admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> bool:
     """Whether a row may enter service now."""
     if rules.allocation == MALLEABLE:
         return core_fits(pool, rows, row, True)
@@ -78,7 +78,7 @@ def try_admit(pool: Pool, rows: Rows, rules: Rules, row: int) -> bool:
 
 
 @inner
-def enter(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
+def enter(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> None:
     """Admit a row; a malleable one takes all it can at once."""
     admit(pool, rows, rules, row)
     if rules.allocation == MALLEABLE:
@@ -86,7 +86,7 @@ def enter(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
 
 
 @inner
-def admit_in_line(pool: Pool, rows: Rows, rules: Rules) -> None:
+def admit_in_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None:
     """Admit from the sorted waiting line: heads while they fit, or with backfill all that fit."""
     kept = 0
     count = pool.length[WAITING]
@@ -108,7 +108,7 @@ def admit_in_line(pool: Pool, rows: Rows, rules: Rules) -> None:
 
 
 @inner
-def is_full(pool: Pool, rules: Rules) -> bool:
+def is_full(pool: PoolArrays, rules: PoolRules) -> bool:
     """Whether those in service could use all of everything, so that nobody may be admitted."""
     if rules.allocation == MALLEABLE:
         return False
@@ -119,7 +119,7 @@ def is_full(pool: Pool, rules: Rules) -> bool:
 
 
 @inner
-def find_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
+def find_best(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> int:
     """Place of the row that goes first; keys and comparison stand in the loop, which is hot."""
     keys, ranks, numbers = rows.key, rows.rank, rows.number
     submitted, run, factor, tenant = rows.submitted, rows.run, rows.factor, rows.tenant
@@ -145,7 +145,7 @@ def find_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
 
 
 @inner
-def admit_best(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
+def admit_best(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> None:
     """Admit from a line whose keys move, the best at each time, until it does not fit."""
     while pool.length[WAITING] > 0 and not is_full(pool, rules):
         if rules.rule == DRF:

@@ -19,7 +19,7 @@ FLEXIBLE, GROW_ONLY, MALLEABLE = 0, 1, 2
 WAITING, URGENT, SERVING = 0, 1, 2
 
 
-class Rows(NamedTuple):
+class ClaimArrays(NamedTuple):
     """One row a request; arrays of shape (rows,), (rows, L), (rows, G) or (rows, G, L)."""
 
     core: Longs
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     started: NDArray[np.bool_]
 
 
-class Pool(NamedTuple):
+class PoolArrays(NamedTuple):
     """What there is, what is promised, and the three lines (rows by place)."""
 
     total: Longs
@@ -59,7 +59,7 @@ class Pool(NamedTuple):
     changed: Longs
 
 
-class Rules(NamedTuple):
+class PoolRules(NamedTuple):
     """How rows are ordered and granted."""
 
     allocation: int

@@ -12,9 +12,9 @@ from dispatch.pool.kernels.arrays import (
     STATIC,
     URGENT,
     WAITING,
-    Pool,
-    Rows,
-    Rules,
+    ClaimArrays,
+    PoolArrays,
+    PoolRules,
 )
 from dispatch.pool.kernels.compiled import entry
 from dispatch.pool.kernels.grants import cascade, collect
@@ -30,7 +30,7 @@ from dispatch.pool.kernels.order import goes_before, refresh_key
 
 
 @entry
-def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
+def settle(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> int:
     """Bring service and grants in line with what there is (Algorithms 1 and 2).
 
     Returns how many rows changed; they stand in `pool.changed`.
@@ -64,7 +64,7 @@ def settle(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
 
 
 @entry
-def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+def arrive(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
     """Take a new row in: into service if it may preempt, else into a line; then settle."""
     refresh_key(pool, rows, rules, row, now)
     before_tail = False
@@ -82,7 +82,7 @@ def arrive(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
 
 
 @entry
-def adopt(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+def adopt(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
     """Take a row that runs already into service, whether it fits or not; then settle."""
     refresh_key(pool, rows, rules, row, now)
     admit(pool, rows, rules, row)
@@ -90,7 +90,7 @@ def adopt(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
 
 
 @entry
-def requeue(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+def requeue(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
     """Send a row in service back into the waiting line, nobody passing it; then settle."""
     take_place(pool, SERVING, find_place(pool, SERVING, row))
     leave(pool, rows, row)
@@ -101,7 +101,7 @@ def requeue(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
 
 
 @entry
-def depart(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> int:
+def depart(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
     """Take a row out, wherever it is; then settle."""
     for line in range(3):
         place = find_place(pool, line, row)

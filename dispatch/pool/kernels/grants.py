@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dispatch.pool.kernels.arrays import FLEXIBLE, SERVING, Pool, Rows, Rules
+from dispatch.pool.kernels.arrays import FLEXIBLE, SERVING, ClaimArrays, PoolArrays, PoolRules
 from dispatch.pool.kernels.compiled import inner
 
 
 @inner
-def grant_more(pool: Pool, rows: Rows, row: int) -> None:
+def grant_more(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
     """Grant as many elastic components as fit, in file order, skipping those that do not."""
     for part in range(rows.part_count.shape[1]):
         more = rows.part_count[row, part] - rows.granted[row, part]
@@ -25,7 +25,7 @@ def grant_more(pool: Pool, rows: Rows, row: int) -> None:
 
 
 @inner
-def shrink_to_fit(pool: Pool, rows: Rows) -> None:
+def shrink_to_fit(pool: PoolArrays, rows: ClaimArrays) -> None:
     """Take back grants from the end of the line until cores and grants fit, or none is left."""
     for place in range(pool.length[SERVING] - 1, -1, -1):
         row = pool.lines[SERVING, place]
@@ -43,7 +43,7 @@ def shrink_to_fit(pool: Pool, rows: Rows) -> None:
 
 
 @inner
-def cascade(pool: Pool, rows: Rows, rules: Rules) -> None:
+def cascade(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None:
     """Grant elastic components in the order of service; cores have theirs already."""
     if rules.allocation == FLEXIBLE:
         for kind in range(pool.total.size):
@@ -58,7 +58,7 @@ def cascade(pool: Pool, rows: Rows, rules: Rules) -> None:
 
 
 @inner
-def collect(pool: Pool, rows: Rows, rules: Rules, now: float) -> int:
+def collect(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> int:
     """List rows whose grants changed, and keep their progress."""
     changed = 0
     for place in range(pool.length[SERVING]):

@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
-from dispatch.pool.kernels.arrays import DRF, SRPT, STATIC, WAITING, Pool, Rows, Rules
+from dispatch.pool.kernels.arrays import (
+    DRF,
+    SRPT,
+    STATIC,
+    WAITING,
+    ClaimArrays,
+    PoolArrays,
+    PoolRules,
+)
 from dispatch.pool.kernels.compiled import inner
 from dispatch.pool.kernels.order import fill_shares, goes_before, refresh_key
 
 
 @inner
-def insert_sorted(pool: Pool, rows: Rows, line: int, row: int) -> None:
+def insert_sorted(pool: PoolArrays, rows: ClaimArrays, line: int, row: int) -> None:
     """Put a row into a line by its key."""
     low, high = 0, pool.length[line]
     while low < high:
@@ -27,14 +35,14 @@ def insert_sorted(pool: Pool, rows: Rows, line: int, row: int) -> None:
 
 
 @inner
-def append(pool: Pool, line: int, row: int) -> None:
+def append(pool: PoolArrays, line: int, row: int) -> None:
     """Put a row at the end of a line."""
     pool.lines[line, pool.length[line]] = row
     pool.length[line] += 1
 
 
 @inner
-def queue_up(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
+def queue_up(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> None:
     """Put a row into the waiting line, which is kept in order only where keys stand still."""
     if rules.rule == STATIC or rules.rule == SRPT:
         insert_sorted(pool, rows, WAITING, row)
@@ -43,7 +51,7 @@ def queue_up(pool: Pool, rows: Rows, rules: Rules, row: int) -> None:
 
 
 @inner
-def take_place(pool: Pool, line: int, place: int) -> int:
+def take_place(pool: PoolArrays, line: int, place: int) -> int:
     """Take the row at a place out of a line."""
     row = pool.lines[line, place]
     for later in range(place, pool.length[line] - 1):
@@ -53,7 +61,7 @@ def take_place(pool: Pool, line: int, place: int) -> int:
 
 
 @inner
-def find_place(pool: Pool, line: int, row: int) -> int:
+def find_place(pool: PoolArrays, line: int, row: int) -> int:
     """Place of a row in a line, or -1."""
     for place in range(pool.length[line]):
         if pool.lines[line, place] == row:
@@ -62,7 +70,7 @@ def find_place(pool: Pool, line: int, row: int) -> int:
 
 
 @inner
-def sort_line(pool: Pool, rows: Rows, rules: Rules, line: int, now: float) -> None:
+def sort_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, line: int, now: float) -> None:
     """Order a line by its keys as they are now; it is nearly in order already."""
     for place in range(pool.length[line]):
         row = pool.lines[line, place]
@@ -75,7 +83,7 @@ def sort_line(pool: Pool, rows: Rows, rules: Rules, line: int, now: float) -> No
 
 
 @inner
-def sort_waiting(pool: Pool, rows: Rows, rules: Rules, now: float) -> None:
+def sort_waiting(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -> None:
     """Order a line whose keys move, by keys as they are now: Shell's sort, which needs no room."""
     count = pool.length[WAITING]
     if rules.rule == DRF:

@@ -15,15 +15,15 @@ from dispatch.pool.kernels.arrays import (
     HRRN_PRINTED,
     SERVING,
     SRPT,
-    Pool,
-    Rows,
-    Rules,
+    ClaimArrays,
+    PoolArrays,
+    PoolRules,
 )
 from dispatch.pool.kernels.compiled import inline, inner
 
 
 @inline
-def size_factor(rows: Rows, size: int, row: int) -> float:
+def size_factor(rows: ClaimArrays, size: int, row: int) -> float:
     """What multiplies the run time of a row (D5.2, table 10.3a)."""
     if size == COMPONENTS:
         return rows.all_count[row]
@@ -48,7 +48,9 @@ def size_factor(rows: Rows, size: int, row: int) -> float:
 
 
 @inline
-def refresh_key(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> None:
+def refresh_key(
+    pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float
+) -> None:
     """Bring a key that changes with time, grants or shares up to date."""
     if rules.rule == SRPT:
         left = rows.left[row] - rows.speed[row] * (now - rows.since[row])
@@ -62,7 +64,7 @@ def refresh_key(pool: Pool, rows: Rows, rules: Rules, row: int, now: float) -> N
 
 
 @inner
-def goes_before(rows: Rows, one: int, other: int) -> bool:
+def goes_before(rows: ClaimArrays, one: int, other: int) -> bool:
     """Whether a row comes before another: rank, key, number."""
     if rows.rank[one] != rows.rank[other]:
         return rows.rank[one] < rows.rank[other]
@@ -72,7 +74,7 @@ def goes_before(rows: Rows, one: int, other: int) -> bool:
 
 
 @inner
-def fill_shares(pool: Pool, rows: Rows) -> None:
+def fill_shares(pool: PoolArrays, rows: ClaimArrays) -> None:
     """Dominant share of every tenant, of cores and grants as they are."""
     kinds = pool.total.size
     for tenant in range(pool.share.size):

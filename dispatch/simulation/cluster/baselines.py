@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dispatch.pool.claims import Allocation, Claim, Grant, Scheduler
+from dispatch.pool.claims import Claim, Grant, GrantRule, Scheduler
 from dispatch.pool.ordering import ORDERINGS, Ordering
 from dispatch.pool.scheduler import ElasticScheduler
 from rdl.resources import Resources
@@ -20,9 +20,9 @@ from rdl.resources import Resources
 SCHEDULERS = ("flexible", "flexible-grow", "malleable", "rigid")
 
 _ALLOCATIONS = {
-    "flexible": Allocation.FLEXIBLE,
-    "flexible-grow": Allocation.GROW_ONLY,
-    "malleable": Allocation.MALLEABLE,
+    "flexible": GrantRule.FLEXIBLE,
+    "flexible-grow": GrantRule.GROW_ONLY,
+    "malleable": GrantRule.MALLEABLE,
 }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.pool.claims import Claim, Part
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.simulation.cluster.workload import Submission
 
 BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE = "B-E", "B-R", "Int"
@@ -135,8 +135,8 @@ def _submission(index: int, row: list[float], label: str) -> Submission:
     amounts = (int(cpu), int(memory))
     claim = Claim(
         f"a{index}",
-        (Part(int(core), amounts),),
-        (Part(int(elastic), amounts),) if elastic else (),
+        (ClaimPart(int(core), amounts),),
+        (ClaimPart(int(elastic), amounts),) if elastic else (),
         at,
         run,
         1 if label == INTERACTIVE else 0,

@@ -21,7 +21,7 @@ from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
 from dispatch.cycle.uncovered import LineOptions
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.executions.execution import Part
+from dispatch.executions.execution import ComponentGroup
 from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
@@ -106,10 +106,10 @@ def run_planned_cluster(
 
     `look` is shown the Plan every minute and at the end, to check it.
     """
-    return _Simulation(jobs, options, look).run()
+    return _PlannedRun(jobs, options, look).run()
 
 
-class _Simulation:
+class _PlannedRun:
     """One run: the Plan and its one writer, the dispatch loop, and how far every job is."""
 
     def __init__(
@@ -282,7 +282,7 @@ class _Simulation:
         )
 
 
-def _is_below(part: Part) -> bool:
+def _is_below(part: ComponentGroup) -> bool:
     return bool(part.covered) and sum(piece.up for piece in part.held) < part.covered
 
 

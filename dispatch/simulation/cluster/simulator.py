@@ -19,7 +19,7 @@ _END, _ARRIVAL = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SubmissionOutcome:
     """What became of one submission; times in seconds, None where it was rejected."""
 
     submission: Submission
@@ -57,7 +57,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SimulatedRun:
     """What one simulation gave.
 
     Attributes
@@ -70,7 +70,7 @@ class Run:
         How many arrivals and ends there were.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SubmissionOutcome, ...]
     samples: tuple[Sample, ...]
     events: int
 
@@ -109,7 +109,7 @@ def simulate_cluster(
     scheduler: Scheduler,
     model: WorkModel = WorkModel.EVERY,
     observer: Observer | None = None,
-) -> Run:
+) -> SimulatedRun:
     """Run submissions to their end.
 
     Parameters
@@ -148,8 +148,8 @@ def simulate_cluster(
         if observer is not None:
             observer(float(now), scheduler)
     pairs = zip(submissions, state.started, state.ended, strict=True)
-    outcomes = tuple(Outcome(one, started, ended) for one, started, ended in pairs)
-    return Run(outcomes, tuple(samples), len(samples))
+    outcomes = tuple(SubmissionOutcome(one, started, ended) for one, started, ended in pairs)
+    return SimulatedRun(outcomes, tuple(samples), len(samples))
 
 
 def _next(state: _State, arrived: int) -> tuple[Quantity, bool]:

@@ -20,7 +20,7 @@ Amounts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SlotPiece:
     """One bundle of a reservation in steps [start, end); amounts by resource."""
 
     reservation: str
@@ -29,22 +29,22 @@ class Piece:
     amounts: tuple[int, ...]
 
 
-def pieces_of(reservation: str, rows: Amounts, amounts: tuple[int, ...]) -> list[Piece]:
+def pieces_of(reservation: str, rows: Amounts, amounts: tuple[int, ...]) -> list[SlotPiece]:
     """Return the pieces of one atom's rows, int64[m, 3] of start, end and bundles."""
     changes: dict[int, int] = {}
     for start, end, bundles in rows.tolist():
         changes[start] = changes.get(start, 0) + bundles
         changes[end] = changes.get(end, 0) - bundles
     running: deque[int] = deque()
-    found: list[Piece] = []
+    found: list[SlotPiece] = []
     for step in sorted(changes):
         for _ in range(-changes[step]):
-            found.append(Piece(reservation, running.popleft(), step, amounts))
+            found.append(SlotPiece(reservation, running.popleft(), step, amounts))
         running.extend([step] * max(changes[step], 0))
     return sorted(found, key=lambda piece: (piece.start, piece.end))
 
 
-def is_packable(capacity: Amounts, pieces: Iterable[Piece], steps: Sequence[int]) -> bool:
+def is_packable(capacity: Amounts, pieces: Iterable[SlotPiece], steps: Sequence[int]) -> bool:
     """Return whether first fit, largest first, packs what runs at each of `steps`.
 
     What it cannot pack counts as not packable, though another packing may exist. `capacity` is
@@ -79,7 +79,7 @@ class SlotBook:
     def __init__(self, capacity: Amounts, horizon: int) -> None:
         self.left = np.repeat(capacity[:, None, :], horizon, axis=1)
 
-    def place(self, pieces: Sequence[Piece]) -> list[int] | None:
+    def place(self, pieces: Sequence[SlotPiece]) -> list[int] | None:
         """Give every piece a machine, the fullest it fits on; None, and nothing, if one finds none.
 
         Largest pieces, by amounts times length, choose first.
@@ -101,17 +101,17 @@ class SlotBook:
             self._take(piece, chosen[index], 1)
         return chosen
 
-    def _take(self, piece: Piece, machine: int, sign: int) -> None:
+    def _take(self, piece: SlotPiece, machine: int, sign: int) -> None:
         self.left[machine, piece.start : piece.end] -= sign * np.array(piece.amounts)
 
 
-def _area(piece: Piece, whole: Amounts) -> float:
+def _area(piece: SlotPiece, whole: Amounts) -> float:
     return (piece.end - piece.start) * float((np.array(piece.amounts) / whole).max())
 
 
 def replay(
-    capacity: Amounts, pieces: Sequence[Piece], policy: Policy
-) -> tuple[dict[str, int], list[tuple[Piece, int, int]]]:
+    capacity: Amounts, pieces: Sequence[SlotPiece], policy: Policy
+) -> tuple[dict[str, int], list[tuple[SlotPiece, int, int]]]:
     """Place pieces as their time comes; one that finds no machine tries again at every step.
 
     Returns
@@ -124,8 +124,8 @@ def replay(
     machines = Machines(np.ones(len(capacity), dtype=np.int64), capacity.astype(np.float64))
     placement = MachinePlacement(policy, machines)
     below: dict[str, int] = {}
-    ran: list[tuple[Piece, int, int]] = []
-    waiting: list[Piece] = []
+    ran: list[tuple[SlotPiece, int, int]] = []
+    waiting: list[SlotPiece] = []
     running: list[tuple[int, int, PlacedJob]] = []
     coming = deque(sorted(pieces, key=lambda piece: piece.start))
     first, last = min((p.start for p in pieces), default=0), max((p.end for p in pieces), default=0)
@@ -136,7 +136,7 @@ def replay(
         running = [one for one in running if one[0] > step]
         while coming and coming[0].start == step:
             waiting.append(coming.popleft())
-        left: list[Piece] = []
+        left: list[SlotPiece] = []
         for piece in waiting:
             if piece.end <= step:
                 continue

@@ -109,7 +109,7 @@ class OmegaFigures:
 
 
 @dataclass(slots=True)
-class _Job:
+class _OmegaJob:
     number: int
     submitted: float
     tasks: int
@@ -122,7 +122,7 @@ class _Job:
 
 @dataclass(slots=True)
 class _Planner:
-    queue: deque[_Job] = field(default_factory=deque)
+    queue: deque[_OmegaJob] = field(default_factory=deque)
     view: PlanSnapshot | None = None
     busy: list[tuple[float, float]] = field(default_factory=list)
 
@@ -149,14 +149,14 @@ class _Simulation:
         ]
         heapq.heapify(self.events)
 
-    def _draw_jobs(self) -> list[_Job]:
+    def _draw_jobs(self) -> list[_OmegaJob]:
         run, rng = self.run, self.rng
         count = rng.poisson(run.jobs_per_s * run.length_s)
         at = np.sort(rng.uniform(0.0, run.length_s, count))
         tasks = 1 + rng.poisson(run.mean_tasks - 1, count)
         steps = np.maximum(1, np.ceil(rng.exponential(run.duration_s, count))).astype(int)
         return [
-            _Job(number, float(a), int(n), int(d))
+            _OmegaJob(number, float(a), int(n), int(d))
             for number, (a, n, d) in enumerate(zip(at, tasks, steps, strict=True))
         ]
 
@@ -197,7 +197,7 @@ class _Simulation:
             self._begin(planner, number, now)
 
     def _decide(
-        self, job: _Job, view: PlanSnapshot, now: float
+        self, job: _OmegaJob, view: PlanSnapshot, now: float
     ) -> tuple[list[Request], list[int], list[PlacementResult]]:
         """Place what is left of a job on the snapshot: random cells, earliest start."""
         grid = self.cluster.grid()

@@ -14,19 +14,27 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from planner.agent import Ending, Limits, News, SolverOutcome, SolverReport, all_asked, is_proven
+from planner.agent import (
+    Ending,
+    Limits,
+    SolveProgress,
+    SolverOutcome,
+    SolverReport,
+    all_asked,
+    is_proven,
+)
 from planner.agents import agent_named
-from planner.agents.exact.budget import Effort, Field
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.incumbent import BoundError, Race
+from planner.agents.exact.budget import Budget, SolveInput
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import BoundError, Incumbent
 from planner.agents.exact.lagrangian import evaluation_s
 from planner.agents.exact.memory import predicted_bytes
-from planner.agents.exact.must_keep import Keep, started
-from planner.agents.exact.parallel import pursue
+from planner.agents.exact.must_keep import MustKeep, warm_start
+from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.router import route, suits_cp_sat
 from planner.agents.exact.warm_up import load_loops
-from planner.agents.fill import filled
-from planner.agents.polish import flattened
+from planner.agents.fill import fill
+from planner.agents.polish import polish
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of
@@ -118,7 +126,7 @@ class ExactAgent:
         requests: Sequence[Request],
         view: PlanView,
         limits: Limits,
-        keep: Keep | None = None,
+        keep: MustKeep | None = None,
     ) -> tuple[list[PlacementResult], SolverReport]:
         """Return the plan and its report; every ending leaves the best plan so far.
 
@@ -139,11 +147,11 @@ class ExactAgent:
         began = self.clock()
         effort = self._effort(limits, began)
         starter = self._of_the_start(limits)
-        greedy = started(agent_named(self.start), requests, view, starter, keep)
+        greedy = warm_start(agent_named(self.start), requests, view, starter, keep)
         before = self.clock()
         asked_value = all_asked(requests, view.nominal)
         must = frozenset() if keep is None else keep.requests
-        race = Race(requests, view, greedy, asked_value, self.start, keep=must)
+        race = Incumbent(requests, view, greedy, asked_value, self.start, keep=must)
         look_s = self.clock() - before
         effort.check_s = _CHECK * look_s
         effort.keep(_LOOKS * look_s)
@@ -156,8 +164,8 @@ class ExactAgent:
             ended = self._ended(race, asked, effort, limits)
         flat = race.results
         if keep is None or race.source != self.start:  # what stands stays: churn comes first
-            flat = flattened(requests, flat, view, _late(effort, limits))
-        results = filled(requests, flat, view)
+            flat = polish(requests, flat, view, _late(effort, limits))
+        results = fill(requests, flat, view)
         return results, self._report(race, results, ended, limits)
 
     def _too_large(self, asked: list[Request], view: PlanView) -> str:
@@ -181,7 +189,7 @@ class ExactAgent:
         longest = max(_STARTING_S, _STARTING * self._allowed_s(limits))
         return Limits(longest, seed=limits.seed, stop=limits.stop)
 
-    def _effort(self, limits: Limits, began: float) -> Effort:
+    def _effort(self, limits: Limits, began: float) -> Budget:
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
         searching = allowed - min(_FLATTENING_S, _FLATTENING * allowed)
         until = None if limits.work is not None else began + searching
@@ -192,9 +200,9 @@ class ExactAgent:
 
         stop = limits.stop or (lambda: False)
         gap = self.gap if limits.gap is None else limits.gap
-        return Effort(until, limits.work, gap, stop, self.clock, tell)
+        return Budget(until, limits.work, gap, stop, self.clock, tell)
 
-    def _ended(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> _Ended:
+    def _ended(self, race: Incumbent, asked: list[int], effort: Budget, limits: Limits) -> _Ended:
         """Search; a fault in it costs what it would have found, never the plan in hand."""
         too_large = self._too_large([race.requests[i] for i in asked], race.view)
         if too_large:
@@ -211,13 +219,13 @@ class ExactAgent:
             return _Ended(Ending.EXHAUSTED, f"{_EXHAUSTED} {exhausted}")
         return _Ended()
 
-    def _pursue(self, race: Race, asked: list[int], effort: Effort, limits: Limits) -> str:
+    def _pursue(self, race: Incumbent, asked: list[int], effort: Budget, limits: Limits) -> str:
         """Return why nothing more was tried, where that ended it; else nothing."""
         must = [place for place, i in enumerate(asked) if i in race.keep]
-        problem = problem_of([race.requests[i] for i in asked], race.view, must)
+        problem = build_problem([race.requests[i] for i in asked], race.view, must)
         race.lower(problem.total, "preferences")
         before = self.clock()
-        load_loops(problem_of([race.requests[asked[0]]], race.view))
+        load_loops(build_problem([race.requests[asked[0]]], race.view))
         spent = self.clock() - before
         if effort.until is not None and spent > _LOADING_S:
             effort.until += spent
@@ -227,10 +235,10 @@ class ExactAgent:
             return ""
         fine = self.fine and evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
         prove = suits_cp_sat(problem)
-        return pursue(race, Field(problem, asked, limits.seed, prove, fine), effort)
+        return solve_in_parallel(race, SolveInput(problem, asked, limits.seed, prove, fine), effort)
 
     def _report(
-        self, race: Race, results: list[PlacementResult], ended: _Ended, limits: Limits
+        self, race: Incumbent, results: list[PlacementResult], ended: _Ended, limits: Limits
     ) -> SolverReport:
         value = score_of(race.requests, results, race.view.nominal)[0]
         if not race.whole:
@@ -253,7 +261,7 @@ class ExactAgent:
         return SolverReport(outcome.value, value, bound, race.source, ended.detail, ended.ending)
 
 
-def _late(effort: Effort, limits: Limits) -> Callable[[], bool]:
+def _late(effort: Budget, limits: Limits) -> Callable[[], bool]:
     """Return what says, from now on, whether no time is left to flatten the plan.
 
     A search that ended early leaves no more time than one that took all of it, or a second.
@@ -267,10 +275,10 @@ def _late(effort: Effort, limits: Limits) -> Callable[[], bool]:
 
 
 def _teller(
-    news: Callable[[News], None], clock: Callable[[], float], began: float
-) -> Callable[[Race], None]:
-    def tell(race: Race) -> None:
-        news(News(clock() - began, race.value, race.bound, race.source, race.proof))
+    news: Callable[[SolveProgress], None], clock: Callable[[], float], began: float
+) -> Callable[[Incumbent], None]:
+    def tell(race: Incumbent) -> None:
+        news(SolveProgress(clock() - began, race.value, race.bound, race.source, race.proof))
 
     return tell
 

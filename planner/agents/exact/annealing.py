@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.agents.exact.budget import CHECKS, LEFT_OUT, Effort, Field, scaled
-from planner.agents.exact.incumbent import Race
-from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.budget import CHECKS, LEFT_OUT, Budget, SolveInput, scaled
+from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.ruin_recreate import RuinRecreate
 
 #: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
 #: in mean values of a request. The hot start is for sets in which few large requests fit: without
@@ -26,7 +26,7 @@ _CYCLE_MOVES = 30  # of a cycle at least, a request
 _EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing left to find
 
 
-class Finder:
+class Annealer:
     """A search that starts from the plan of the race and hands back what is better and checked.
 
     Attributes
@@ -35,10 +35,10 @@ class Finder:
         Whether it ended because it had nothing more to find.
     """
 
-    def __init__(self, race: Race, field: Field, effort: Effort) -> None:
+    def __init__(self, race: Incumbent, field: SolveInput, effort: Budget) -> None:
         self._race, self._effort = race, effort
         problem, self._positions = field.problem, field.positions
-        self._hunt = Hunt(problem, field.seed)
+        self._hunt = RuinRecreate(problem, field.seed)
         requests = len(self._positions)
         self._mean = problem.total / requests
         wide = len(problem.forest.vertices) > 2 * requests

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.agents.exact.cp_sat import CpAnswer
-from planner.agents.exact.incumbent import Race
-from planner.agents.exact.problem import Problem
+from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.problem import PlanningProblem
 from planner.placement import Code, PlacementResult
 
 #: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
@@ -21,7 +21,7 @@ CP_SAT = "cp-sat"
 
 
 @dataclass(slots=True)
-class Effort:
+class Budget:
     """When to stop.
 
     Attributes
@@ -61,15 +61,15 @@ class Effort:
             left = max(0.0, self.until - self.clock())
             self.until -= min(seconds, left / 2)
 
-    def over(self, race: Race) -> bool:
+    def over(self, race: Incumbent) -> bool:
         """Return whether to end."""
         if race.gap <= self.gap or self.stop():
             return True
         return self.until is not None and self.clock() >= self.until
 
 
-def hear(
-    race: Race,
+def report_answer(
+    race: Incumbent,
     positions: Sequence[int],
     answer: CpAnswer,
     source: str = CP_SAT,
@@ -87,7 +87,7 @@ def hear(
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SolveInput:
     """What is pursued.
 
     Attributes
@@ -102,7 +102,7 @@ class Field:
         Whether the bound may be evaluated on all columns, or on buckets of them only.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     positions: Sequence[int]
     seed: int
     prove: bool = False

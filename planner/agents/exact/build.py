@@ -1,4 +1,4 @@
-"""Requests and a view made into the arrays of a `planner.agents.exact.problem.Problem`."""
+"""Requests and a view made into the arrays of a `planner.agents.exact.problem.PlanningProblem`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from planner.agents.exact.forest import Draft
+from planner.agents.exact.forest import ForestBuilder
 from planner.agents.exact.presolve import binding_rows, thinned
 from planner.agents.exact.problem import (
     I64,
@@ -21,15 +21,17 @@ from planner.agents.exact.problem import (
     V_SHIFTS,
     V_SOUND,
     V_START,
-    Problem,
-    Room,
+    FreeRoom,
+    PlanningProblem,
 )
 from planner.request import Request
 from planner.view import Demand, PlanView
 from rdl.work_graph import ATOM, BUNDLE, END, LABEL, START
 
 
-def problem_of(requests: Sequence[Request], view: PlanView, keep: Collection[int] = ()) -> Problem:
+def build_problem(
+    requests: Sequence[Request], view: PlanView, keep: Collection[int] = ()
+) -> PlanningProblem:
     """Lay out requests that are not void on what a view leaves free.
 
     Parameters
@@ -48,24 +50,24 @@ def problem_of(requests: Sequence[Request], view: PlanView, keep: Collection[int
     wrong = [index for index in keep if not 0 <= index < len(requests)]
     if wrong:
         raise ValueError(f"to be kept: no request {wrong[0]}; there are {len(requests)}, from 0")
-    book = _Demands(view)
+    book = _ProblemDemands(view)
     demands = [book.of(request) for request in requests]
     base = min(int(request.graph.vertices[-1, START]) for request in requests)
     base = max(base, view.first)
     end = max(int(request.graph.vertices[-1, END]) for request in requests)
     end = min(max(end, base + 1), view.first + view.free.shape[1])
     room, place, rows = _room(book.found, view, base, end)
-    draft = Draft(base, end - base)
+    draft = ForestBuilder(base, end - base)
     kept = frozenset(keep)
     for index, (request, own) in enumerate(zip(requests, demands, strict=True)):
         taken = {atom: place[number] for atom, number in own.items()}
         draft.add(request, taken, view, keep=index in kept)
     forest = draft.forest()
     caps = _caps(forest.vertices, forest.shifts, room)
-    return Problem(tuple(requests), forest._replace(caps=caps), room, base, rows)
+    return PlanningProblem(tuple(requests), forest._replace(caps=caps), room, base, rows)
 
 
-class _Demands:
+class _ProblemDemands:
     """Numbers the demands of all requests."""
 
     def __init__(self, view: PlanView) -> None:
@@ -94,7 +96,7 @@ class _Demands:
 
 def _room(
     asked: Sequence[Demand], view: PlanView, base: int, end: int
-) -> tuple[Room, list[int], tuple[int, ...]]:
+) -> tuple[FreeRoom, list[int], tuple[int, ...]]:
     """Return rows that can bind and demands on them; which each of `asked` is; rows of the view."""
     columns = slice(base - view.first, end - view.first)
     every = sorted({row for demand in asked for row in demand.rows})
@@ -114,11 +116,11 @@ def _room(
     fit = np.ascontiguousarray(fit.reshape(len(demands), -1)[:, segment])
     capacity = free / scale[:, None]
     shares = amounts / scale[rows]
-    room = Room(free, first, rows, amounts, fit, scale, capacity, shares)
+    room = FreeRoom(free, first, rows, amounts, fit, scale, capacity, shares)
     return room, numbers, tuple(used)
 
 
-def _caps(vertices: I64, shifts: I64, room: Room) -> I64:
+def _caps(vertices: I64, shifts: I64, room: FreeRoom) -> I64:
     """Return what each atom may hold alone, where that is ever below its maximum; set V_BLOCKED."""
     kept: list[I64] = []
     size = 0
@@ -143,7 +145,7 @@ def _caps(vertices: I64, shifts: I64, room: Room) -> I64:
     return np.concatenate([np.zeros(0, dtype=np.int64), *kept])
 
 
-def _alone(room: Room) -> I64:
+def _alone(room: FreeRoom) -> I64:
     """Return int64[demand, column]: most bundles that fit when nothing else is placed."""
     alone = room.fit.copy()
     for demand in range(len(alone)):

@@ -33,8 +33,8 @@ from planner.agents.exact.problem import (
     V_START,
     V_WORK,
     Forest,
-    Problem,
-    Room,
+    FreeRoom,
+    PlanningProblem,
 )
 from rdl.work_graph import ATOM
 
@@ -55,7 +55,7 @@ class Coarse:
         How many fine columns there are.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     size: int
     columns: int
 
@@ -70,7 +70,7 @@ class Coarse:
         return np.repeat(prices, self.size, axis=1)[:, : self.columns].copy()
 
 
-def coarse(problem: Problem, size: int) -> Coarse:
+def coarse(problem: PlanningProblem, size: int) -> Coarse:
     """Return the problem on buckets of `size` columns.
 
     Raises
@@ -84,7 +84,7 @@ def coarse(problem: Problem, size: int) -> Coarse:
     columns = room.free.shape[1]
     marks = np.arange(0, columns, size)
     # Prices go by `_caps`, not by these fit caps; a relaxation that read them would need the most.
-    wide = Room(
+    wide = FreeRoom(
         np.add.reduceat(room.free, marks, axis=1), room.demand_first, room.demand_rows,
         room.demand_amounts, np.maximum.reduceat(room.fit, marks, axis=1), room.scale,
         np.add.reduceat(room.capacity, marks, axis=1), room.shares,

@@ -22,7 +22,7 @@ from lp.result import Basis, SolveStatus
 from lp.solver import solve
 from planner.agents.exact.kernels.bound import Optima, columns
 from planner.agents.exact.kernels.pricing_space import Space
-from planner.agents.exact.problem import F64, I64, V_END, V_START, Problem
+from planner.agents.exact.problem import F64, I64, V_END, V_START, PlanningProblem
 from planner.agents.exact.subgradient import ROUNDING, space_of
 
 #: Part of the best prices in what is priced, lowered while the master learns nothing.
@@ -43,7 +43,7 @@ _PRIMAL: Mapping[str, str | int] = {"solver": "simplex", "simplex_strategy": 4}
 
 
 @dataclass(slots=True)
-class Generation:
+class ColumnGeneration:
     """One master programme and the placements that it mixes.
 
     Attributes
@@ -58,7 +58,7 @@ class Generation:
         Of the master's last mixture: about the limit of the bound when `over`.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     prices: F64
     bucket: int
     monitor: Monitor = field(default_factory=Monitor)
@@ -213,7 +213,7 @@ class Generation:
             self._basis = Basis(self._basis.columns[keep], self._basis.rows)
 
 
-def _groups_of(problem: Problem) -> I64:
+def _groups_of(problem: PlanningProblem) -> I64:
     """Return int64[request]: itself, or of many requests the group of those near it in time."""
     requests = len(problem.requests)
     if requests <= MOST_REQUESTS:

@@ -27,7 +27,7 @@ from planner.agents.exact.problem import (
     V_SHIFTS,
     V_SOUND,
     V_START,
-    Problem,
+    PlanningProblem,
     fitting_starts,
 )
 from planner.placement import PlacementResult
@@ -38,8 +38,8 @@ from rdl.work_graph import ANY, ATOM, EVERY
 SCALE = 1_000_000_000
 
 
-def worths_of(problem: Problem) -> F64:
-    """Return the most that each request can be worth; `Problem.total` is their sum."""
+def worths_of(problem: PlanningProblem) -> F64:
+    """Return the most that each request can be worth; `PlanningProblem.total` is their sum."""
     forest = problem.forest
     return forest.value * forest.worth[forest.first[1:] - 1]
 
@@ -57,7 +57,9 @@ class RigidModel:
         Requests that count as accepted and hold nothing: what is left can be worth no less.
     """
 
-    def __init__(self, problem: Problem, cp_model: Any, aside: Collection[int] = ()) -> None:
+    def __init__(
+        self, problem: PlanningProblem, cp_model: Any, aside: Collection[int] = ()
+    ) -> None:
         self.problem, self._cp = problem, cp_model
         self.aside = frozenset(aside)
         self.model = cp_model.CpModel()

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from planner.agents.exact.cp_model import SCALE, RigidModel
-from planner.agents.exact.problem import V_END, V_KIND, V_PARENT, V_RUN, V_SOUND, V_START, Problem
+from planner.agents.exact.problem import (
+    V_END,
+    V_KIND,
+    V_PARENT,
+    V_RUN,
+    V_SOUND,
+    V_START,
+    PlanningProblem,
+)
 from planner.placement import PlacementResult
 from rdl.work_graph import ATOM
 
@@ -71,7 +79,7 @@ class CpAnswer:
     bound: float
 
 
-def is_rigid(problem: Problem) -> bool:
+def is_rigid(problem: PlanningProblem) -> bool:
     """Return whether every atom is one block and CP-SAT's model says all that the request says."""
     forest = problem.forest
     vertices = forest.vertices
@@ -86,7 +94,7 @@ def is_rigid(problem: Problem) -> bool:
     return bool((vertices[parents, V_PARENT] < 0).all())  # options of a root only
 
 
-def starts_of(problem: Problem) -> int:
+def starts_of(problem: PlanningProblem) -> int:
     """Return how many starts all atoms have together."""
     vertices = problem.forest.vertices
     atoms = vertices[(vertices[:, V_KIND] == ATOM) & (vertices[:, V_SOUND] == 1)]
@@ -94,7 +102,7 @@ def starts_of(problem: Problem) -> int:
 
 
 def solve_rigid(
-    problem: Problem,
+    problem: PlanningProblem,
     hint: Sequence[PlacementResult],
     limits: CpLimits,
     aside: Collection[int] = (),
@@ -116,7 +124,7 @@ def solve_rigid(
     rigid.hint(hint)
     solver = cp_model.CpSolver()
     _limit(solver.parameters, limits, until - time.monotonic(), alone=rigid.alone)
-    status = _Run(rigid, solver, cp_model, limits).status()
+    status = _SolveThread(rigid, solver, cp_model, limits).status()
     if status == cp_model.INFEASIBLE:  # what must be there cannot be
         if problem.forest.keep.any():
             return CpAnswer(None, -math.inf)
@@ -140,7 +148,7 @@ def _limit(parameters: Any, limits: CpLimits, left_s: float, *, alone: bool) -> 
         parameters.max_time_in_seconds = max(0.01, left_s)
 
 
-class _Run:
+class _SolveThread:
     """One solve in a thread of its own, so that a stop is heard within a moment."""
 
     def __init__(self, rigid: RigidModel, solver: Any, cp_model: Any, limits: CpLimits) -> None:

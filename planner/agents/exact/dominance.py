@@ -28,7 +28,7 @@ from planner.agents.exact.problem import (
     V_SHIFTS,
     V_SOUND,
     V_START,
-    Problem,
+    PlanningProblem,
     fitting_starts,
 )
 from planner.placement import PlacementResult
@@ -45,7 +45,7 @@ MOST_LABELS = 150_000
 _ROUNDING = 1e-10
 
 
-def suits_sweep(problem: Problem) -> bool:
+def suits_sweep(problem: PlanningProblem) -> bool:
     """Return whether every request is one block, and they are few."""
     forest = problem.forest
     rows = forest.vertices
@@ -56,7 +56,7 @@ def suits_sweep(problem: Problem) -> bool:
 
 
 @dataclass(slots=True)
-class Sweep:
+class DominanceSearch:
     """One sweep of one problem (`suits_sweep`) at some prices.
 
     Attributes
@@ -69,7 +69,7 @@ class Sweep:
         Greatest number of labels at one column, when it has run.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     prices: F64
     most: int = MOST_LABELS
     labels: int = 0

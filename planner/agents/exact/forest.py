@@ -62,7 +62,7 @@ from rdl.work_graph import (
 )
 
 
-class Draft:
+class ForestBuilder:
     """The forest being grown, request by request."""
 
     def __init__(self, base: int, columns: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from planner.agent import is_proven
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of
@@ -19,7 +19,7 @@ class BoundError(RuntimeError):
 
 
 @dataclass(slots=True)
-class Race:
+class Incumbent:
     """Plans that only get better and a bound that only falls.
 
     Attributes
@@ -51,7 +51,7 @@ class Race:
     asked: float = 0.0
     keep: frozenset[int] = frozenset()
     whole: bool = field(init=False)
-    changed: Callable[[Race], None] = field(default=lambda race: None)
+    changed: Callable[[Incumbent], None] = field(default=lambda race: None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class Race:
 
     def offer(self, results: Sequence[PlacementResult], source: str) -> bool:
         """Keep a plan if what passes the check is better than the best; return whether it was."""
-        kept = sound(self.requests, results, self.view)
+        kept = check_plan(self.requests, results, self.view)
         if not self._holds_all(kept):
             return False
         score = score_of(self.requests, kept, self.view.nominal)

@@ -17,9 +17,17 @@ from typing import NamedTuple
 
 from lp.limits import Monitor
 from planner.agents.exact.coarsening import Coarse, coarse
-from planner.agents.exact.column_generation import MOST_REQUESTS, Generation
-from planner.agents.exact.problem import F64, V_END, V_KIND, V_LEASE, V_RUN, V_START, Problem
-from planner.agents.exact.subgradient import Ascent, mean_price, starts
+from planner.agents.exact.column_generation import MOST_REQUESTS, ColumnGeneration
+from planner.agents.exact.problem import (
+    F64,
+    V_END,
+    V_KIND,
+    V_LEASE,
+    V_RUN,
+    V_START,
+    PlanningProblem,
+)
+from planner.agents.exact.subgradient import SubgradientAscent, mean_price, starts
 from rdl.work_graph import ATOM
 
 #: Evaluations of both starts before column generation has its turn.
@@ -54,7 +62,7 @@ class _Turn(NamedTuple):
 
 
 @dataclass(slots=True)
-class Prices:
+class LagrangianBound:
     """The bound of one problem, lowered slice by slice.
 
     Attributes
@@ -65,13 +73,13 @@ class Prices:
         False where an evaluation on all columns would take too long: only buckets are priced.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     stop: Callable[[], bool] = field(default=lambda: False)
     fine: bool = True
     proof: str = "prices"
     over: bool = False
-    _ascents: list[Ascent] = field(default_factory=list)
-    _generation: Generation | None = None
+    _ascents: list[SubgradientAscent] = field(default_factory=list)
+    _generation: ColumnGeneration | None = None
     _coarse: Coarse | None = None
     _turns: list[_Turn] = field(init=False)
     _evaluation_s: float = field(init=False)
@@ -135,7 +143,7 @@ class Prices:
             self._step(rounds, target)
         elif self._patience and self._best is not None:
             patience = self._patience.pop(0)
-            self._ascents = [Ascent(self.problem, self._best.copy(), (1,), patience)]
+            self._ascents = [SubgradientAscent(self.problem, self._best.copy(), (1,), patience)]
         else:
             self.over = True
 
@@ -157,7 +165,9 @@ class Prices:
             prices = 0.7 * mean_price(problem)[:, None] + 0.0 * problem.room.capacity
         if self._coarse is not None:
             problem, prices = self._coarse.problem, self._coarse.mean(prices)
-        self._generation = Generation(problem, prices, turn.bucket, Monitor(should_stop=self.stop))
+        self._generation = ColumnGeneration(
+            problem, prices, turn.bucket, Monitor(should_stop=self.stop)
+        )
 
     def _generate(self) -> None:
         generation = self._generation
@@ -183,7 +193,7 @@ def _buckets(columns: int, parts: Sequence[int]) -> list[int]:
     return sorted({max(1, columns // part) for part in parts}, reverse=True)
 
 
-def evaluation_s(problem: Problem) -> float:
+def evaluation_s(problem: PlanningProblem) -> float:
     """Return about how many seconds the bound at one set of prices takes.
 
     A compiled call of one evaluation is the shortest that the clock can end, so that where it takes

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.agent import Agent, Limits
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class MustKeep:
     """Requests that may not be lost, whatever they are worth.
 
     Attributes
@@ -48,15 +48,15 @@ class Keep:
                 f"what stands: {len(self.standing)} results for {len(requests)} requests; give "
                 "one a request, refused where nothing stands"
             )
-        kept = sound(requests, self.standing, view)
+        kept = check_plan(requests, self.standing, view)
         for request, before, after in zip(requests, self.standing, kept, strict=True):
             if before.placed and not after.placed:
                 raise ValueError(f"what stands: request {request.id} breaks a limit of the view")
         return kept
 
 
-def started(
-    agent: Agent, requests: Sequence[Request], view: PlanView, limits: Limits, keep: Keep | None
+def warm_start(
+    agent: Agent, requests: Sequence[Request], view: PlanView, limits: Limits, keep: MustKeep | None
 ) -> list[PlacementResult]:
     """Return a greedy plan: what stands first, then what must be kept, then the others.
 

@@ -15,13 +15,21 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from planner.agents.exact.annealing import Finder
-from planner.agents.exact.budget import CHECKS, CP_SAT, SLICE_S, Effort, Field, hear, scaled
+from planner.agents.exact.annealing import Annealer
+from planner.agents.exact.budget import (
+    CHECKS,
+    CP_SAT,
+    SLICE_S,
+    Budget,
+    SolveInput,
+    report_answer,
+    scaled,
+)
 from planner.agents.exact.cp_sat import CpAnswer, CpLimits
-from planner.agents.exact.dominance import Sweep, suits_sweep
-from planner.agents.exact.incumbent import Race
-from planner.agents.exact.lagrangian import Prices
-from planner.agents.exact.partial_cp import Parts
+from planner.agents.exact.dominance import DominanceSearch, suits_sweep
+from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.lagrangian import LagrangianBound
+from planner.agents.exact.partial_cp import PartialProof
 from planner.agents.exact.problem import F64
 from planner.agents.exact.whole import Whole
 
@@ -30,7 +38,7 @@ _MOVES_AN_EVALUATION = 40
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 
 
-def pursue(race: Race, field: Field, effort: Effort) -> str:
+def solve_in_parallel(race: Incumbent, field: SolveInput, effort: Budget) -> str:
     """Improve `race` until the effort is over or nothing is left to try.
 
     Returns
@@ -38,7 +46,7 @@ def pursue(race: Race, field: Field, effort: Effort) -> str:
     str
         Why nothing more was tried, where that is what ended it; else nothing.
     """
-    chase = _Chase(race, field, effort)
+    chase = _Workers(race, field, effort)
     if effort.moves is not None:
         chase.take_turns(effort.moves)
         return ""
@@ -60,13 +68,13 @@ def pursue(race: Race, field: Field, effort: Effort) -> str:
     return "" if effort.over(race) or not chase.exhausted else chase.why_no_proof
 
 
-class _Chase:
+class _Workers:
     """One pursuit: searches for plans, and those who lower the bound."""
 
-    def __init__(self, race: Race, field: Field, effort: Effort) -> None:
+    def __init__(self, race: Incumbent, field: SolveInput, effort: Budget) -> None:
         self._race, self._field, self._effort = race, field, effort
         self._problem, self._positions = field.problem, field.positions
-        self._finder = Finder(race, field, effort)
+        self._finder = Annealer(race, field, effort)
         self._whole = Whole(race, field, effort)
         self.why_no_proof = "every way to prove more has ended"
 
@@ -106,11 +114,11 @@ class _Chase:
         effort = replace(self._effort, tell=lambda: None, stop=ended.is_set)
         effort.keep(effort.check_s)
         field = replace(self._field, seed=self._field.seed + 1)
-        Finder(self._race, field, effort).find_plans(lambda: True, cycle=1)
+        Annealer(self._race, field, effort).find_plans(lambda: True, cycle=1)
 
     def lower_bound(self, ended: threading.Event) -> None:
         """Lower the bound until told to end or nothing more can be gained."""
-        prices = Prices(self._problem, ended.is_set, self._field.fine)
+        prices = LagrangianBound(self._problem, ended.is_set, self._field.fine)
         sweeps = self._field.prove and suits_sweep(self._problem)
         rounds, effort = 1, self._effort
         took: dict[int, float] = {}
@@ -137,7 +145,7 @@ class _Chase:
             nonlocal checked_at, check_s
             before = effort.clock()
             worth_it = before - checked_at > CHECKS * check_s
-            hear(self._race, self._positions, answer, plan=worth_it)
+            report_answer(self._race, self._positions, answer, plan=worth_it)
             if worth_it:
                 checked_at = effort.clock()
                 check_s = checked_at - before
@@ -146,18 +154,18 @@ class _Chase:
         left_s = effort.until - effort.clock()
         hint = [self._race.results[position] for position in self._positions]
         limits = CpLimits(left_s, self._field.seed, stop=ended.is_set, tell=tell)
-        parts = Parts(self._problem, hint, limits, lambda: self._race.value)
-        hear(self._race, self._positions, parts.prove())
+        parts = PartialProof(self._problem, hint, limits, lambda: self._race.value)
+        report_answer(self._race, self._positions, parts.prove())
 
     def sweep(self, prices: F64, ended: threading.Event) -> None:
         """Sweep over time where that may prove the optimum."""
-        answer = Sweep(self._problem, prices).run(lambda: self._race.value, ended.is_set)
+        answer = DominanceSearch(self._problem, prices).run(lambda: self._race.value, ended.is_set)
         if answer is not None:
-            hear(self._race, self._positions, answer, "sweep")
+            report_answer(self._race, self._positions, answer, "sweep")
 
     def take_turns(self, moves: int) -> None:
         """Spend `moves` in equal parts, prices having theirs after each."""
-        prices = Prices(self._problem, fine=self._field.fine)
+        prices = LagrangianBound(self._problem, fine=self._field.fine)
         part = max(1, moves // _TURNS)
         for turn in range(-(-moves // part)):
             if self._effort.over(self._race):

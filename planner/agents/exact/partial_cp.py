@@ -17,7 +17,7 @@ import numpy as np
 
 from planner.agents.exact.cp_model import worths_of
 from planner.agents.exact.cp_sat import CpAnswer, CpLimits, solve_rigid
-from planner.agents.exact.problem import Problem
+from planner.agents.exact.problem import PlanningProblem
 from planner.placement import PlacementResult
 
 #: Value that is left out, as a part of everything, one part after the other.
@@ -30,7 +30,7 @@ FAR = 0.03
 
 
 @dataclass(slots=True)
-class Parts:
+class PartialProof:
     """One proof, of all requests or of more and more of them.
 
     Attributes
@@ -47,7 +47,7 @@ class Parts:
         Requests left out of each part that was begun, when it has run.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     hint: Sequence[PlacementResult]
     limits: CpLimits
     value: Callable[[], float]
@@ -93,7 +93,7 @@ class Parts:
         return self._far is True
 
 
-def left_out(problem: Problem) -> list[tuple[int, ...]]:
+def left_out(problem: PlanningProblem) -> list[tuple[int, ...]]:
     """Return who is left out of each part, more of them first, and nobody of the last.
 
     The least valuable of those that may be lost, as many as come to no more than a part of `ASIDE`.

@@ -3,7 +3,7 @@
 Requests become one forest of vertices, numbered through all of them, with columns (steps from the
 first one that anybody may use) in place of steps and multiples in place of bundles. Amounts are
 kept twice: as whole numbers for plans, and as shares of a row's greatest capacity for prices, so
-that prices of cores and of bytes are of one size. `planner.agents.exact.build.problem_of` makes
+that prices of cores and of bytes are of one size. `planner.agents.exact.build.build_problem` makes
 one.
 """
 
@@ -99,7 +99,7 @@ class Forest(NamedTuple):
     keep: F64
 
 
-class Room(NamedTuple):
+class FreeRoom(NamedTuple):
     """What is free, and what demands take from it.
 
     Attributes
@@ -127,7 +127,7 @@ class Room(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PlanningProblem:
     """Requests and room, and how to get back to them.
 
     Attributes
@@ -147,7 +147,7 @@ class Problem:
 
     requests: tuple[Request, ...]
     forest: Forest
-    room: Room
+    room: FreeRoom
     base: int
     rows: tuple[int, ...] = ()
 

@@ -8,10 +8,10 @@ to itself, several have it beside the search for plans (`planner.agents.exact.pa
 from __future__ import annotations
 
 from planner.agent import Limits
-from planner.agents.exact.budget import Effort, hear
+from planner.agents.exact.budget import Budget, report_answer
 from planner.agents.exact.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
-from planner.agents.exact.incumbent import Race
-from planner.agents.exact.problem import V_END, V_KIND, V_START, Problem
+from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.problem import V_END, V_KIND, V_START, PlanningProblem
 from rdl.work_graph import ATOM
 
 #: Starts up to which CP-SAT is tried, and requests up to which it is whatever their starts.
@@ -26,13 +26,15 @@ TINY = 600
 TINY_SECONDS = 5.0
 
 
-def suits_cp_sat(problem: Problem) -> bool:
+def suits_cp_sat(problem: PlanningProblem) -> bool:
     """Return whether CP-SAT's model says all that is asked, and is of a size that it can prove."""
     few = len(problem.requests) <= FEW_REQUESTS
     return is_rigid(problem) and (few or starts_of(problem) <= MOST_STARTS)
 
 
-def route(race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int) -> None:
+def route(
+    race: Incumbent, problem: PlanningProblem, positions: list[int], effort: Budget, seed: int
+) -> None:
     """Let a solver that is best left alone have its turn; `race` gets its plan and bound."""
     if suits_cp_sat(problem):
         if len(positions) == 1 or effort.moves is not None:
@@ -42,16 +44,18 @@ def route(race: Race, problem: Problem, positions: list[int], effort: Effort, se
 
 
 def _constraints(
-    race: Race, problem: Problem, positions: list[int], effort: Effort, seed: int
+    race: Incumbent, problem: PlanningProblem, positions: list[int], effort: Budget, seed: int
 ) -> None:
     seconds = REPEATED_S
     if effort.until is not None:
         seconds = max(0.0, effort.until - effort.clock())
     limits = CpLimits(seconds, seed, effort.moves is not None, stop=effort.stop)
-    hear(race, positions, solve_rigid(problem, [race.results[i] for i in positions], limits))
+    report_answer(
+        race, positions, solve_rigid(problem, [race.results[i] for i in positions], limits)
+    )
 
 
-def _milp(race: Race, effort: Effort, seed: int) -> None:
+def _milp(race: Incumbent, effort: Budget, seed: int) -> None:
     from planner.agents.milp.agent import MILP
 
     limits = Limits(work=effort.moves, seed=seed, stop=effort.stop)
@@ -63,7 +67,7 @@ def _milp(race: Race, effort: Effort, seed: int) -> None:
     race.offer(results, MILP.name)
 
 
-def _atom_steps(problem: Problem) -> int:
+def _atom_steps(problem: PlanningProblem) -> int:
     """Return how many variables x_jt the MILP would have."""
     vertices = problem.forest.vertices
     atoms = vertices[vertices[:, V_KIND] == ATOM]

@@ -22,7 +22,7 @@ from planner.agents.exact.problem import (
     V_START,
     V_WORK,
     Forest,
-    Problem,
+    PlanningProblem,
 )
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM
@@ -34,7 +34,7 @@ _SEEDS = 0x9E3779B97F4A7C15
 
 
 @dataclass(slots=True)
-class Hunt:
+class RuinRecreate:
     """One search for plans.
 
     Attributes
@@ -45,9 +45,9 @@ class Hunt:
         Of the random numbers.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     seed: int
-    arrays: state.Search = field(init=False)
+    arrays: state.SearchState = field(init=False)
     moves: int = 0
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Hunt:
         count, requests = len(vertices), len(forest.value)
         first = _slots(forest)
         drawn = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
-        self.arrays = state.Search(
+        self.arrays = state.SearchState(
             free=room.free.copy(),
             first=first,
             rows=np.zeros((state.PLANS, int(first[-1]) + 1, 3), dtype=np.int64),
@@ -178,7 +178,7 @@ def _slots(forest: Forest) -> I64:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _densities(problem: Problem) -> F64:
+def _densities(problem: PlanningProblem) -> F64:
     """Return float64[request]: value over the work asked, as shares of what rows hold."""
     forest, room = problem.forest, problem.room
     asked = np.zeros(len(forest.value))

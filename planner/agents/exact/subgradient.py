@@ -17,7 +17,7 @@ from planner.agents.exact.problem import (
     V_SHIFTS,
     V_START,
     V_WORK,
-    Problem,
+    PlanningProblem,
 )
 from rdl.work_graph import ATOM
 
@@ -31,7 +31,7 @@ _PATIENCE = 20
 _STEP = 1.0
 
 
-def space_of(problem: Problem) -> Space:
+def space_of(problem: PlanningProblem) -> Space:
     """Return scratch for one thread."""
     forest, room = problem.forest, problem.room
     widths = np.maximum(0, forest.vertices[:, V_END] - forest.vertices[:, V_START]) + 1
@@ -55,7 +55,7 @@ def space_of(problem: Problem) -> Space:
 
 
 @dataclass(slots=True)
-class Ascent:
+class SubgradientAscent:
     """One search for good prices, from one start.
 
     Attributes
@@ -69,7 +69,7 @@ class Ascent:
         Failures before the search goes back to its best prices.
     """
 
-    problem: Problem
+    problem: PlanningProblem
     prices: F64
     buckets: Sequence[int]
     patience: int = _PATIENCE
@@ -118,7 +118,7 @@ class Ascent:
             self.slope[:] = 0
 
 
-def starts(problem: Problem) -> tuple[Ascent, Ascent]:
+def starts(problem: PlanningProblem) -> tuple[SubgradientAscent, SubgradientAscent]:
     """Return the two starts: a constant price at full resolution, and coarse to fine.
 
     Neither is safe alone: each has been seen to stay far above the other (design, exact.md).
@@ -128,10 +128,12 @@ def starts(problem: Problem) -> tuple[Ascent, Ascent]:
     flat = np.zeros(problem.room.free.shape)
     flat += 0.7 * mean_price(problem)[:, None]
     coarse = flat.copy()
-    return Ascent(problem, flat, (1,)), Ascent(problem, coarse, tuple(buckets), patience=12)
+    return SubgradientAscent(problem, flat, (1,)), SubgradientAscent(
+        problem, coarse, tuple(buckets), patience=12
+    )
 
 
-def mean_price(problem: Problem) -> F64:
+def mean_price(problem: PlanningProblem) -> F64:
     """Return float64[row]: what a row's whole capacity earns in one column on average.
 
     Value of all requests over the work they ask of the row, the rows sharing it.

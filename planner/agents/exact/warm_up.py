@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.exact.column_generation import Generation
-from planner.agents.exact.dominance import Sweep, suits_sweep
+from planner.agents.exact.column_generation import ColumnGeneration
+from planner.agents.exact.dominance import DominanceSearch, suits_sweep
 from planner.agents.exact.kernels.bound import evaluate
-from planner.agents.exact.problem import Problem
-from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.subgradient import starts
 
 _ready: list[bool] = []
 
 
-def load_loops(problem: Problem) -> bool:
+def load_loops(problem: PlanningProblem) -> bool:
     """Call every loop once on a small problem, once a process; return whether that was now.
 
     Loads them from numba's cache in under a second, or compiles them, which takes a minute.
     """
     if _ready:
         return False
-    hunt = Hunt(problem, seed=0)
+    hunt = RuinRecreate(problem, seed=0)
     hunt.run(0, 1, 0.0)
     hunt.back_to_best()
     flat, _ = starts(problem)
     flat.run(1, 0.0)
     evaluate(problem.forest, problem.room, flat.space, flat.prices)
-    Generation(problem, flat.prices, problem.room.free.shape[1]).price()
+    ColumnGeneration(problem, flat.prices, problem.room.free.shape[1]).price()
     load_sweep(problem)
     _ready.append(True)  # last: after a fault or ^C on the way the next call loads what is missing
     return True
 
 
-def load_sweep(problem: Problem) -> None:
+def load_sweep(problem: PlanningProblem) -> None:
     """Load the loops of the sweep where it may be called: they are a file of their own."""
     if suits_sweep(problem):
-        Sweep(problem, np.zeros(problem.room.free.shape), most=8).run(lambda: 0.0, lambda: False)
+        DominanceSearch(problem, np.zeros(problem.room.free.shape), most=8).run(
+            lambda: 0.0, lambda: False
+        )

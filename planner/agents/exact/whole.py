@@ -22,8 +22,8 @@ from lp.limits import Monitor, Progress, SolveLimits, WarmStart
 from lp.result import SolveStatus
 from lp.solver import solve
 from planner.agent import is_proven
-from planner.agents.exact.budget import Effort, Field
-from planner.agents.exact.incumbent import Race
+from planner.agents.exact.budget import Budget, SolveInput
+from planner.agents.exact.incumbent import Incumbent
 from planner.agents.milp import rayon
 from planner.agents.milp.codec import decode, encode
 from planner.agents.milp.columns import lay_out
@@ -63,9 +63,9 @@ class Whole:
         What every better plan and bound is handed to.
     """
 
-    race: Race
-    field: Field
-    effort: Effort
+    race: Incumbent
+    field: SolveInput
+    effort: Budget
 
     @cached_property
     def size(self) -> ModelSize:

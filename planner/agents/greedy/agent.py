@@ -21,8 +21,8 @@ from planner.agents.greedy.kernels import (
     LOWEST,
     PAPER,
 )
-from planner.agents.greedy.results import Answers
-from planner.agents.greedy.single import answered_alone
+from planner.agents.greedy.results import LazyResults
+from planner.agents.greedy.single import place_single
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
@@ -59,11 +59,11 @@ class GreedyAgent:
         if not requests:
             return ()
         if len(requests) == 1 and _unlimited(limits):
-            alone = answered_alone(requests[0], view, self.passes, early=self.early)
+            alone = place_single(requests[0], view, self.passes, early=self.early)
             if alone is not None:
                 return (alone,)
         batch = self.place(requests, view, limits)
-        return Answers(batch, requests)
+        return LazyResults(batch, requests)
 
     def place(self, requests: Sequence[Request], view: PlanView, limits: Limits) -> Batch:
         """Place requests and leave the answers in arrays; at least one request."""

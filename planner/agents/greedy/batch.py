@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agents.greedy import kernels
-from planner.agents.greedy.packing import WorkTable, pack
+from planner.agents.greedy.packing import PackedBatch, pack
 from planner.capacity.block_index import block_minima
 from planner.request import Request
 from planner.view import PlanView
@@ -30,7 +30,7 @@ class Workspace:
         self._rows = 4096
         self._scratch: kernels.Scratch | None = None
 
-    def scratch(self, table: WorkTable) -> kernels.Scratch:
+    def scratch(self, table: PackedBatch) -> kernels.Scratch:
         """Return scratch that is large enough for every request of `table`."""
         return self.room(table.end - table.base, table.vertices, table.edges)
 
@@ -76,7 +76,7 @@ def workspace() -> Workspace:
     return found
 
 
-def _output(table: WorkTable) -> kernels.Output:
+def _output(table: PackedBatch) -> kernels.Output:
     count, vertices = table.count, len(table.tables.vertices)
     return kernels.Output(
         vertices=np.empty(vertices, dtype=np.int64),
@@ -101,7 +101,7 @@ class Batch:
         Asked for the names of rows when one is short.
     """
 
-    table: WorkTable
+    table: PackedBatch
     profile: kernels.Profile
     averages: kernels.Averages
     out: kernels.Output
@@ -128,7 +128,7 @@ class Batch:
         while begin < len(order):
             scratch = space.scratch(self.table)
             scratch.state[:] = 0
-            asked = kernels.Asked(order, passes, self.table.base, int(early))
+            asked = kernels.PlaceOrder(order, passes, self.table.base, int(early))
             begin = kernels.place(
                 self.table.tables, self.profile, self.averages, scratch, self.out, asked, begin
             )
@@ -151,10 +151,10 @@ class Batch:
         return pairs_of(self.out.choices[first : first + count])
 
     @property
-    def told(self) -> Told:
+    def told(self) -> RowNames:
         """What the status rows speak of."""
         takes = self.table.takes
-        return Told(self.view, self.table.base, takes.rows, takes.averages)
+        return RowNames(self.view, self.table.base, takes.rows, takes.averages)
 
 
 def pairs_of(choices: I64) -> tuple[tuple[int, int], ...]:
@@ -171,7 +171,7 @@ def taking_order(requests: Sequence[Request]) -> I64:
     return np.lexsort((submitted, -priority)).astype(np.int64)
 
 
-class Told(NamedTuple):
+class RowNames(NamedTuple):
     """What a status row speaks of.
 
     Attributes

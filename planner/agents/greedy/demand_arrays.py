@@ -16,7 +16,7 @@ Lists = tuple[I64, I64, I64]
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
+class DemandArrays:
     """What several demands take, as the kernels' arrays.
 
     Attributes
@@ -38,7 +38,7 @@ class Takes:
 
 
 @lru_cache(maxsize=4096)
-def takes_of(demands: tuple[Demand, ...]) -> Takes:
+def takes_of(demands: tuple[Demand, ...]) -> DemandArrays:
     """Join demands; remembered, because online requests repeat the same few."""
     rows = tuple(sorted({row for demand in demands for row in demand.rows}))
     averages = tuple(sorted({row for demand in demands for row in demand.averages}))
@@ -46,7 +46,7 @@ def takes_of(demands: tuple[Demand, ...]) -> Takes:
     average_lists = _lists(
         [(demand.averages, demand.average_amounts) for demand in demands], averages
     )
-    return Takes(
+    return DemandArrays(
         rows,
         averages,
         row_lists,

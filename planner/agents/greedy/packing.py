@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agents.greedy import kernels
-from planner.agents.greedy.demand_arrays import Takes, takes_of
+from planner.agents.greedy.demand_arrays import DemandArrays, takes_of
 from planner.capacity.block_index import block_minima
 from planner.request import Request
 from planner.view import Demand, PlanView
@@ -23,7 +23,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkTable:
+class PackedBatch:
     """A batch of requests as arrays, and the part of the profile they can touch.
 
     Attributes
@@ -39,7 +39,7 @@ class WorkTable:
     """
 
     tables: kernels.Tables
-    takes: Takes
+    takes: DemandArrays
     base: int
     end: int
     vertices: int
@@ -87,7 +87,7 @@ def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
     return copy
 
 
-class _Demands:
+class _BatchDemands:
     """Numbers the demands of a batch in the order they are met."""
 
     def __init__(self, view: PlanView) -> None:
@@ -146,13 +146,13 @@ _NO_EFFORT = np.zeros(0, dtype=np.float64)
 # Compiled code reads these; nothing writes tables.
 
 
-def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
+def pack(requests: Sequence[Request], view: PlanView) -> PackedBatch:
     """Concatenate the work graphs of requests.
 
     Graphs of one vertex carry no children, edges or efforts, so that a batch of plain atoms is
     two concatenations.
     """
-    demands = _Demands(view)
+    demands = _BatchDemands(view)
     ends = demands.add_all(requests)
     graphs = [request.graph for request in requests]
     vertices = [graph.vertices for graph in graphs]
@@ -164,7 +164,7 @@ def pack(requests: Sequence[Request], view: PlanView) -> WorkTable:
     else:
         tables = _many(graphs, vertices, demands.table, ends)
     base, end = _span(tables, view)
-    return WorkTable(
+    return PackedBatch(
         tables=tables,
         takes=takes_of(tuple(demands.found)),
         base=base,

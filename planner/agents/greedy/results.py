@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agents.greedy import kernels
-from planner.agents.greedy.batch import Told
+from planner.agents.greedy.batch import RowNames
 from planner.explain import average_sentence, least_sentence, room_sentence, subject_of
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
@@ -52,7 +52,7 @@ ONE_ROW = constant([0, 1])
 _POLICY_CODES = {"quota": Code.QUOTA, "capacity_over_time": Code.CAPACITY_OVER_TIME}
 
 
-class Answers(Sequence[PlacementResult]):
+class LazyResults(Sequence[PlacementResult]):
     """One result a request, in input order; views of the arrays of a batch.
 
     The batch must not be placed again while its answers are read.
@@ -104,7 +104,7 @@ class Answers(Sequence[PlacementResult]):
         )
 
 
-def refusal_of(request: Request, state: list[int], told: Told) -> PlacementResult:
+def refusal_of(request: Request, state: list[int], told: RowNames) -> PlacementResult:
     """Return the refusal that a status row tells of."""
     outcome, vertex, why, column, row, needed, free, _strategy = state
     if outcome == kernels.PENDING:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agents.greedy import kernels
-from planner.agents.greedy.batch import Told, workspace
+from planner.agents.greedy.batch import RowNames, workspace
 from planner.agents.greedy.packing import is_lone
 from planner.agents.greedy.results import FIRST_VERTEX, ONE_ROW, constant, refusal_of
 from planner.placement import PlacementResult
@@ -23,7 +23,7 @@ from rdl.work_graph import END, START
 I64 = NDArray[np.int64]
 
 
-def answered_alone(
+def place_single(
     request: Request, view: PlanView, passes: tuple[int, ...], *, early: bool
 ) -> PlacementResult | None:
     """Return where a single atom is placed or why not, or None if it has too many rows.
@@ -46,8 +46,8 @@ def answered_alone(
     scratch = workspace().room(int(vertices[0, END] - vertices[0, START]))
     state = np.empty(kernels.ALONE_CELLS, dtype=np.int64)
     count = kernels.place_alone(
-        kernels.Lot(vertices, takes, fit, _passes(passes)),
-        kernels.Ground(
+        kernels.SingleAtom(vertices, takes, fit, _passes(passes)),
+        kernels.SharedProfile(
             lent.free, lent.low, lent.slack, lent.slack_low, averages.windows, view.segments
         ),
         scratch.steps,
@@ -61,7 +61,7 @@ def answered_alone(
         return None
     if count == 0:
         start = min(max(view.first, int(vertices[0, START])), view.first + lent.free.shape[1] - 1)
-        return refusal_of(request, state.tolist()[: kernels.STATUS_COLUMNS], Told(view, start))
+        return refusal_of(request, state.tolist()[: kernels.STATUS_COLUMNS], RowNames(view, start))
     rows = scratch.rows[:count].copy()
     rows.flags.writeable = False
     first = ONE_ROW if count == 1 else constant([0, count])
@@ -75,7 +75,7 @@ def _passes(passes: tuple[int, ...]) -> I64:
 
 @lru_cache(maxsize=4096)
 def _arrays_of(demand: Demand) -> tuple[I64, I64]:
-    """Return `takes` and `fit` of a `kernels.Lot`."""
+    """Return `takes` and `fit` of a `kernels.SingleAtom`."""
     head = (0, len(demand.rows), 0, len(demand.averages))
     takes = (*head, *demand.rows, *demand.amounts, *demand.averages, *demand.average_amounts)
     return np.array(takes, dtype=np.int64), np.array([demand.fit], dtype=np.int64)

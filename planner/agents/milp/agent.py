@@ -15,11 +15,11 @@ from pathlib import Path
 
 from planner.agent import Limits, SolverOutcome, SolverReport, all_asked
 from planner.agents import agent_named
-from planner.agents.fill import filled
+from planner.agents.fill import fill
 from planner.agents.milp.columns import lay_out
-from planner.agents.milp.incumbent import Best, score_plan
+from planner.agents.milp.incumbent import MilpIncumbent, score_plan
 from planner.agents.milp.size import ModelSize, predicted_size
-from planner.agents.milp.stages import Solves, Way
+from planner.agents.milp.stages import SolverSetup, StagedSolve
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.value import score_of
@@ -88,9 +88,9 @@ class MilpAgent:
             best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._too_large(size)
         else:
             watched = size.entries >= self.watched_from
-            way = Way(self.solver, watched, self.write_to, self.clock)
-            Solves(requests, view, limits, way, asked, until, best).run()
-        results = filled(requests, best.results, view) if self.fills else best.results
+            way = SolverSetup(self.solver, watched, self.write_to, self.clock)
+            StagedSolve(requests, view, limits, way, asked, until, best).run()
+        results = fill(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
         best.judge(value, all_asked(requests, view.nominal))
         # A bound of -0.0 is told as the value's 0.0: max keeps the first of equals.
@@ -105,17 +105,17 @@ class MilpAgent:
 
     def _greedy(
         self, requests: Sequence[Request], view: PlanView, limits: Limits, until: float | None
-    ) -> Best:
+    ) -> MilpIncumbent:
         bound = all_asked(requests, view.nominal)
         if not self.start:
-            return Best([_left_out() for _ in requests], (0.0, 0, 0.0), "nothing", bound)
+            return MilpIncumbent([_left_out() for _ in requests], (0.0, 0, 0.0), "nothing", bound)
         agents = [agent_named(name) for name in self.start]
         start_s = None if until is None else _STARTING * max(0.0, until - self.clock())
         starter = Limits(start_s, seed=limits.seed, stop=limits.stop)
         plans = [agent.plan(requests, view, starter) for agent in agents]
         scores = [score_plan(requests, plan, view) for plan in plans]
         best = scores.index(max(scores))
-        return Best(list(plans[best]), scores[best], self.start[best], bound)
+        return MilpIncumbent(list(plans[best]), scores[best], self.start[best], bound)
 
     def _too_large(self, size: ModelSize) -> str:
         gib = 2.0**30

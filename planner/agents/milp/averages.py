@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lp.model import LinearModel
-from planner.agents.milp.columns import Columns
-from planner.agents.milp.rows import Floats, Ints, Rows
+from planner.agents.milp.columns import ModelColumns
+from planner.agents.milp.rows import ConstraintRows, Floats, Ints
 from planner.view import PlanView
 
 
@@ -52,7 +52,7 @@ class RunningTotal:
         return np.cumsum(use)
 
 
-def running_totals(model: LinearModel, columns: Columns, view: PlanView) -> list[RunningTotal]:
+def running_totals(model: LinearModel, columns: ModelColumns, view: PlanView) -> list[RunningTotal]:
     """Lay out the block ``total``: A_it of each limit that an atom of the model counts in."""
     limits = {limit for atom in columns.atoms if atom.steps for limit in atom.demand.averages}
     found = []
@@ -70,7 +70,7 @@ def running_totals(model: LinearModel, columns: Columns, view: PlanView) -> list
     return found
 
 
-def _use(columns: Columns, limit: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _use(columns: ModelColumns, limit: int) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Yield (step, column, amount) of whatever counts in a limit, an array an occurrence."""
     for atom in columns.atoms:
         amounts = dict(zip(atom.demand.averages, atom.demand.average_amounts, strict=True))
@@ -84,7 +84,7 @@ def _use(columns: Columns, limit: int) -> Iterator[tuple[Ints, Ints, Ints]]:
 
 def totals_18(model: LinearModel, totals: list[RunningTotal]) -> None:
     """(18): A_t = A_(t-1) + the sum of amounts x occurrences of x_jt at t."""
-    rows = Rows()
+    rows = ConstraintRows()
     for total in totals:
         own = rows.open(total.steps, lower=0.0, upper=0.0)
         count = total.first + np.arange(total.steps)
@@ -100,7 +100,7 @@ def averages_19(model: LinearModel, totals: list[RunningTotal], view: PlanView) 
     Every window that touches a step of the scope has a row, also those that begin before the first
     step or end past the last; where a limit is exceeded already nothing more may be used.
     """
-    rows = Rows()
+    rows = ConstraintRows()
     left = view.averages
     for total in totals:
         window = int(left.windows[total.limit])

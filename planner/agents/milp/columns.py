@@ -109,7 +109,7 @@ class VertexColumns:
 
 
 @dataclass(slots=True)
-class Columns:
+class ModelColumns:
     """All columns of a model, by request and vertex.
 
     Attributes
@@ -124,9 +124,9 @@ class Columns:
     ordered: list[set[int]] = field(default_factory=list)
 
 
-def lay_out(requests: list[Request], view: PlanView) -> Columns:
+def lay_out(requests: list[Request], view: PlanView) -> ModelColumns:
     """Collect atoms and vertices of all requests; columns are numbered by the model's blocks."""
-    columns = Columns(requests)
+    columns = ModelColumns(requests)
     for index, request in enumerate(requests):
         graph = request.graph
         alive = _alive(graph)

@@ -18,7 +18,7 @@ Score: TypeAlias = tuple[float, int, float]
 
 
 @dataclass(slots=True)
-class Best:
+class MilpIncumbent:
     """The best plan so far, where it came from, and what is proven.
 
     Attributes

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lp.model import LinearModel
-from planner.agents.milp.columns import AtomColumns, Columns
-from planner.agents.milp.rows import Floats, Rows
+from planner.agents.milp.columns import AtomColumns, ModelColumns
+from planner.agents.milp.rows import ConstraintRows, Floats
 from planner.view import PlanView
 from rdl.work_graph import BUNDLE
 
@@ -45,7 +45,7 @@ def change_costs(changing: Sequence[AtomColumns], kept: Kept | None) -> Floats:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def step_costs(columns: Columns, view: PlanView) -> Floats:
+def step_costs(columns: ModelColumns, view: PlanView) -> Floats:
     """Return c_jt of every x_jt: share of a multiple x price factor, over all occurrences."""
     prices = view.prices
     parts = [np.zeros(0)]
@@ -61,16 +61,16 @@ def step_costs(columns: Columns, view: PlanView) -> Floats:
     return np.concatenate(parts)
 
 
-def falls_20(model: LinearModel, columns: Columns, falls: int) -> None:
+def falls_20(model: LinearModel, columns: ModelColumns, falls: int) -> None:
     """(20): the preemption, half of all changes, is at most what it was."""
-    rows = Rows()
+    rows = ConstraintRows()
     row = rows.open(1, upper=falls + _SLACK)
     for atom in columns.atoms:
         rows.put(row, atom.change + np.arange(atom.steps + 1), change_weight(atom))
     rows.add_to(model, "preemption kept (20)")
 
 
-def least_falls(columns: Columns) -> int:
+def least_falls(columns: ModelColumns) -> int:
     """Return a preemption that no plan which holds all atoms can undercut, in bundles.
 
     An atom falls at least once by its greatest height: g or more, and the mean over its window.

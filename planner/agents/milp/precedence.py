@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lp.model import LinearModel
-from planner.agents.milp.columns import AtomColumns, Columns, VertexColumns
-from planner.agents.milp.rows import Floats, Ints, Rows
+from planner.agents.milp.columns import AtomColumns, ModelColumns, VertexColumns
+from planner.agents.milp.rows import ConstraintRows, Floats, Ints
 from planner.value import options_of
 from rdl.work_graph import ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph
 
@@ -24,7 +24,7 @@ class _Indicator:
     first: int
     rising: bool
 
-    def put(self, rows: Rows, numbers: Ints, steps: Ints, value: float) -> None:
+    def put(self, rows: ConstraintRows, numbers: Ints, steps: Ints, value: float) -> None:
         """Add `value` times the indicator at `steps` to the rows `numbers`."""
         start, end = self.vertex.start, self.vertex.end
         inside = (steps >= start) & (steps < end)
@@ -46,13 +46,13 @@ def _unfinished(vertex: VertexColumns) -> _Indicator:
     return _Indicator(vertex, vertex.unfinished, rising=False)
 
 
-def order_12_15(model: LinearModel, columns: Columns) -> None:
+def order_12_15(model: LinearModel, columns: ModelColumns) -> None:
     """(12)-(15): s rises at the first allocation, f falls after the last; exactly, both ways.
 
     Groups take the union of their children. The paper bounds s and f from below only; gaps with a
     maximum need them from above too: s_t <= s_(t-1) + x_t and f_t <= f_(t+1) + x_t.
     """
-    rows = Rows()
+    rows = ConstraintRows()
     atoms = {(atom.request, atom.vertex): atom for atom in columns.atoms}
     for own, request, ordered in zip(
         columns.vertices, columns.requests, columns.ordered, strict=True
@@ -68,7 +68,7 @@ def order_12_15(model: LinearModel, columns: Columns) -> None:
     rows.add_to(model, "starts and finishes (12-15)")
 
 
-def _monotone(rows: Rows, vertex: VertexColumns) -> None:
+def _monotone(rows: ConstraintRows, vertex: VertexColumns) -> None:
     """(12) s_t >= s_(t-1) and (14) f_t >= f_(t+1); neither once the vertex is not placed."""
     count = vertex.end - vertex.start
     own = np.arange(count)
@@ -81,7 +81,7 @@ def _monotone(rows: Rows, vertex: VertexColumns) -> None:
         rows.put(numbers, vertex.overflow, 1.0)
 
 
-def _span_of_atom(rows: Rows, vertex: VertexColumns, atom: AtomColumns) -> None:
+def _span_of_atom(rows: ConstraintRows, vertex: VertexColumns, atom: AtomColumns) -> None:
     """(13) and (15) s, f >= x / h; and from above, each changes only where x is not zero."""
     own = np.arange(atom.steps)
     for first, towards in ((vertex.started, -1), (vertex.unfinished, 1)):
@@ -95,7 +95,9 @@ def _span_of_atom(rows: Rows, vertex: VertexColumns, atom: AtomColumns) -> None:
         rows.put(numbers[inside], first + own[inside] + towards, -1.0)
 
 
-def _span_of_group(rows: Rows, own: list[VertexColumns], number: int, graph: WorkGraph) -> None:
+def _span_of_group(
+    rows: ConstraintRows, own: list[VertexColumns], number: int, graph: WorkGraph
+) -> None:
     vertex = own[number]
     children = [own[child] for child in options_of(graph, number) if own[child].alive]
     last = int(graph.vertices[number, LAST_SHIFT]) if graph.vertices[number, KIND] == EVERY else 0
@@ -116,12 +118,12 @@ def _span_of_group(rows: Rows, own: list[VertexColumns], number: int, graph: Wor
         rows.shift(above, upper=constant)
 
 
-def order_16(model: LinearModel, columns: Columns) -> None:
+def order_16(model: LinearModel, columns: ModelColumns) -> None:
     """(16): j'' starts only once j' has finished, a gap later; and no later than the largest gap.
 
     Least gap a: s''_t + f'_(t-a) <= 1. Largest gap b: f'_t + s''_(t+b) >= 1 - o.
     """
-    rows = Rows()
+    rows = ConstraintRows()
     for own, request in zip(columns.vertices, columns.requests, strict=True):
         for before, after, least, most in request.graph.edges.tolist():
             if not (own[before].alive and own[after].alive):

@@ -20,10 +20,10 @@ from lp.arrays import Sense
 from lp.model import Entries, LinearModel
 from planner.agent import all_asked
 from planner.agents.milp.averages import RunningTotal, averages_19, running_totals, totals_18
-from planner.agents.milp.columns import AtomColumns, Columns, VertexColumns, lay_out
+from planner.agents.milp.columns import AtomColumns, ModelColumns, VertexColumns, lay_out
 from planner.agents.milp.objectives import Kept, change_costs, falls_20, step_costs
 from planner.agents.milp.precedence import order_12_15, order_16
-from planner.agents.milp.rows import Floats, Rows
+from planner.agents.milp.rows import ConstraintRows, Floats
 from planner.agents.milp.worth import worth
 from planner.request import Request
 from planner.value import options_of
@@ -36,7 +36,7 @@ class RayonModel:
     """A built model and what is needed to read its answer."""
 
     model: LinearModel
-    columns: Columns
+    columns: ModelColumns
     view: PlanView
     totals: list[RunningTotal]
     scale: float
@@ -89,7 +89,9 @@ def build(requests: list[Request], view: PlanView, *, kept: Kept | None = None) 
     return RayonModel(model, columns, view, totals, scale)
 
 
-def _add_variables(model: LinearModel, columns: Columns, view: PlanView, kept: Kept | None) -> None:
+def _add_variables(
+    model: LinearModel, columns: ModelColumns, view: PlanView, kept: Kept | None
+) -> None:
     """Lay out the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
     upper = [np.minimum(atom.maximum, fit_heights(atom, view)) for atom in columns.atoms]
     heights = np.concatenate([np.zeros(0), *upper])
@@ -121,7 +123,7 @@ def _add_variables(model: LinearModel, columns: Columns, view: PlanView, kept: K
         _number(ordered, name, block.start, lambda vertex: vertex.end - vertex.start)
 
 
-def _paid(columns: Columns, view: PlanView) -> Floats:
+def _paid(columns: ModelColumns, view: PlanView) -> Floats:
     """Return the objective of x_jt: minus its cost, the dearest step of all scaled to 1."""
     costs = step_costs(columns, view)
     return -costs / (float(costs.max(initial=0.0)) or 1.0)
@@ -147,7 +149,7 @@ def fit_heights(atom: AtomColumns, view: PlanView) -> Floats:
     return np.asarray(least // atom.multiple, dtype=np.float64)
 
 
-def capacity_1(model: LinearModel, columns: Columns, view: PlanView) -> None:
+def capacity_1(model: LinearModel, columns: ModelColumns, view: PlanView) -> None:
     """(1): at every step and in every row of the profile, what is taken is free.
 
     Equal for several resources, labels and instant policies: each is a row of the profile.
@@ -169,9 +171,9 @@ def capacity_1(model: LinearModel, columns: Columns, view: PlanView) -> None:
     model.add_rows("capacity (1)", used.size, entries, upper=free)
 
 
-def demand_3_10_11(model: LinearModel, columns: Columns) -> None:
+def demand_3_10_11(model: LinearModel, columns: ModelColumns) -> None:
     """(3) as (10) with (11) an equality: sum_t x_jt + w_j o_j = w_j."""
-    rows = Rows()
+    rows = ConstraintRows()
     for atom in columns.atoms:
         row = rows.open(1, lower=atom.work, upper=atom.work)
         rows.put(row, atom.x + np.arange(atom.steps), 1.0)
@@ -179,9 +181,9 @@ def demand_3_10_11(model: LinearModel, columns: Columns) -> None:
     rows.add_to(model, "demand (3, 10, 11)")
 
 
-def gangs_6(model: LinearModel, columns: Columns) -> None:
+def gangs_6(model: LinearModel, columns: ModelColumns) -> None:
     """(6): x_jt is 0 or between g and h, by one binary a step."""
-    least, most = Rows(), Rows()
+    least, most = ConstraintRows(), ConstraintRows()
     for atom in columns.atoms:
         if atom.busy < 0:
             continue
@@ -196,12 +198,12 @@ def gangs_6(model: LinearModel, columns: Columns) -> None:
     most.add_to(model, "gang maximum (6)")
 
 
-def changes_7_8_9(model: LinearModel, columns: Columns) -> None:
+def changes_7_8_9(model: LinearModel, columns: ModelColumns) -> None:
     """(8) and (9): y_jt >= |x_jt - x_j(t-1)| for t in [s, f], zero outside the window.
 
     (7): the changes of a rigid atom sum to at most twice its height, so it runs once and whole.
     """
-    up, down, whole = Rows(), Rows(), Rows()
+    up, down, whole = ConstraintRows(), ConstraintRows(), ConstraintRows()
     for atom in columns.atoms:
         if atom.change < 0:
             continue
@@ -219,7 +221,7 @@ def changes_7_8_9(model: LinearModel, columns: Columns) -> None:
     whole.add_to(model, "rigid lease (7)")
 
 
-def leases_7(model: LinearModel, columns: Columns) -> None:
+def leases_7(model: LinearModel, columns: ModelColumns) -> None:
     """Leases of atoms that are not rigid, by bundles taken at each step.
 
     u_t >= x_t - x_(t-1), and what was taken in the last l steps is still held: x_t >= the sum of
@@ -227,7 +229,7 @@ def leases_7(model: LinearModel, columns: Columns) -> None:
     which is the first-in-first-out test of rdl.md. Past the window x = 0, so nothing is taken in
     its last l - 1 steps.
     """
-    taken, held = Rows(), Rows()
+    taken, held = ConstraintRows(), ConstraintRows()
     for atom in columns.atoms:
         if atom.rise < 0:
             continue
@@ -245,9 +247,9 @@ def leases_7(model: LinearModel, columns: Columns) -> None:
     held.add_to(model, "bundles held (7)")
 
 
-def choices_10_11(model: LinearModel, columns: Columns) -> None:
+def choices_10_11(model: LinearModel, columns: ModelColumns) -> None:
     """`any` leaves all but one option in overflow, `all` none: by the overflow of the group."""
-    rows = Rows()
+    rows = ConstraintRows()
     for own, request in zip(columns.vertices, columns.requests, strict=True):
         graph = request.graph
         for vertex in own:

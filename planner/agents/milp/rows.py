@@ -13,7 +13,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
-class Rows:
+class ConstraintRows:
     """Rows of one family, collected as arrays and added to the model in one call."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.agents.milp.columns import AtomColumns, Columns, VertexColumns
+from planner.agents.milp.columns import AtomColumns, ModelColumns, VertexColumns
 from planner.value import options_of
 from planner.view import PlanView
 from rdl.work_graph import ATOM, KIND, WorkGraph
@@ -34,7 +34,7 @@ class ModelSize:
         return self.columns * _COLUMN_BYTES + self.rows * _ROW_BYTES + self.entries * _ENTRY_BYTES
 
 
-def predicted_size(columns: Columns, view: PlanView) -> ModelSize:
+def predicted_size(columns: ModelColumns, view: PlanView) -> ModelSize:
     """Return the size of the larger of the two models: the one that lowers preemption."""
     total = ModelSize(0, 0, 0)
     for atom in columns.atoms:
@@ -82,7 +82,7 @@ def _edge(before: VertexColumns, after: VertexColumns, most: int) -> ModelSize:
     return size
 
 
-def _capacity(columns: Columns) -> ModelSize:
+def _capacity(columns: ModelColumns) -> ModelSize:
     """(1): one row a step and profile row that an atom may touch, and all their entries."""
     touched: dict[int, tuple[int, int]] = {}
     entries = 0
@@ -96,7 +96,7 @@ def _capacity(columns: Columns) -> ModelSize:
     return ModelSize(0, sum(high - low for low, high in touched.values()), entries)
 
 
-def _averages(columns: Columns, view: PlanView) -> ModelSize:
+def _averages(columns: ModelColumns, view: PlanView) -> ModelSize:
     """(18) and (19): steps that a limit's scope may touch, a window more at its edges."""
     touched: dict[int, tuple[int, int]] = {}
     entries = 0

@@ -12,13 +12,13 @@ from typing import Final
 from lp.limits import Monitor, Progress, SolveLimits, WarmStart
 from lp.result import Solution, SolveStatus
 from lp.solver import backend_named, export_model, solve
-from planner.agent import Limits, News, SolverOutcome, is_proven
+from planner.agent import Limits, SolveProgress, SolverOutcome, is_proven
 from planner.agents.milp import rayon
 from planner.agents.milp.codec import decode, encode
 from planner.agents.milp.columns import lay_out
-from planner.agents.milp.incumbent import Best, ending_of, score_plan
+from planner.agents.milp.incumbent import MilpIncumbent, ending_of, score_plan
 from planner.agents.milp.objectives import Kept, least_falls
-from planner.agents.polish import flattened
+from planner.agents.polish import polish
 from planner.request import Request
 from planner.view import PlanView
 
@@ -32,7 +32,7 @@ _FLATTENING: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SolveStage:
     """One solve: what of the plan in hand it keeps, and its share of the time that is left."""
 
     keeps_value: bool
@@ -44,23 +44,23 @@ class Stage:
         """What it is for, once value is found."""
         return "cost" if self.keeps_falls else "preemption"
 
-    def kept(self, best: Best) -> Kept | None:
+    def kept(self, best: MilpIncumbent) -> Kept | None:
         """Return what may not be lost of the plan in hand."""
         falls = -best.score[1] if self.keeps_falls else None
         return Kept(best.score[0], falls) if self.keeps_value else None
 
 
-VALUE: Final = Stage(keeps_value=False, share=0.7)
-STAGES: Final = (VALUE, Stage(keeps_value=True, share=1.0))
+VALUE: Final = SolveStage(keeps_value=False, share=0.7)
+STAGES: Final = (VALUE, SolveStage(keeps_value=True, share=1.0))
 PRICED_STAGES: Final = (
     VALUE,
-    Stage(keeps_value=True, share=0.6),
-    Stage(keeps_value=True, share=1.0, keeps_falls=True),
+    SolveStage(keeps_value=True, share=0.6),
+    SolveStage(keeps_value=True, share=1.0, keeps_falls=True),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SolverSetup:
     """How the models are solved; see `MilpAgent`."""
 
     solver: str
@@ -70,7 +70,7 @@ class Way:
 
 
 @dataclass(slots=True)
-class Solves:
+class StagedSolve:
     """All solves of one set of requests, and the best plan among them.
 
     Attributes
@@ -84,10 +84,10 @@ class Solves:
     requests: Sequence[Request]
     view: PlanView
     limits: Limits
-    way: Way
+    way: SolverSetup
     asked: list[int]
     until: float | None
-    best: Best
+    best: MilpIncumbent
     _written: rayon.RayonModel | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -111,7 +111,7 @@ class Solves:
                 _LOG.error("a solve of milp broke", exc_info=True)
                 self._broke(stage, f"{type(error).__name__}: {error}")
 
-    def _run(self, stage: Stage) -> None:
+    def _run(self, stage: SolveStage) -> None:
         if not stage.keeps_value:
             self._for_value(stage)
             return
@@ -127,7 +127,7 @@ class Solves:
             self.best.unproven.append(stage.lowers)
         self._keep(answer, built)
 
-    def _for_value(self, stage: Stage) -> None:
+    def _for_value(self, stage: SolveStage) -> None:
         best = self.best
         if is_proven(best.score[0], best.bound, 0.0):
             return  # nothing to prove
@@ -145,7 +145,7 @@ class Solves:
             best.outcome, best.detail = SolverOutcome.FEASIBLE, "the gap asked for is proven"
         self._keep(answer, built)
 
-    def _broke(self, stage: Stage, why: str) -> None:
+    def _broke(self, stage: SolveStage, why: str) -> None:
         if stage.keeps_value:
             self.best.unproven.append(stage.lowers)
             return
@@ -167,7 +167,7 @@ class Solves:
         def late() -> bool:
             return (stop is not None and stop()) or self.way.clock() >= until
 
-        flat = flattened(self.requests, self.best.results, self.view, late)
+        flat = polish(self.requests, self.best.results, self.view, late)
         self.best.offer(flat, score_plan(self.requests, flat, self.view), self.best.source)
 
     def _falls_least(self) -> bool:
@@ -178,11 +178,13 @@ class Solves:
         least = least_falls(lay_out(list(self.requests), self.view))
         return everybody and -self.best.score[1] <= least
 
-    def _model(self, stage: Stage) -> rayon.RayonModel:
+    def _model(self, stage: SolveStage) -> rayon.RayonModel:
         asked = [self.requests[index] for index in self.asked]
         return rayon.build(asked, self.view, kept=stage.kept(self.best))
 
-    def _solved(self, stage: Stage, built: rayon.RayonModel) -> tuple[Solution, rayon.RayonModel]:
+    def _solved(
+        self, stage: SolveStage, built: rayon.RayonModel
+    ) -> tuple[Solution, rayon.RayonModel]:
         """Solve a model from the best plan; return the answer and the model."""
         start = WarmStart(values=encode([self.best.results[i] for i in self.asked], built))
         monitor = Monitor(should_stop=self.limits.stop)
@@ -192,7 +194,7 @@ class Solves:
         answer = solve(built.model, bounded, solver=self.way.solver, start=start, monitor=monitor)
         return answer, built
 
-    def _bounded(self, stage: Stage) -> SolveLimits:
+    def _bounded(self, stage: SolveStage) -> SolveLimits:
         """Return the limits of one solve; the gap asked for is one of value alone."""
         limits = self.limits
         return SolveLimits(
@@ -204,7 +206,9 @@ class Solves:
             watchdog=self.until is not None and self.way.watched,
         )
 
-    def _telling(self, news: Callable[[News], None], scale: float) -> Callable[[Progress], None]:
+    def _telling(
+        self, news: Callable[[SolveProgress], None], scale: float
+    ) -> Callable[[Progress], None]:
         began, solver = self.way.clock(), self.way.solver
 
         def tell(progress: Progress) -> None:
@@ -212,7 +216,7 @@ class Solves:
             if not math.isfinite(value):  # a bound came before the solver's first plan
                 value = self.best.score[0]
             elapsed = self.way.clock() - began
-            news(News(elapsed, value, min(bound, self.best.bound), solver, solver))
+            news(SolveProgress(elapsed, value, min(bound, self.best.bound), solver, solver))
 
         return tell
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lp.model import LinearModel
-from planner.agents.milp.columns import Columns, VertexColumns
+from planner.agents.milp.columns import ModelColumns, VertexColumns
 from planner.agents.milp.objectives import Kept
-from planner.agents.milp.rows import Ints, Rows
+from planner.agents.milp.rows import ConstraintRows, Ints
 from planner.request import Request
 from planner.value import options_of, value_asked
 from planner.view import PlanView
@@ -18,7 +18,7 @@ VALUE_LOST = 1e-7
 
 
 def worth(
-    model: LinearModel, columns: Columns, view: PlanView, scale: float, kept: Kept | None
+    model: LinearModel, columns: ModelColumns, view: PlanView, scale: float, kept: Kept | None
 ) -> None:
     """Objective: accepted value, with the product of `prefer` of the options taken.
 
@@ -26,7 +26,7 @@ def worth(
     what was before it, shared among its options and "not reached" and each share times its
     preference. Each link is linear because the worth is maximised.
     """
-    rows = Rows()
+    rows = ConstraintRows()
     cost: list[float] = []
     links = [weighing(own, request.graph) for own, request in _pairs(columns)]
     first = model.column_count
@@ -50,7 +50,7 @@ def worth(
     rows.add_to(model, "worth")
 
 
-def _pairs(columns: Columns) -> list[tuple[list[VertexColumns], Request]]:
+def _pairs(columns: ModelColumns) -> list[tuple[list[VertexColumns], Request]]:
     return list(zip(columns.vertices, columns.requests, strict=True))
 
 
@@ -68,7 +68,7 @@ def weighing(
 
 
 def _link(
-    rows: Rows,
+    rows: ConstraintRows,
     first: int,
     vertex: VertexColumns,
     children: list[VertexColumns],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dispatch.executions.states import ExecutionState
 from planner.placement import Code
-from service.api.call import Answer, Body, Call, Reply, Route, json_of, linked
+from service.api.call import Body, Call, Documented, Reply, Route, json_of, linked
 from service.api.fields import Field, anything, choice, flag, identifier, integer, schema_of, text
 from service.api.idempotency import KEY, keyed
 from service.calls import applications
@@ -124,7 +124,7 @@ ROUTES: Final = (
         "Submit an application; 201 means it is on disk and will be dispatched.",
         _post,
         {
-            201: Answer(
+            201: Documented(
                 "It is taken.",
                 json_of("Application"),
                 {"Location": "Its path."},
@@ -150,7 +150,7 @@ ROUTES: Final = (
         "listApplications",
         "Applications by submission, a page at a time.",
         _list,
-        {200: Answer("A page.", json_of("ApplicationPage"))},
+        {200: Documented("A page.", json_of("ApplicationPage"))},
         problems=(Code.MALFORMED,),
         query=(
             choice("state", "Only in this state.", _STATES, default=None),
@@ -171,7 +171,7 @@ ROUTES: Final = (
         "getApplication",
         "One application and what has become of it.",
         _get,
-        {200: Answer("It.", json_of("Application"))},
+        {200: Documented("It.", json_of("Application"))},
         problems=("not_found",),
     ),
     Route(
@@ -180,7 +180,7 @@ ROUTES: Final = (
         "endApplication",
         "End it: its components are stopped at the next tick.",
         _delete,
-        {202: Answer("It is ending, or over already.", json_of("Application"))},
+        {202: Documented("It is ending, or over already.", json_of("Application"))},
         problems=("not_found",),
     ),
 )

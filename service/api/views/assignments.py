@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from planner.placement import Code
-from service.api.call import Answer, Call, Reply, Route, json_of
+from service.api.call import Call, Documented, Reply, Route, json_of
 from service.api.fields import text
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ ROUTES: Final = (
         "getAssignments",
         "Which component is on which machine, as of the last change.",
         _get,
-        {200: Answer("The virtual assignment.", json_of("Assignment"))},
+        {200: Documented("The virtual assignment.", json_of("Assignment"))},
         problems=(Code.MALFORMED,),
         query=(
             text("execution", "Only of this application.", default=None),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
-from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.api.call import Body, Call, Documented, Reply, Route, json_of
 from service.calls import reservations as use_cases
 from service.commits.cluster_trial import UNPLANNABLE
 from service.problems import ApiError, malformed
@@ -46,7 +46,7 @@ ROUTES: Final = (
         "Machines, outages, queues, prices and policies.",
         _get,
         {
-            200: Answer(
+            200: Documented(
                 "The description.",
                 json_of("Cluster"),
                 _TAG,
@@ -66,7 +66,7 @@ ROUTES: Final = (
         "replaceCluster",
         "Change the description at run time. Policies evict nobody; lost machines may (outages).",
         _put,
-        {200: Answer("The new description.", json_of("Cluster"), _TAG)},
+        {200: Documented("The new description.", json_of("Cluster"), _TAG)},
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
         headers={"If-Match": "The ETag that this change is meant for."},
         body=Body(json_of("Cluster")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from service.api.call import Answer, Call, Reply, Route, json_of
+from service.api.call import Call, Documented, Reply, Route, json_of
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -34,7 +34,7 @@ ROUTES: Final = (
         "health",
         "The process lives.",
         _health,
-        {200: Answer("It does.", json_of("Status"))},
+        {200: Documented("It does.", json_of("Status"))},
         live=True,
     ),
     Route(
@@ -43,7 +43,7 @@ ROUTES: Final = (
         "ready",
         "The Plan is replayed, the database answers and takes changes.",
         _ready,
-        {200: Answer("They are.", json_of("Status"))},
+        {200: Documented("They are.", json_of("Status"))},
         problems=("unavailable",),
         live=True,
     ),
@@ -53,7 +53,7 @@ ROUTES: Final = (
         "metrics",
         "Figures in Prometheus' text format.",
         _metrics,
-        {200: Answer("The figures.", {"type": "string"}, media="text/plain")},
+        {200: Documented("The figures.", {"type": "string"}, media="text/plain")},
         live=True,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.api.call import Body, Call, Documented, Reply, Route, json_of
 from service.api.fields import Field, integer, schema_of
 from service.api.views.reservations import ASK, EXAMPLE
 from service.calls.offers import find_offers
@@ -30,7 +30,7 @@ ROUTES: Final = (
         "findOffers",
         "Whether a request would be accepted, why not, and what would be; nothing is changed.",
         _offers,
-        {200: Answer("The offers, the least change first.", json_of("Offers"))},
+        {200: Documented("The offers, the least change first.", json_of("Offers"))},
         problems=(Code.MALFORMED,),
         body=Body(schema_of(_FIELDS), _FIELDS, examples={"a stage": EXAMPLE}),
     ),

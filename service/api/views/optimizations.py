@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from rdl.durations import TimeTextError, parse_duration
-from service.api.call import JSON, Answer, Body, Call, Reply, Route, json_of, linked
+from service.api.call import JSON, Body, Call, Documented, Reply, Route, json_of, linked
 from service.api.fields import (
     ID_SCHEMA,
     LENGTH_PATTERN,
@@ -238,7 +238,7 @@ ROUTES: Final = (
         "Look for a better Plan, in which no promise is lowered; nothing changes until applied.",
         _post,
         {
-            202: Answer(
+            202: Documented(
                 "It is sought.",
                 json_of("Optimization"),
                 {"Location": "Where to ask."},
@@ -254,7 +254,7 @@ ROUTES: Final = (
         "listOptimizations",
         "Optimisations that are remembered, newest first, without their results.",
         _list,
-        {200: Answer("They.", json_of("OptimizationList"))},
+        {200: Documented("They.", json_of("OptimizationList"))},
     ),
     Route(
         "GET",
@@ -262,7 +262,7 @@ ROUTES: Final = (
         "getOptimization",
         "How far it is, and what it found.",
         _get,
-        {200: Answer("It.", json_of("Optimization"))},
+        {200: Documented("It.", json_of("Optimization"))},
         problems=("not_found",),
     ),
     Route(
@@ -272,7 +272,7 @@ ROUTES: Final = (
         "How far it is, as server-sent events.",
         _events,
         {
-            200: Answer(
+            200: Documented(
                 "`progress` at every better plan or bound, then `ended` or `forgotten`; each holds "
                 "an Optimization without its result. A stream ends after 20 s: come back.",
                 _EVENT,
@@ -287,7 +287,7 @@ ROUTES: Final = (
         "stopOptimization",
         "End it with the best so far.",
         _stop,
-        {202: Answer("It stops, or is over already.", json_of("Optimization"))},
+        {202: Documented("It stops, or is over already.", json_of("Optimization"))},
         problems=("not_found",),
     ),
     Route(
@@ -296,7 +296,7 @@ ROUTES: Final = (
         "applyOptimization",
         "Take over what it found, merged with what happened meanwhile; one that runs is stopped.",
         _apply,
-        {200: Answer("The Plan holds it.", json_of("AppliedOptimization"))},
+        {200: Documented("The Plan holds it.", json_of("AppliedOptimization"))},
         problems=("not_found", "wrong_state", Code.CONFLICT),
         query=(flag("partial", "Take what still fits where not all of it does, not nothing."),),
     ),
@@ -306,7 +306,7 @@ ROUTES: Final = (
         "forgetOptimization",
         "Drop it and what it found; one that runs ends.",
         _delete,
-        {204: Answer("It is forgotten.")},
+        {204: Documented("It is forgotten.")},
         problems=("not_found",),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.cluster import OUTAGE_KINDS
 from planner.placement import Code
-from service.api.call import Answer, Body, Call, Reply, Route, linked
+from service.api.call import Body, Call, Documented, Reply, Route, linked
 from service.api.fields import Field, choice, flag, instant, integer, schema_of, text
 from service.calls import outages
 from service.commits.cluster_trial import UNPLANNABLE
@@ -97,12 +97,12 @@ ROUTES: Final = (
         "Take machines away; the adapter answers who is affected.",
         _add,
         {
-            201: Answer(
+            201: Documented(
                 "Machines are away, promises moved or degraded.",
                 _AFFECTED,
                 links=linked("$response.body#/outage/id", "endOutage"),
             ),
-            200: Answer("Dry run: who would be affected.", _AFFECTED),
+            200: Documented("Dry run: who would be affected.", _AFFECTED),
         },
         problems=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
         query=(flag("dry_run", "Say who would be affected; change nothing."),),
@@ -114,7 +114,7 @@ ROUTES: Final = (
         "listOutages",
         "Outages that are not over, earliest first.",
         _list,
-        {200: Answer("The outages.", _LIST)},
+        {200: Documented("The outages.", _LIST)},
     ),
     Route(
         "DELETE",
@@ -122,7 +122,7 @@ ROUTES: Final = (
         "endOutage",
         "Give machines back; what was degraded for want of them is restored where it fits.",
         _delete,
-        {200: Answer("Machines are back.", _AFFECTED)},
+        {200: Documented("Machines are back.", _AFFECTED)},
         problems=("not_found", Code.CONFLICT, UNPLANNABLE),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service.api.call import Answer, Call, Reply, Route, json_of
+from service.api.call import Call, Documented, Reply, Route, json_of
 from service.api.fields import flag, moment, span_of_time
 from service.calls import plan as plan_series
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _plan(runtime: Runtime, call: Call) -> Reply:
     start, end = runtime.resolve(call.query["from"]), runtime.resolve(call.query["to"])
-    span = plan_series.Span(start, end, call.query["step"])
+    span = plan_series.PlanSpan(start, end, call.query["step"])
     with runtime.reading() as plan:
         tag = str(plan.version)
         headers = {"ETag": f'"{tag}"'}
@@ -33,12 +33,12 @@ ROUTES: Final = (
         "Capacity, allocated and free of each resource over time.",
         _plan,
         {
-            200: Answer(
+            200: Documented(
                 "One value a bucket: the least capacity and free amount in it, the most allocated.",
                 json_of("PlanSeries"),
                 {"ETag": "Version of the Plan."},
             ),
-            304: Answer("The Plan is at the version of If-None-Match."),
+            304: Documented("The Plan is at the version of If-None-Match."),
         },
         problems=(Code.MALFORMED,),
         query=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service.api.call import Answer, Body, Call, Reply, Route, json_of
+from service.api.call import Body, Call, Documented, Reply, Route, json_of
 from service.api.fields import anything, schema_of
 from service.calls import reservations as use_cases
 
@@ -36,7 +36,7 @@ ROUTES: Final = (
         "checkRdl",
         "Compile a request: canonical text, notes, or all its problems with their places.",
         _check,
-        {200: Answer("It can be asked for.", json_of("Check"))},
+        {200: Documented("It can be asked for.", json_of("Check"))},
         problems=(Code.MALFORMED, Code.UNSATISFIABLE, Code.BEYOND_HORIZON),
         body=Body(schema_of(_FIELDS), _FIELDS),
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.agents import AGENT_NAMES
 from planner.placement import Code
-from service.api.call import JSON, NDJSON, Answer, Body, Call, Reply, Route, json_of, linked
+from service.api.call import JSON, NDJSON, Body, Call, Documented, Reply, Route, json_of, linked
 from service.api.fields import (
     Field,
     choice,
@@ -213,13 +213,13 @@ ROUTES: Final = (
         "Ask for a reservation; 201 means it is promised and on disk.",
         _admit,
         {
-            201: Answer(
+            201: Documented(
                 "It is promised.",
                 json_of("Reservation"),
                 {**_REVISION, "Location": "Its path."},
                 links=_NEXT,
             ),
-            200: Answer("It would be promised (dry_run).", json_of("Reservation")),
+            200: Documented("It would be promised (dry_run).", json_of("Reservation")),
         },
         problems=(
             Code.MALFORMED,
@@ -242,8 +242,8 @@ ROUTES: Final = (
         "Ask for many, each on its own or all or nothing.",
         _admit_batch,
         {
-            200: Answer("Each on its own: one result a request, in order.", json_of("Batch")),
-            201: Answer("All are promised (atomic).", json_of("Batch")),
+            200: Documented("Each on its own: one result a request, in order.", json_of("Batch")),
+            201: Documented("All are promised (atomic).", json_of("Batch")),
         },
         problems=(
             Code.MALFORMED,
@@ -266,7 +266,7 @@ ROUTES: Final = (
         "listReservations",
         "Reservations and refusals, oldest first, a page at a time.",
         _list,
-        {200: Answer("A page.", json_of("Page"))},
+        {200: Documented("A page.", json_of("Page"))},
         problems=(Code.MALFORMED,),
         query=(
             text("tenant", "Only of this tenant.", default=None),
@@ -279,7 +279,7 @@ ROUTES: Final = (
                 "`next` of the page before.",
                 {"type": "string", "pattern": f"^{listing.CURSOR.pattern}$"},
                 listing.read_cursor,
-                listing.Cursor(),
+                listing.PageCursor(),
             ),
             integer("limit", "Most entries.", 1, 1000, default=100),
         ),
@@ -290,7 +290,7 @@ ROUTES: Final = (
         "getReservation",
         "One reservation with its allocation and history, or one refusal.",
         _get,
-        {200: Answer("It.", _ONE_OR_REFUSAL, _REVISION)},
+        {200: Documented("It.", _ONE_OR_REFUSAL, _REVISION)},
         problems=("not_found",),
     ),
     Route(
@@ -299,7 +299,7 @@ ROUTES: Final = (
         "replaceReservation",
         "Renegotiate: swap the request, or leave all as it was. What has run counts as done.",
         _put,
-        {200: Answer("It is swapped.", json_of("Reservation"), _REVISION)},
+        {200: Documented("It is swapped.", json_of("Reservation"), _REVISION)},
         problems=(
             Code.MALFORMED,
             "not_found",
@@ -319,7 +319,7 @@ ROUTES: Final = (
         "cancelReservation",
         "Give it up: the future is released, the past kept.",
         _delete,
-        {200: Answer("It is cancelled.", json_of("Reservation"), _REVISION)},
+        {200: Documented("It is cancelled.", json_of("Reservation"), _REVISION)},
         problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
         headers=_IF_MATCH,
     ),
@@ -329,7 +329,7 @@ ROUTES: Final = (
         "closeReservation",
         "End it: the work is done, the rest is released.",
         _close,
-        {200: Answer("It is completed.", json_of("Reservation"), _REVISION)},
+        {200: Documented("It is completed.", json_of("Reservation"), _REVISION)},
         problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
         headers=_IF_MATCH,
     ),

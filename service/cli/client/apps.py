@@ -12,8 +12,8 @@ import click
 
 from service.cli.client.reservation_tables import instant_text
 from service.cli.client.reservations import client_options
-from service.cli.client.server import Reply, Server
-from service.cli.errors import tells_trouble
+from service.cli.client.server import Server, ServerReply
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.options import READABLE_OR_STDIN
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
@@ -37,7 +37,7 @@ def apps() -> None:
 @click.option("--atom", help="Path of the reservation's atom that it runs under.")
 @click.option("--close-on-end", is_flag=True, help="Then give the rest of its reservation back.")
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -> int:
     """Submit the application in FILE: Agenda's own form (JSON, or TOML by its name) or a ZApp."""
     from dispatch.applications.document import parse_document
@@ -55,7 +55,7 @@ def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -
 @click.option("--state", help="Only in this state.")
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @format_option()
-@tells_trouble
+@reports_errors
 def list_(server: str, token: str | None, limit: int, form: str, **filters: Any) -> int:
     """List a server's applications, by submission."""
     entries = Server(server, token).listed(_PATH, "applications", filters, limit)
@@ -68,7 +68,7 @@ def list_(server: str, token: str | None, limit: int, form: str, **filters: Any)
 @click.argument("id_", metavar="ID")
 @client_options
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def show(id_: str, server: str, token: str | None, form: str) -> int:
     """Show one application: its state, and what of it runs."""
     return _print_one(Server(server, token).call("GET", _one(id_)), form)
@@ -78,7 +78,7 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @click.argument("id_", metavar="ID")
 @client_options
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def kill(id_: str, server: str, token: str | None, form: str) -> int:
     """End an application; its components are stopped at the server's next tick."""
     return _print_one(Server(server, token).call("DELETE", _one(id_)), form)
@@ -88,7 +88,7 @@ def _one(id_: str) -> str:
     return f"{_PATH}/{quote(id_, safe='')}"
 
 
-def _print_one(reply: Reply, form: str) -> int:
+def _print_one(reply: ServerReply, form: str) -> int:
     body = reply.good()
     if form == JSON:
         print_json(body)

@@ -6,7 +6,7 @@ import click
 
 from service.cli.client.reservations import client_options
 from service.cli.client.server import Server
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.output import TABLE, format_option, moved_text, print_listing
 
@@ -18,7 +18,7 @@ _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 @click.option("--execution", help="Only of this application.")
 @click.option("--machine", help="Only on this machine, such as plain-3.")
 @format_option()
-@tells_trouble
+@reports_errors
 def assignments(
     server: str, token: str | None, execution: str | None, machine: str | None, form: str
 ) -> int:

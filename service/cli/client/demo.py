@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 
 import click
 
-from service.cli.client.server import Reply, Server
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.client.server import Server, ServerReply
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.options import WRITABLE
 from service.cli.output import print_table
@@ -49,7 +49,7 @@ _BUSY: Final = 503
 )
 @click.option("--write-example", type=click.Path(file_okay=False, path_type=Path),
               help="Only write the example cluster and day here.")  # fmt: skip
-@tells_trouble
+@reports_errors
 def demo(
     directory: Path | None,
     port: int,
@@ -85,7 +85,7 @@ def _folder(directory: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="agenda-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / "agenda.db").exists():
-        raise Trouble(
+        raise CliError(
             f"{directory} holds a Plan already; serve it with "
             f"`agenda serve --database sqlite:///{directory / 'agenda.db'}`, or name another"
         )
@@ -127,17 +127,17 @@ def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Pat
     while time.monotonic() < deadline:
         if process.poll() is not None:
             said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise Trouble("the server did not start:\n" + "\n".join(said[-10:]))
+            raise CliError("the server did not start:\n" + "\n".join(said[-10:]))
         if _is_ready(server):
             return
         time.sleep(0.1)
-    raise Trouble(f"the server is not ready after {_UP_WITHIN_S:g} s; see {log}")
+    raise CliError(f"the server is not ready after {_UP_WITHIN_S:g} s; see {log}")
 
 
 def _is_ready(server: Server) -> bool:
     try:
         return server.call("GET", "/readyz").ok
-    except Trouble:
+    except CliError:
         return False  # nothing listens yet
 
 
@@ -156,7 +156,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 class _Posted:
     """What was said to each request, and the seconds each answer took."""
 
-    replies: list[Reply]
+    replies: list[ServerReply]
     seconds: list[float]
 
 
@@ -199,7 +199,7 @@ def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
     return posted
 
 
-def _answered(server: Server, body: dict[str, Any]) -> Reply:
+def _answered(server: Server, body: dict[str, Any]) -> ServerReply:
     """Post one request until it is answered: a server that still compiles says 503."""
     deadline = time.monotonic() + _ANSWER_WITHIN_S
     while True:
@@ -208,7 +208,7 @@ def _answered(server: Server, body: dict[str, Any]) -> Reply:
             break
         time.sleep(0.5)
     if reply.status not in (201, 409, 422):
-        raise Trouble(f"{body['id']}: {reply.problem()}")
+        raise CliError(f"{body['id']}: {reply.problem()}")
     return reply
 
 

@@ -11,7 +11,7 @@ import click
 
 from service.cli.client.reservations import bodies_in, client_options
 from service.cli.client.server import Server
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, REFUSED
 from service.cli.options import READABLE, READABLE_OR_STDIN, agent_name
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
@@ -34,7 +34,7 @@ _MOST = 10
 @click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
               help="Most offers.")  # fmt: skip
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def offers(
     file: str | None, id_: str | None, server: str, token: str | None, form: str, **options: Any
 ) -> int:
@@ -73,7 +73,7 @@ def _one_body(file: str) -> dict[str, Any]:
     """Return what FILE asks for, without an id: that may be the one that was refused."""
     bodies = list(bodies_in(file))
     if len(bodies) != 1:
-        raise Trouble(f"{file}: {len(bodies)} requests; offers are for one, name it with --id")
+        raise CliError(f"{file}: {len(bodies)} requests; offers are for one, name it with --id")
     return {name: value for name, value in bodies[0].items() if name != "id"}
 
 
@@ -83,7 +83,7 @@ def _refused_body(server: Server, id_: str) -> dict[str, Any]:
     path = f"/v1/reservations/{quote(id_, safe='')}"
     kept: Mapping[str, Any] = server.call("GET", path).good()
     if kept["state"] != "refused":
-        raise Trouble(f"{id_} is {kept['state']}, not refused")
+        raise CliError(f"{id_} is {kept['state']}, not refused")
     asked = {name: kept[name] for name in ("tenant", "queue", "weight", "priority")}
     return {**asked, "rdl": kept["expression"]}
 
@@ -100,7 +100,7 @@ def _ask_files(
     from planner.files import read_cluster, read_workload
     from planner.offers.search import OfferSearch
     from planner.plan.admission import screen
-    from planner.plan.changes import Asked
+    from planner.plan.changes import UncompiledRequest
     from planner.request import header_of
     from planner.workload.compile import compile_workload
     from planner.workload.plan import plan_from_nothing
@@ -117,7 +117,7 @@ def _ask_files(
     line = replace(
         line, tenant=given.get("tenant", line.tenant), queue=given.get("queue", line.queue)
     )
-    asked = Asked(**header_of(line), expression=format_expression(expression))
+    asked = UncompiledRequest(**header_of(line), expression=format_expression(expression))
     search = OfferSearch.of(plan)
     return search.answer(asked, expression, agent, given["most"], lambda one: screen(plan, one))
 
@@ -126,7 +126,7 @@ def _line_of(lines: list[WorkloadLine], id_: str, workload: Path | None) -> Work
     for line in lines:
         if line.id == id_:
             return line
-    raise Trouble(f"there is no request {id_!r} in {workload or 'any --workload'}")
+    raise CliError(f"there is no request {id_!r} in {workload or 'any --workload'}")
 
 
 def _line_in(file: str) -> WorkloadLine:

@@ -11,7 +11,7 @@ import click
 
 from service.cli.client.reservations import client_options
 from service.cli.client.server import Server
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.output import (
     CSV,
@@ -28,7 +28,7 @@ from service.cli.plans.optimization_output import (
     progress_text,
     read_weights,
 )
-from service.cli.progress import Run, running
+from service.cli.progress import CommandProgress, running
 
 _PATH: Final = "/v1/optimizations"
 _COLUMNS: Final = ("id", "state", "created_at", "value", "bound", "gap", "source", "reason")
@@ -62,7 +62,7 @@ def optimizations() -> None:
 @click.option("--detach", is_flag=True, help="Print its id and do not wait.")
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def start(
     server: str, token: str | None, form: str, wanted: bool, partial: bool, **asked: Any
 ) -> int:
@@ -92,7 +92,7 @@ def start(
 @optimizations.command("list")
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def list_(server: str, token: str | None, form: str) -> int:
     """List optimisations, newest first."""
     body = Server(server, token).call("GET", _PATH).good()
@@ -105,7 +105,7 @@ def list_(server: str, token: str | None, form: str) -> int:
 @_ID
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def show(id_: str, server: str, token: str | None, form: str) -> int:
     """Say how far one is, or what it found."""
     return _print_one(Server(server, token).call("GET", _place(id_)).good(), form)
@@ -115,7 +115,7 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @_ID
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def stop(id_: str, server: str, token: str | None, form: str) -> int:
     """End one with the best so far, and show that."""
     to = Server(server, token)
@@ -126,7 +126,7 @@ def stop(id_: str, server: str, token: str | None, form: str) -> int:
 @_ID
 @_PARTIAL
 @client_options
-@tells_trouble
+@reports_errors
 def apply(id_: str, partial: bool, server: str, token: str | None) -> int:
     """Take over what one found, merged with what happened meanwhile.
 
@@ -139,7 +139,7 @@ def apply(id_: str, partial: bool, server: str, token: str | None) -> int:
 @optimizations.command()
 @_ID
 @client_options
-@tells_trouble
+@reports_errors
 def forget(id_: str, server: str, token: str | None) -> int:
     """Drop one and what it found; one that runs ends."""
     Server(server, token).call("DELETE", _place(id_)).good()
@@ -175,13 +175,13 @@ def _followed(to: Server, begun: Mapping[str, Any]) -> Any:
     return now
 
 
-def _stopped(to: Server, place: str, run: Run) -> bool:
+def _stopped(to: Server, place: str, run: CommandProgress) -> bool:
     if run.stop():
         to.call("POST", f"{place}/stop").good()
     return run.stop()
 
 
-def _tell(run: Run, now: Mapping[str, Any]) -> None:
+def _tell(run: CommandProgress, now: Mapping[str, Any]) -> None:
     done = now["progress"]
     if "value" in done:
         names = ("elapsed", "value", "bound", "gap", "source")

@@ -10,7 +10,7 @@ import click
 
 from service.cli.client.reservations import client_options
 from service.cli.client.server import Server
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.output import (
     CSV,
@@ -49,7 +49,7 @@ def outages() -> None:
 @click.option("--dry-run", is_flag=True, help="Say who would be affected; change nothing.")
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) -> int:
     """Take machines of the group MACHINES away, and say who is affected."""
     if (asked["count"] is None) == (not asked["names"]):
@@ -65,7 +65,7 @@ def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) 
 @outages.command("list")
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def list_(server: str, token: str | None, form: str) -> int:
     """List the outages that are not over, earliest first."""
     body = Server(server, token).call("GET", _PATH).good()
@@ -79,7 +79,7 @@ def list_(server: str, token: str | None, form: str) -> int:
 @click.argument("id_", metavar="ID")
 @client_options
 @format_option()
-@tells_trouble
+@reports_errors
 def remove(id_: str, server: str, token: str | None, form: str) -> int:
     """Give machines of the outage ID back, and say who is restored."""
     reply = Server(server, token).call("DELETE", f"{_PATH}/{quote(id_, safe='')}")

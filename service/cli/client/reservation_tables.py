@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rdl.errors import Problem, render
-from service.cli.client.server import Reply
+from service.cli.client.server import ServerReply
 from service.cli.output import moved_text
 from service.cli.plans.plan_tables import extent
 
@@ -53,7 +53,7 @@ def instant_text(entry: Mapping[str, Any], seconds: float | None) -> Any:
     return moved_text(entry["submitted_at"], seconds - entry["submitted"])
 
 
-def why_not(asked: Mapping[str, Any], reply: Reply) -> str:
+def why_not(asked: Mapping[str, Any], reply: ServerReply) -> str:
     """Return what a server said against a request, with carets where it was RDL text."""
     body = reply.body if isinstance(reply.body, dict) else {}
     errors, text = body.get("errors") or [], asked.get("rdl")

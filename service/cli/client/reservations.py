@@ -14,8 +14,8 @@ from service.cli.client.reservation_tables import (
     row_of,
     why_not,
 )
-from service.cli.client.server import DEFAULT_SERVER, Reply, Server
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.client.server import DEFAULT_SERVER, Server, ServerReply
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR, REFUSED
 from service.cli.options import READABLE_OR_STDIN, finite, read_text
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
@@ -58,7 +58,7 @@ def client_options(function: F) -> F:
 )
 @click.option("--dry-run", is_flag=True, help="Answer as if, and change nothing.")
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def submit(
     file: str, server: str, token: str | None, dry_run: bool, form: str, **asked: Any
 ) -> int:
@@ -71,7 +71,7 @@ def submit(
     given = {name: value for name, value in asked.items() if value is not None}
     bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
-        raise Trouble(f"{file}: nothing to submit")
+        raise CliError(f"{file}: nothing to submit")
     to, query = Server(server, token), {"dry_run": "true" if dry_run else None}
     if len(bodies) == 1:
         replies = [to.once("/v1/reservations", bodies[0], query)]
@@ -84,7 +84,7 @@ def submit(
 
 def post_batch(
     server: Server, bodies: Sequence[Mapping[str, Any]], query: Mapping[str, object]
-) -> list[Reply]:
+) -> list[ServerReply]:
     """Post requests as one batch, each on its own; return what was said to each.
 
     Raises
@@ -93,7 +93,7 @@ def post_batch(
         If the batch as a whole was not taken.
     """
     done = server.once("/v1/reservations:batch", list(bodies), query).good()
-    return [Reply(line["status"], line["body"]) for line in done["results"]]
+    return [ServerReply(line["status"], line["body"]) for line in done["results"]]
 
 
 def bodies_in(file: str) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
     for (number, _), line in zip(numbered, parsed, strict=True):
         if line is None or "rdl" not in line:
             where = f"{file}: line {number}"
-            raise Trouble(f'{where} is not a workload line; write {{"rdl": ...}} on each line')
+            raise CliError(f'{where} is not a workload line; write {{"rdl": ...}} on each line')
         yield {name: value for name, value in line.items() if name != "submitted"}
 
 
@@ -123,19 +123,19 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _code_of(reply: Reply) -> int:
+def _code_of(reply: ServerReply) -> int:
     if reply.ok:
         return DONE
     return REFUSED if _said(reply, "code") in REFUSALS else ERROR
 
 
-def _said(reply: Reply, name: str) -> Any:
+def _said(reply: ServerReply, name: str) -> Any:
     """Return a member of a problem document; None where something else answered."""
     return reply.body.get(name) if isinstance(reply.body, dict) else None
 
 
 def _print_replies(
-    bodies: Sequence[Mapping[str, Any]], replies: Sequence[Reply], form: str
+    bodies: Sequence[Mapping[str, Any]], replies: Sequence[ServerReply], form: str
 ) -> None:
     if form == JSON:
         values = [reply.body for reply in replies]
@@ -162,7 +162,7 @@ def _print_replies(
 @click.option("--to", "end", help="Only what holds something before this time.")
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @format_option()
-@tells_trouble
+@reports_errors
 def list_(
     server: str, token: str | None, start: str | None, end: str | None, limit: int, form: str,
     **filters: Any,
@@ -186,7 +186,7 @@ def listed(
 @click.argument("id_", metavar="ID")
 @client_options
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def show(id_: str, server: str, token: str | None, form: str) -> int:
     """Show one reservation: its expression, allocation and history, or why it was refused."""
     body = Server(server, token).call("GET", _path(id_)).good()
@@ -218,7 +218,7 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @client_options
 @click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def cancel(id_: str, server: str, token: str | None, revision: int | None, form: str) -> int:
     """Cancel a reservation: what lies ahead is given back, the past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}

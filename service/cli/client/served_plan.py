@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cluster import Cluster
 from planner.files import WorkloadLine, cluster_from_json
-from planner.metrics import Outcome, measure
+from planner.metrics import RequestOutcome, measure
 from planner.value import prices_of, size_of
 from planner.workload.compile import compile_line
 from rdl.expressions import AnyOf, Expression, children_of
@@ -66,20 +66,20 @@ def _without_state(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name != "state"}
 
 
-def _outcome(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Outcome:
+def _outcome(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> RequestOutcome:
     line = WorkloadLine(
         entry["id"], entry["expression"], submitted_ms=round(entry["submitted"] * 1000)
     )
     graph = compile_line(line, cluster, grid).graph
     size = size_of(graph, cluster.nominal)
     if entry["state"] not in _KEPT_ITS_WORD:
-        return Outcome(entry["weight"], size, accepted=False)
+        return RequestOutcome(entry["weight"], size, accepted=False)
     held = [
         (Resources.from_json(atom["bundle"]), _rows(atom["allocation"], grid))
         for atom in entry["atoms"]
     ]
     worth = _worth(graph.expression, entry["choices"])
-    return Outcome(entry["weight"], size, accepted=True, worth=worth, held=tuple(held))
+    return RequestOutcome(entry["weight"], size, accepted=True, worth=worth, held=tuple(held))
 
 
 def _rows(allocation: list[list[float]], grid: TimeGrid) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import click
 
-from service.cli.errors import Trouble
+from service.cli.errors import CliError
 from service.config import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
@@ -30,7 +30,7 @@ _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 _PAGE: Final = 1000
 
 
-class NoAnswer(Trouble):
+class NoAnswerError(CliError):
     """Nothing came back; `sent` says whether the request may have arrived."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
@@ -39,7 +39,7 @@ class NoAnswer(Trouble):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ServerReply:
     """What a server said.
 
     Attributes
@@ -67,7 +67,7 @@ class Reply:
             With what the server said, if it did not.
         """
         if not self.ok:
-            raise Trouble(self.problem())
+            raise CliError(self.problem())
         return self.body
 
     def problem(self) -> str:
@@ -93,9 +93,11 @@ class Server:
             Naming what would be right.
         """
         if not _is_url(self.url):
-            raise Trouble(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
+            raise CliError(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
         if self.token and not _is_plain(self.token):
-            raise Trouble("a token is of visible ASCII characters; look at --token or AGENDA_TOKEN")
+            raise CliError(
+                "a token is of visible ASCII characters; look at --token or AGENDA_TOKEN"
+            )
 
     def call(
         self,
@@ -104,7 +106,7 @@ class Server:
         body: object = None,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Reply:
+    ) -> ServerReply:
         """Send one request; refusals and other problem documents come back as replies.
 
         Parameters
@@ -130,10 +132,12 @@ class Server:
         status, raw = self._sent(Request(url, data, sent, method=method))
         value = _json(raw, url)
         if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
-            raise Trouble(f"{url} did not answer as an Agenda server does; is it one?")
-        return Reply(status, value)
+            raise CliError(f"{url} did not answer as an Agenda server does; is it one?")
+        return ServerReply(status, value)
 
-    def once(self, path: str, body: object, query: Mapping[str, object] | None = None) -> Reply:
+    def once(
+        self, path: str, body: object, query: Mapping[str, object] | None = None
+    ) -> ServerReply:
         """Post a change that is made once, however often it has to be sent.
 
         A lost connection, and 503, leave open whether it was made. Sent again under the same
@@ -151,7 +155,7 @@ class Server:
                 reply = self.call("POST", path, body, query, key)
                 if reply.status != HTTPStatus.SERVICE_UNAVAILABLE:
                     return reply
-            except NoAnswer as error:
+            except NoAnswerError as error:
                 if not error.sent and not lost:
                     raise
             if not lost:
@@ -174,12 +178,16 @@ class Server:
             reason = getattr(error, "reason", error)
             said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
             lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
-            raise NoAnswer(said, sent=lost or not isinstance(error, URLError)) from error
+            raise NoAnswerError(said, sent=lost or not isinstance(error, URLError)) from error
         except IncompleteRead as error:
-            raise NoAnswer(f"the answer of {self.url} broke off; ask again", sent=True) from error
+            raise NoAnswerError(
+                f"the answer of {self.url} broke off; ask again", sent=True
+            ) from error
         except HTTPException as error:
             what = f"{type(error).__name__} {error}".strip()
-            raise Trouble(f"{self.url} did not answer in HTTP ({what}); is it a server?") from error
+            raise CliError(
+                f"{self.url} did not answer in HTTP ({what}); is it a server?"
+            ) from error
 
     def listed(
         self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
@@ -227,7 +235,7 @@ def _json(raw: bytes, url: str) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise Trouble(f"{url} did not answer in JSON; is it an Agenda server?") from error
+        raise CliError(f"{url} did not answer in JSON; is it an Agenda server?") from error
 
 
 def problem_text(body: Mapping[str, Any]) -> str:

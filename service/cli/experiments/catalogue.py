@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 from service.cli.experiments.effort import (
     POLICIES,
     TRACES,
-    Effort,
     Experiment,
+    ExperimentEffort,
     google_folder,
     reading,
 )
 
 if TYPE_CHECKING:
-    from dispatch.simulation.experiments.zoe.runs import Plan, ZoeOptions
-    from service.cli.experiments.outcomes import Outcome
+    from dispatch.simulation.experiments.zoe.runs import ExperimentDesign, ZoeOptions
+    from service.cli.experiments.outcomes import ExperimentResult
 
 _SWIM: Final = "swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
 
 
-def _lotes_trace(effort: Effort) -> Outcome:
+def _lotes_trace(effort: ExperimentEffort) -> ExperimentResult:
     from dispatch.simulation.experiments.lotes.trace import TraceOptions, lotes_trace
     from service.cli.experiments.outcomes import lotes_outcome
 
@@ -46,7 +46,7 @@ def _lotes_trace(effort: Effort) -> Outcome:
         return lotes_outcome(effort.parts(parts))
 
 
-def _lotes_resources(effort: Effort) -> Outcome:
+def _lotes_resources(effort: ExperimentEffort) -> ExperimentResult:
     from dispatch.simulation.experiments.lotes.rates import lotes_resources
     from service.cli.experiments.outcomes import lotes_outcome
 
@@ -59,7 +59,7 @@ def _lotes_resources(effort: Effort) -> Outcome:
     return lotes_outcome(effort.parts(parts))
 
 
-def _lotes_rates(effort: Effort) -> Outcome:
+def _lotes_rates(effort: ExperimentEffort) -> ExperimentResult:
     from dispatch.simulation.experiments.lotes.rates import lotes_rates
     from service.cli.experiments.outcomes import lotes_outcome
 
@@ -72,7 +72,7 @@ def _lotes_rates(effort: Effort) -> Outcome:
     return lotes_outcome(effort.parts(parts))
 
 
-def _drawn(effort: Effort, seed: int) -> Any:
+def _drawn(effort: ExperimentEffort, seed: int) -> Any:
     from dispatch.simulation.experiments.lotes.rates import DrawnOptions
     from dispatch.simulation.experiments.lotes.variants import LOTES, LOTES_PAPER
 
@@ -90,7 +90,7 @@ def _drawn(effort: Effort, seed: int) -> Any:
     )
 
 
-def _lotes_drift(effort: Effort) -> Outcome:
+def _lotes_drift(effort: ExperimentEffort) -> ExperimentResult:
     from dispatch.simulation.experiments.lotes.drift import DriftOptions, lotes_drift
     from dispatch.simulation.machine_level.traces import read_google_machines, read_google_tasks
     from service.cli.experiments.outcomes import lotes_outcome
@@ -110,14 +110,14 @@ def _lotes_drift(effort: Effort) -> Outcome:
     return lotes_outcome(effort.parts(parts))
 
 
-def _zoe_example(effort: Effort) -> Outcome:
+def _zoe_example(effort: ExperimentEffort) -> ExperimentResult:
     from dispatch.simulation.experiments.zoe.example import zoe_example
     from service.cli.experiments.outcomes import example_outcome
 
     return example_outcome(effort.whole(zoe_example))
 
 
-def _zoe(effort: Effort, name: str) -> Outcome:
+def _zoe(effort: ExperimentEffort, name: str) -> ExperimentResult:
     """Run one experiment of `zoe_tables`, on Google's trace where there is one."""
     from dataclasses import replace
 
@@ -136,7 +136,7 @@ def _zoe(effort: Effort, name: str) -> Outcome:
         return _zoe_by_seed(effort, zoe_plan(name), options)
 
 
-def _zoe_cluster(effort: Effort) -> Outcome:
+def _zoe_cluster(effort: ExperimentEffort) -> ExperimentResult:
     from dispatch.simulation.experiments.zoe.cluster import SEEDS, SERVERS, cluster_plan
     from dispatch.simulation.experiments.zoe.runs import ZoeOptions
 
@@ -144,7 +144,9 @@ def _zoe_cluster(effort: Effort) -> Outcome:
     return _zoe_by_seed(effort, cluster_plan(), options)
 
 
-def _zoe_by_seed(effort: Effort, plan: Plan, options: ZoeOptions) -> Outcome:
+def _zoe_by_seed(
+    effort: ExperimentEffort, plan: ExperimentDesign, options: ZoeOptions
+) -> ExperimentResult:
     from functools import partial
 
     from dispatch.simulation.experiments.zoe.runs import run_seed, table_of
@@ -156,7 +158,7 @@ def _zoe_by_seed(effort: Effort, plan: Plan, options: ZoeOptions) -> Outcome:
     return zoe_outcome(table_of(plan, options, runs))
 
 
-def _rayon(effort: Effort, name: str) -> Outcome:
+def _rayon(effort: ExperimentEffort, name: str) -> ExperimentResult:
     """Run one experiment of `rayon_tables`, on SWIM's jobs where they are."""
     from dataclasses import replace
     from functools import partial
@@ -189,7 +191,7 @@ def _rayon(effort: Effort, name: str) -> Outcome:
     return rayon_outcome(rayon_table(plan, options, runs))
 
 
-def _promise_levels(effort: Effort) -> Outcome:
+def _promise_levels(effort: ExperimentEffort) -> ExperimentResult:
     from dataclasses import replace
     from functools import partial
 
@@ -205,7 +207,7 @@ def _promise_levels(effort: Effort) -> Outcome:
     return promise_outcome(promise_table(options, runs))
 
 
-def _omega(effort: Effort) -> Outcome:
+def _omega(effort: ExperimentEffort) -> ExperimentResult:
     from functools import partial
     from itertools import product
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from service.cli.errors import Trouble
-from service.cli.progress import Run
+from service.cli.errors import CliError
+from service.cli.progress import CommandProgress
 
 if TYPE_CHECKING:
     from dispatch.simulation.records import JobRecord, JobsFile
-    from service.cli.experiments.outcomes import Outcome
+    from service.cli.experiments.outcomes import ExperimentResult
 
 TRACES: Final = "AGENDA_TRACES"
 #: Who can be compared on drawn workloads.
@@ -48,7 +48,7 @@ class DrawnSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class ExperimentEffort:
     """How much is run.
 
     Attributes
@@ -67,7 +67,7 @@ class Effort:
 
     seeds: int | None
     small: bool
-    run: Run
+    run: CommandProgress
     jobs: JobsFile | None = None
     sizes: DrawnSizes = DrawnSizes()
 
@@ -113,12 +113,12 @@ class Experiment:
     has_jobs
         Its jobs can be written.
     has_sizes
-        It obeys `Effort.sizes`.
+        It obeys `ExperimentEffort.sizes`.
     """
 
     name: str
     help: str
-    run: Callable[[Effort], Outcome]
+    run: Callable[[ExperimentEffort], ExperimentResult]
     has_jobs: bool = False
     has_sizes: bool = False
 
@@ -133,12 +133,12 @@ def google_folder(name: str) -> Path:
     """
     root = os.environ.get(TRACES, "")
     if not root:
-        raise Trouble(
+        raise CliError(
             f"{name} runs on Google's 2011 trace: set {TRACES} to the folder that holds google2011/"
         )
     folder = Path(root) / "google2011"
     if not folder.is_dir():
-        raise Trouble(f"{TRACES} is {root}: there is no folder google2011 in it")
+        raise CliError(f"{TRACES} is {root}: there is no folder google2011 in it")
     return folder
 
 
@@ -148,8 +148,8 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, EOFError, zlib.error) as error:
-        raise Trouble(f"{folder}: {error}") from error
+        raise CliError(f"{folder}: {error}") from error
     except OSError as error:  # gzip names no file
         if error.filename is not None:
             raise
-        raise Trouble(f"{folder}: {error}") from error
+        raise CliError(f"{folder}: {error}") from error

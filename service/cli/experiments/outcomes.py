@@ -13,7 +13,7 @@ from dispatch.simulation.experiments.omega import OmegaFigures
 from dispatch.simulation.experiments.zoe.example import ZoeExample
 from dispatch.simulation.experiments.zoe.runs import ZoeTable
 from dispatch.simulation.spread import spread_of
-from service.pictures.experiments import Panel, Series
+from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 #: Heads a column of standard deviations over seeds.
 SPREAD: Final = "spread"
@@ -47,7 +47,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExperimentResult:
     """What an experiment found, in every form it is shown in.
 
     Attributes
@@ -58,7 +58,7 @@ class Outcome:
 
     document: dict[str, Any]
     tables: Sequence[Table]
-    panels: Sequence[Panel]
+    panels: Sequence[ExperimentPanel]
 
 
 def spreads(values: Iterable[float | None]) -> Sequence[float]:
@@ -68,7 +68,7 @@ def spreads(values: Iterable[float | None]) -> Sequence[float]:
     return found if len(found) == len(known) else ()
 
 
-def lotes_outcome(parts: Sequence[LotesTable]) -> Outcome:
+def lotes_outcome(parts: Sequence[LotesTable]) -> ExperimentResult:
     """Join the parts of one LoTES experiment: waits and tails by variant, and hour by hour."""
     rows = [row for part in parts for row in part.rows]
     whole = LotesTable(parts[0].name, tuple(rows), parts[0].notes)
@@ -96,10 +96,10 @@ def lotes_outcome(parts: Sequence[LotesTable]) -> Outcome:
     panels = (
         [*_variant_panels(whole), *_trace_panels(rows)] if "run" in keys else _setting_panels(whole)
     )
-    return Outcome(whole.to_json(), (Table.of(header, found),), panels)
+    return ExperimentResult(whole.to_json(), (Table.of(header, found),), panels)
 
 
-def _setting_panels(table: LotesTable) -> list[Panel]:
+def _setting_panels(table: LotesTable) -> list[ExperimentPanel]:
     """Mean wait over what varies, a panel for each load."""
     summaries = table.summaries()
     key = next(iter(summaries[0].setting))
@@ -112,7 +112,7 @@ def _setting_panels(table: LotesTable) -> list[Panel]:
             mine = [one for one in here if one.policy == policy]
             mine.sort(key=lambda one: float(one.setting[key]))
             series.append(
-                Series(
+                PanelSeries(
                     policy,
                     [one.setting[key] for one in mine],
                     [one.wait_mean_s for one in mine],
@@ -123,22 +123,22 @@ def _setting_panels(table: LotesTable) -> list[Panel]:
         # A log scale is for waits of different orders; others show their spread better without.
         log = min(waits) * 10 < max(waits)
         title = f"load {load:g} of lambda*" if load else "mean wait"
-        panels.append(Panel(title, key, "mean wait, s", series, log_y=log, least=1e-3))
+        panels.append(ExperimentPanel(title, key, "mean wait, s", series, log_y=log, least=1e-3))
     return panels
 
 
-def _variant_panels(table: LotesTable) -> list[Panel]:
+def _variant_panels(table: LotesTable) -> list[ExperimentPanel]:
     """Mean wait of each variant with its spread over the seeds, a panel for each run."""
     groups: dict[str, list[Summary]] = {}
     for summary in table.summaries():
         groups.setdefault(_run_title(summary.setting), []).append(summary)
     return [
-        Panel(
+        ExperimentPanel(
             title,
             "",
             "mean wait of every job, s",
             (
-                Series(
+                PanelSeries(
                     "",
                     [one.policy for one in ones],
                     [one.wait_mean_s for one in ones],
@@ -164,23 +164,25 @@ def _run_title(setting: dict[str, float | str]) -> str:
     return f"{setting['run']}, {float(setting['machines']):.1%} of the machines"
 
 
-def _trace_panels(rows: Sequence[LotesRow]) -> list[Panel]:
+def _trace_panels(rows: Sequence[LotesRow]) -> list[ExperimentPanel]:
     """Mean wait of the jobs that start in each hour, a panel for each run; the first seed."""
     panels = []
     for setting in {str(row.setting): row.setting for row in rows}.values():
         mine = [row for row in rows if row.setting == setting and row.seed == rows[0].seed]
         series = [
-            Series(row.policy, [float(hour) for hour in range(len(waits))], waits)
+            PanelSeries(row.policy, [float(hour) for hour in range(len(waits))], waits)
             for row in mine
             if (waits := _waits_of_starts(row))
         ]
         panels.append(
-            Panel(_run_title(setting), "hour of the start", "mean wait, s", series, log_y=True)
+            ExperimentPanel(
+                _run_title(setting), "hour of the start", "mean wait, s", series, log_y=True
+            )
         )
     return panels
 
 
-def zoe_outcome(table: ZoeTable) -> Outcome:
+def zoe_outcome(table: ZoeTable) -> ExperimentResult:
     """Figures of each variant, and each ratio beside the papers' word on it."""
     shown = [name for name in _FIGURES if name in table.rows[0].figures]
     has_setting = any(row.variant.setting for row in table.rows)
@@ -206,20 +208,20 @@ def zoe_outcome(table: ZoeTable) -> Outcome:
         for name, figure in table.ratios.items()
     ]
     tables = (Table.of(header, rows), Table.of(("ratio", "mean", SPREAD, "claimed"), ratios))
-    return Outcome(table.to_json(), tables, _zoe_panels(table))
+    return ExperimentResult(table.to_json(), tables, _zoe_panels(table))
 
 
-def _zoe_panels(table: ZoeTable) -> list[Panel]:
+def _zoe_panels(table: ZoeTable) -> list[ExperimentPanel]:
     names = [
         f"{row.variant.scheduler} {row.variant.ordering}{' +p' if row.variant.preemptive else ''}"
         f"{', ' + row.variant.setting if row.variant.setting else ''}"
         for row in table.rows
     ]
     figures = [row.figures["all turnaround median_s"] for row in table.rows]
-    turnaround = Series(
+    turnaround = PanelSeries(
         "", names, [one.mean for one in figures], spreads(one.deviation for one in figures)
     )
-    ratios = Series(
+    ratios = PanelSeries(
         "",
         [
             f"{name} (claimed: {table.claims[name]})" if table.claims[name] else name
@@ -229,12 +231,14 @@ def _zoe_panels(table: ZoeTable) -> list[Panel]:
         spreads(one.deviation for one in table.ratios.values()),
     )
     return [
-        Panel("median turnaround", "", "s", (turnaround,), log_y=True, form="rows"),
-        Panel("ratios", "", "", (ratios,), log_y=True, least=1e-3, form="rows", claimed=1.0),
+        ExperimentPanel("median turnaround", "", "s", (turnaround,), log_y=True, form="rows"),
+        ExperimentPanel(
+            "ratios", "", "", (ratios,), log_y=True, least=1e-3, form="rows", claimed=1.0
+        ),
     ]
 
 
-def example_outcome(example: ZoeExample) -> Outcome:
+def example_outcome(example: ZoeExample) -> ExperimentResult:
     """The six averages."""
     rows = [
         (row.model, row.scheduler, float(row.average_turnaround_s), float(row.last_end_s))
@@ -244,16 +248,16 @@ def example_outcome(example: ZoeExample) -> Outcome:
     schedulers = list(dict.fromkeys(row.scheduler for row in example.rows))
     averages = {(model, scheduler): average for model, scheduler, average, _ in rows}
     series = [
-        Series(model, schedulers, [averages[model, scheduler] for scheduler in schedulers])
+        PanelSeries(model, schedulers, [averages[model, scheduler] for scheduler in schedulers])
         for model in models
     ]
     header = ("model", "scheduler", "average turnaround s", "last end s")
-    panel = Panel("average turnaround of four requests", "", "s", series, form="bars")
+    panel = ExperimentPanel("average turnaround of four requests", "", "s", series, form="bars")
     document = {"experiment": "zoe-example", **example.to_json()}
-    return Outcome(document, (Table(header, rows),), (panel,))
+    return ExperimentResult(document, (Table(header, rows),), (panel,))
 
 
-def omega_outcome(figures: Sequence[OmegaFigures]) -> Outcome:
+def omega_outcome(figures: Sequence[OmegaFigures]) -> ExperimentResult:
     """Conflict fraction, busyness and wait by transaction model and number of planners."""
     groups: dict[tuple[str, int], list[OmegaFigures]] = {}
     for one in figures:
@@ -267,14 +271,14 @@ def omega_outcome(figures: Sequence[OmegaFigures]) -> Outcome:
     keys = ("conflict_fraction", "busyness", "wait_s")
     labels = ("conflicts a successful transaction", "busyness (median)", "mean wait, s")
     panels = [
-        Panel(label, "planners", label, _omega_series(summaries, key), log_x=True)
+        ExperimentPanel(label, "planners", label, _omega_series(summaries, key), log_x=True)
         for key, label in zip(keys, labels, strict=True)
     ]
     table = Table.of(
         [key.replace("_", " ") for key in summaries[0]],
         [tuple(one.values()) for one in summaries],
     )
-    return Outcome(document, (table,), panels)
+    return ExperimentResult(document, (table,), panels)
 
 
 def _model(figures: OmegaFigures) -> str:
@@ -298,12 +302,14 @@ def _omega_summary(model: str, planners: int, ones: Sequence[OmegaFigures]) -> d
     }
 
 
-def _omega_series(summaries: Sequence[dict[str, Any]], key: str) -> list[Series]:
+def _omega_series(summaries: Sequence[dict[str, Any]], key: str) -> list[PanelSeries]:
     found = []
     for model in dict.fromkeys(one["model"] for one in summaries):
         mine = [one for one in summaries if one["model"] == model]
         spread = spreads(one["spread"] for one in mine) if key == "conflict_fraction" else []
         found.append(
-            Series(model, [one["planners"] for one in mine], [one[key] for one in mine], spread)
+            PanelSeries(
+                model, [one["planners"] for one in mine], [one[key] for one in mine], spread
+            )
         )
     return found

@@ -8,8 +8,8 @@ from dispatch.simulation.experiments.promise.levels import PromiseTable
 from dispatch.simulation.experiments.rayon.metrics import BELOW_S
 from dispatch.simulation.experiments.rayon.tables import RayonTable
 from dispatch.simulation.experiments.zoe.runs import Figure
-from service.cli.experiments.outcomes import SPREAD, Outcome, Table, spreads
-from service.pictures.experiments import Panel, Series
+from service.cli.experiments.outcomes import SPREAD, ExperimentResult, Table, spreads
+from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 _RAYON_FIGURES = (
     "sla acceptance",
@@ -21,7 +21,7 @@ _RAYON_FIGURES = (
 )
 
 
-def rayon_outcome(table: RayonTable) -> Outcome:
+def rayon_outcome(table: RayonTable) -> ExperimentResult:
     """Figures of each system, and each that the paper has a word on beside that word."""
     rows = [
         (name, *(value for key in _RAYON_FIGURES for value in _pair(figures.get(key))))
@@ -35,15 +35,15 @@ def rayon_outcome(table: RayonTable) -> Outcome:
         for name, figure in table.claimed.items()
     ]
     tables = (Table.of(header, rows), Table.of(("figure", "mean", SPREAD, "claimed"), claimed))
-    return Outcome(table.to_json(), tables, _rayon_panels(table))
+    return ExperimentResult(table.to_json(), tables, _rayon_panels(table))
 
 
 def _pair(figure: Figure | None) -> tuple[object, object]:
     return (None, None) if figure is None else (figure.mean, figure.deviation)
 
 
-def _rayon_panels(table: RayonTable) -> list[Panel]:
-    def bars(title: str, keys: Sequence[str], unit: str = "share") -> Panel:
+def _rayon_panels(table: RayonTable) -> list[ExperimentPanel]:
+    def bars(title: str, keys: Sequence[str], unit: str = "share") -> ExperimentPanel:
         names = [key.replace("best-effort ", "").replace("_s", "") for key in keys]
         series = []
         for name, figures in table.rows.items():
@@ -51,12 +51,12 @@ def _rayon_panels(table: RayonTable) -> list[Panel]:
             found = [one for one in known if one is not None]
             if len(found) == len(keys):
                 means, spread = [one.mean for one in found], spreads(one.deviation for one in found)
-                series.append(Series(name, names, means, spread))
-        return Panel(title, "", unit, series, form="bars")
+                series.append(PanelSeries(name, names, means, spread))
+        return ExperimentPanel(title, "", unit, series, form="bars")
 
     ours = {name: figures for name, figures in table.rows.items() if name.startswith("agenda")}
     below = [
-        Series(
+        PanelSeries(
             name,
             list(BELOW_S),
             [figures[f"below over {limit:g} s"].mean for limit in BELOW_S],
@@ -77,11 +77,13 @@ def _rayon_panels(table: RayonTable) -> list[Panel]:
             "s",
         ),
         bars("jobs whose latency changes against the capacity scheduler", changed),
-        Panel("reservations below their entitlement (figure 17)", "longer than, s", "share", below),
+        ExperimentPanel(
+            "reservations below their entitlement (figure 17)", "longer than, s", "share", below
+        ),
     ]
 
 
-def promise_outcome(table: PromiseTable) -> Outcome:
+def promise_outcome(table: PromiseTable) -> ExperimentResult:
     """What each level accepts and what of it breaks, by case and strategy."""
     keys = list(next(iter(table.rows.values())))
     rows = [
@@ -96,7 +98,7 @@ def promise_outcome(table: PromiseTable) -> Outcome:
         mine = {row: figures for row, figures in table.rows.items() if row[0] == case}
         names = [f"{level}, {strategy}" for _, level, strategy in mine]
         series = [
-            Series(
+            PanelSeries(
                 label,
                 names,
                 [figures[key].mean for figures in mine.values()],
@@ -107,5 +109,5 @@ def promise_outcome(table: PromiseTable) -> Outcome:
                 ("broken", "of accepted: entitlement broken"),
             )
         ]
-        panels.append(Panel(case, "", "share", series, form="bars"))
-    return Outcome(table.to_json(), (Table.of(header, rows),), panels)
+        panels.append(ExperimentPanel(case, "", "share", series, form="bars"))
+    return ExperimentResult(table.to_json(), (Table.of(header, rows),), panels)

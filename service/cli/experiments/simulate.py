@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.experiments.catalogue import EXPERIMENTS
-from service.cli.experiments.effort import POLICIES, DrawnSizes, Effort, Experiment
+from service.cli.experiments.effort import POLICIES, DrawnSizes, Experiment, ExperimentEffort
 from service.cli.options import WRITABLE, FiniteRange, names
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.progress import running
 
 if TYPE_CHECKING:
-    from service.cli.experiments.outcomes import Outcome
+    from service.cli.experiments.outcomes import ExperimentResult
 
 
 def _experiment(value: str) -> str:
@@ -69,7 +69,7 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run here, CSV.")
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def simulate(experiment: str | None, form: str, picture: Path | None, **asked: Any) -> int:
     """Run EXPERIMENT; without one, list them.
 
@@ -103,7 +103,7 @@ def simulate(experiment: str | None, form: str, picture: Path | None, **asked: A
 
 def _run(
     experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None, **sizes: Any
-) -> Outcome:
+) -> ExperimentResult:
     """Run an experiment; where asked for, every job is written as its run ends."""
     asked = DrawnSizes(**sizes)
     if asked.any and not experiment.has_sizes:
@@ -113,11 +113,11 @@ def _run(
         )
     if jobs is None:
         with running(experiment.name) as run:
-            return experiment.run(Effort(seeds, small, run, sizes=asked))
+            return experiment.run(ExperimentEffort(seeds, small, run, sizes=asked))
     if not experiment.has_jobs:
         known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
         raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
     from dispatch.simulation.records import JobsFile
 
     with jobs.open("w", newline="", encoding="utf-8") as file, running(experiment.name) as run:
-        return experiment.run(Effort(seeds, small, run, JobsFile(file), asked))
+        return experiment.run(ExperimentEffort(seeds, small, run, JobsFile(file), asked))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import click
 
-from service.cli.errors import Trouble
+from service.cli.errors import CliError
 from service.cli.options import READABLE_OR_STDIN, WRITABLE, duration, span
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from service.importers.lines import Imported, Pool
+    from service.importers.lines import Imported, TraceMachines
     from service.importers.stages import MachineKind, StageModel
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -118,7 +118,7 @@ def whole_seconds(step_ms: int) -> int:
         If it is not a whole number of them.
     """
     if step_ms % 1000:
-        raise Trouble("--step is a whole number of seconds here")
+        raise CliError("--step is a whole number of seconds here")
     return step_ms // 1000
 
 
@@ -130,7 +130,11 @@ def generator(seed: int) -> np.random.Generator:
 
 
 def write_pool(
-    imported: Imported, pool: Pool, comment: str, options: dict[str, Any], origin: str | None = None
+    imported: Imported,
+    pool: TraceMachines,
+    comment: str,
+    options: dict[str, Any],
+    origin: str | None = None,
 ) -> None:
     """Write a workload, and a cluster of one pool where one is asked for."""
     from service.importers.lines import cluster_toml

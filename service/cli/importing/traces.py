@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from service.cli.errors import Trouble, tells_trouble, trouble
+from service.cli.errors import CliError, as_cli_error, reports_errors
 from service.cli.importing.options import (
     common,
     generator,
@@ -35,15 +35,15 @@ def import_() -> None:
 @common
 @modelled("10s", machines=40, cores=32, memory=128)
 @click.option("--tenant", default="facebook", show_default=True, help="The trace names none.")
-@tells_trouble
+@reports_errors
 def swim(file: str, tenant: str, limit: int | None, **options: Any) -> None:
     """SWIM traces: MapReduce jobs by bytes, as order(map, reduce)."""
-    from service.importers.lines import Pool, Slack, open_trace
+    from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swim import SwimModel, import_swim
 
-    pool = Pool(options["machines"], options["cores"], options["memory"])
+    pool = TraceMachines(options["machines"], options["cores"], options["memory"])
     model = SwimModel(pool, whole_seconds(options["step"]), Slack(*options["slack"]), tenant)
-    with trouble(file):
+    with as_cli_error(file):
         imported = import_swim(open_trace(file), model, generator(options["seed"]), limit)
     write_pool(imported, pool, f"for {Path(file).name}", options)
 
@@ -54,21 +54,21 @@ def swim(file: str, tenant: str, limit: int | None, **options: Any) -> None:
 @click.option("--gangs/--tasks", default=True, show_default=True,
               help="Processors of a job all together, or each by itself.")  # fmt: skip
 @click.option("--keep-times", is_flag=True, help="Do not count from the first submission.")
-@tells_trouble
+@reports_errors
 def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: Any) -> None:
     """Standard Workload Format logs: requested processors and times."""
-    from service.importers.lines import Pool, Slack, open_trace
+    from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swf import SwfModel, import_swf
 
     step_s = whole_seconds(options["step"])
     model = SwfModel(step_s, gangs, not keep_times, Slack(*options["slack"]))
     slacks = generator(options["seed"])
-    with trouble(file):
+    with as_cli_error(file):
         imported, header = import_swf(open_trace(file), model, slacks, limit)
     machines = options["machines"] or header.processors
     if options["cluster_out"] and machines is None:
-        raise Trouble(f"{file} does not say how many processors there are; give --machines")
-    pool = Pool(machines or 1, options["cores"], options["memory"])
+        raise CliError(f"{file} does not say how many processors there are; give --machines")
+    pool = TraceMachines(machines or 1, options["cores"], options["memory"])
     write_pool(imported, pool, f"for {Path(file).name}", options)
 
 
@@ -78,7 +78,7 @@ def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: 
 @click.option("--share", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="Of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
 @click.option("--initial", is_flag=True, help="Also jobs that were there when the trace starts.")
-@tells_trouble
+@reports_errors
 def google2011(file: str, share: float, initial: bool, limit: int | None, **options: Any) -> None:
     """Google's 2011 trace: the jobs or the tasks file, tasks as malleable atoms."""
     from service.importers.google2011 import GoogleModel, import_google
@@ -86,7 +86,7 @@ def google2011(file: str, share: float, initial: bool, limit: int | None, **opti
 
     google = GoogleModel(options["cores"], options["memory"], initial)
     model = stage_model(google.kinds(share), options)
-    with trouble(file):
+    with as_cli_error(file):
         imported = import_google(open_trace(file), google, model, generator(options["seed"]), limit)
     write_kinds(imported, model, file, options)
 
@@ -97,7 +97,7 @@ def google2011(file: str, share: float, initial: bool, limit: int | None, **opti
 @click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
               help="Machines of the cluster, all alike.")  # fmt: skip
 @click.option("--tenant", default="alibaba", show_default=True, help="The traces name none.")
-@tells_trouble
+@reports_errors
 def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
     """Alibaba's batch tasks of 2017, side by side, and DAG jobs of 2018, as graphs."""
     from service.importers.alibaba import AlibabaModel, import_alibaba
@@ -105,7 +105,7 @@ def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options:
 
     described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
     model = stage_model(described.kinds, options)
-    with trouble(file):
+    with as_cli_error(file):
         imported = import_alibaba(
             open_trace(file), described, model, generator(options["seed"]), limit
         )
@@ -119,20 +119,20 @@ def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options:
 @click.option("--machines", type=click.IntRange(min=1), help="For --cluster-out.")
 @click.option("--cores", type=click.IntRange(min=1), default=32, show_default=True)
 @click.option("--memory", type=click.IntRange(min=1), default=128, show_default=True, help="GiB.")
-@tells_trouble
+@reports_errors
 def yarn(file: str, origin: str | None, limit: int | None, **options: Any) -> None:
     """YARN reservation submissions: one body, a list of them, or one a line."""
     from rdl.durations import parse_rfc3339, rfc3339_text
-    from service.importers.lines import Pool, open_trace
+    from service.importers.lines import TraceMachines, open_trace
     from service.importers.yarn import import_yarn
 
     zero = parse_rfc3339(origin) if origin else None
     step_s = whole_seconds(options["step"])
-    with trouble(file):
+    with as_cli_error(file):
         imported, zero = import_yarn(open_trace(file), step_s, zero, limit)
     if options["cluster_out"] and options["machines"] is None:
-        raise Trouble("give --machines: YARN's calls do not say how large the cluster is")
-    pool = Pool(options["machines"] or 1, options["cores"], options["memory"])
+        raise CliError("give --machines: YARN's calls do not say how large the cluster is")
+    pool = TraceMachines(options["machines"] or 1, options["cores"], options["memory"])
     write_pool(imported, pool, f"for {Path(file).name}", options, origin=rfc3339_text(zero))
 
 

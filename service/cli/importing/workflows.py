@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from service.cli.errors import tells_trouble, trouble
+from service.cli.errors import as_cli_error, reports_errors
 from service.cli.importing.options import (
     common,
     generator,
@@ -30,7 +30,7 @@ from service.cli.options import READABLE_OR_STDIN, duration
 @click.option("--merged/--each", default=False, show_default=True,
               help="Tasks with the same parents and children as one malleable atom.")  # fmt: skip
 @click.option("--tenant", default="science", show_default=True, help="The files name none.")
-@tells_trouble
+@reports_errors
 def wfcommons(files: tuple[str, ...], merged: bool, limit: int | None, **options: Any) -> None:
     """Scientific workflows in WfFormat (JSON), or a CSV table of the tasks of many."""
     from service.importers.lines import open_trace
@@ -47,9 +47,9 @@ def wfcommons(files: tuple[str, ...], merged: bool, limit: int | None, **options
     model = stage_model(described.kinds, options)
     opened = []
     for file in files:
-        with trouble(file):
+        with as_cli_error(file):
             opened.append((file, list(open_trace(file))))
-    with trouble(""):
+    with as_cli_error(""):
         imported = import_workflows(opened, described, model, generator(options["seed"]), limit)
     write_kinds(imported, model, files[0], options)
 
@@ -60,7 +60,7 @@ def wfcommons(files: tuple[str, ...], merged: bool, limit: int | None, **options
 @click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
               help="Machines of the cluster, all alike.")  # fmt: skip
 @click.option("--tenant", default="alibaba", show_default=True, help="The trace names none.")
-@tells_trouble
+@reports_errors
 def alibaba_dags(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
     """Alibaba's DAG jobs of 2018: precedence by the tasks' names, not by recorded times."""
     from service.importers.alibaba import AlibabaModel, import_dags
@@ -68,7 +68,7 @@ def alibaba_dags(file: str, machines: int, tenant: str, limit: int | None, **opt
 
     described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
     model = stage_model(described.kinds, options)
-    with trouble(file):
+    with as_cli_error(file):
         imported = import_dags(
             open_trace(file), described, model, generator(options["seed"]), limit
         )

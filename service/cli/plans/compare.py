@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from service.cli.errors import tells_trouble, trouble
+from service.cli.errors import as_cli_error, reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
@@ -46,7 +46,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--html", type=WRITABLE, help="Write a page with tables and every skyline here.")
 @format_option()
-@tells_trouble
+@reports_errors
 def compare(
     cluster: Path,
     workload: Path,
@@ -80,7 +80,7 @@ def compare(
 def _write_page(comparison: Comparison, html: Path, title: str) -> None:
     from service.cli.plans.comparison_page import comparison_page
 
-    with trouble(str(html)):
+    with as_cli_error(str(html)):
         html.write_text(comparison_page(comparison, title), encoding="utf-8")
 
 

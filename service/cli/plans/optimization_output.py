@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from service.cli.errors import Trouble
+from service.cli.errors import CliError
 from service.cli.output import CSV, JSON, print_csv, print_json, print_table
 from service.cli.plans.difference_tables import difference_rows, print_differences
 from service.cli.plans.plan_tables import short_why
@@ -56,13 +56,15 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
     for part in (given or "").split(",") if given else ():
         name, mark, number = part.partition("=")
         if name.strip() not in _WEIGHTS or not mark:
-            raise Trouble(f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER")
+            raise CliError(
+                f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER"
+            )
         if name.strip() in weights:
-            raise Trouble(f"--weights: {name.strip()} is given twice")
+            raise CliError(f"--weights: {name.strip()} is given twice")
         try:
             weights[name.strip()] = float(number)
         except ValueError as error:
-            raise Trouble(f"--weights: {number!r} is no number") from error
+            raise CliError(f"--weights: {number!r} is no number") from error
     return weights
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR, REFUSED
 from service.cli.options import READABLE, WRITABLE, duration, offset
 from service.cli.output import JSON, format_option, print_json
@@ -23,8 +23,8 @@ from service.cli.progress import make_ready, running
 
 if TYPE_CHECKING:
     from planner.files import PlanDocument
-    from planner.optimization.objective import Goal
-    from planner.optimization.result import Optimized, Progress
+    from planner.optimization.objective import Objective
+    from planner.optimization.result import Optimized, OptimizeProgress
     from planner.plan.plan import Plan
 
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
               help="An agent that bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
 @click.option("--no-solver", is_flag=True, help="Search alone.")
 @format_option()
-@tells_trouble
+@reports_errors
 def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
     """Make a better Plan from PLAN: nobody who holds something loses any of it.
 
@@ -74,38 +74,40 @@ def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
     return DONE
 
 
-def _goal(weights: str | None, lexicographic: bool) -> Goal:
-    from planner.optimization.objective import Goal, Weights
+def _goal(weights: str | None, lexicographic: bool) -> Objective:
+    from planner.optimization.objective import Objective, Weights
 
     try:
-        return Goal(Weights(**read_weights(weights, lexicographic=lexicographic)), lexicographic)
+        return Objective(
+            Weights(**read_weights(weights, lexicographic=lexicographic)), lexicographic
+        )
     except ValueError as error:
-        raise Trouble(f"--weights: {error}") from error
+        raise CliError(f"--weights: {error}") from error
 
 
-def _optimized(held: Plan, goal: Goal, options: Mapping[str, Any]) -> Optimized:
+def _optimized(held: Plan, goal: Objective, options: Mapping[str, Any]) -> Optimized:
     from planner.agent import Limits
     from planner.optimization.optimizer import optimize as improve
-    from planner.optimization.result import Effort, Scope
+    from planner.optimization.result import OptimizeOptions, OptimizeScope
 
     grid = held.grid
     frozen = grid.ceil(options["frozen_until"])
     if frozen >= grid.horizon:
-        raise Trouble("--frozen-until: nothing could move; give a time before the horizon")
-    scope = Scope(frozen, tuple(options["pins"]), options["admit_refused"])
+        raise CliError("--frozen-until: nothing could move; give a time before the horizon")
+    scope = OptimizeScope(frozen, tuple(options["pins"]), options["admit_refused"])
     solver = "" if options["no_solver"] else options["solver"]
     work = options["work"]
     time_s = None if work is not None else options["time_limit"] / 1000
     with running("optimizing") as run:
 
-        def tell(now: Progress) -> None:
+        def tell(now: OptimizeProgress) -> None:
             run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
         limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
         try:
-            return improve(held, goal, scope, Effort(limits, solver, tell))
+            return improve(held, goal, scope, OptimizeOptions(limits, solver, tell))
         except KeyError as error:
-            raise Trouble(f"--pin: {_unknown(held, error.args[0])}") from error
+            raise CliError(f"--pin: {_unknown(held, error.args[0])}") from error
 
 
 def _unknown(held: Plan, id_: str) -> str:
@@ -146,7 +148,7 @@ def _print_conflict(found: Optimized, form: str) -> None:
 
 
 def _print(
-    before: PlanDocument, after: PlanDocument, found: Optimized, goal: Goal, form: str
+    before: PlanDocument, after: PlanDocument, found: Optimized, goal: Objective, form: str
 ) -> None:
     from planner.workload.diff import plan_diff
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, REFUSED
 from service.cli.options import READABLE, WRITABLE, FiniteRange, agent_name, duration
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
@@ -20,7 +20,7 @@ from service.cli.plans.plan_tables import (
     refusal_rows,
     request_rows,
 )
-from service.cli.progress import Run, make_ready, running
+from service.cli.progress import CommandProgress, make_ready, running
 
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
@@ -58,16 +58,18 @@ class _Effort:
         if self.solver is None and self.write_model is None:
             return agent
         if not isinstance(agent, MilpAgent):
-            raise Trouble(f"--solver and --write-model are for the agent milp; {name} has no model")
+            raise CliError(
+                f"--solver and --write-model are for the agent milp; {name} has no model"
+            )
         if self.write_model is not None and self.write_model.suffix not in (".lp", ".mps"):
-            raise Trouble(f"{self.write_model}: the name of a model ends in .lp or .mps")
+            raise CliError(f"{self.write_model}: the name of a model ends in .lp or .mps")
         solver = self.solver or agent.solver
         if solver in ("glop", "pdlp"):
-            raise Trouble(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
+            raise CliError(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
         try:
             backend_named(solver)
         except ValueError as error:
-            raise Trouble(f"--solver: {error}") from error
+            raise CliError(f"--solver: {error}") from error
         return replace(agent, solver=solver, write_to=self.write_model)
 
 
@@ -88,7 +90,7 @@ class _Effort:
 @click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
 @click.option("--write-model", type=WRITABLE, help="Write the model of milp here, .lp or .mps.")
 @format_option()
-@tells_trouble
+@reports_errors
 def plan(
     cluster: Path,
     workload: Path,
@@ -164,11 +166,11 @@ def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
     for problem in bad:
         click.echo(f"{workload}: {problem}", err=True)
     if bad and not compiled.requests and not compiled.refusals:
-        raise Trouble(f"{workload}: no line of it is a request")
+        raise CliError(f"{workload}: no line of it is a request")
     return described, compiled
 
 
-def limits_of(run: Run, time_limit_ms: int | None, seed: int) -> Limits:
+def limits_of(run: CommandProgress, time_limit_ms: int | None, seed: int) -> Limits:
     """Return what an agent is given: when to stop, the seed, whom to tell how far it is."""
     from planner.agent import Limits
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import tells_trouble
+from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.options import READABLE
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
@@ -17,7 +17,7 @@ from service.cli.plans.difference_tables import difference_rows, print_differenc
 @click.argument("before", type=READABLE)
 @click.argument("after", type=READABLE)
 @format_option()
-@tells_trouble
+@reports_errors
 def plan_diff(before: Path, after: Path, form: str) -> int:
     """Say who came, who went and who moved from the Plan BEFORE to the Plan AFTER."""
     from planner.files import read_plan

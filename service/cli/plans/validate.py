@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import Trouble, tells_trouble
+from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.options import READABLE
 from service.cli.output import JSON, TABLE, format_option, print_json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("plan", type=READABLE)
 @click.option("--workload", type=READABLE, help="Also hold each answer to what was asked.")
 @format_option(TABLE, JSON)
-@tells_trouble
+@reports_errors
 def validate(plan: Path, workload: Path | None, form: str) -> int:
     """Re-check PLAN from nothing: capacity, fit, every expression, policies, states, ids.
 
@@ -72,7 +72,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
     value = parse_plan(path)
     if not isinstance(value, dict):
-        raise Trouble(f"{path}: a Plan is a JSON object")
+        raise CliError(f"{path}: a Plan is a JSON object")
     return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from dispatch.pool.claims import Claim, Part
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import Ordering, Rule, Size
 
 
@@ -183,7 +183,7 @@ class Reference:
         """What an execution in service holds."""
         entry = self.entries[name]
         parts = tuple(
-            Part(number, part.amounts)
+            ClaimPart(number, part.amounts)
             for number, part in zip(entry.granted, entry.claim.elastic, strict=True)
         )
         return amounts(entry.claim.core + parts, len(self.total))
@@ -239,7 +239,7 @@ class Reference:
         claim, size = entry.claim, self.ordering.size
         every = claim.core + claim.elastic
         left = tuple(
-            Part(part.count - got, part.amounts)
+            ClaimPart(part.count - got, part.amounts)
             for part, got in zip(claim.elastic, entry.granted, strict=True)
         )
         rest = left if entry.running else every
@@ -254,16 +254,16 @@ class Reference:
         return 1.0
 
 
-def count(parts: tuple[Part, ...]) -> float:
+def count(parts: tuple[ClaimPart, ...]) -> float:
     """How many components."""
     return float(sum(part.count for part in parts))
 
 
-def area(parts: tuple[Part, ...]) -> float:
+def area(parts: tuple[ClaimPart, ...]) -> float:
     """Sum over components of the product of what each asks for (units of a, b are one)."""
     return float(sum(part.count * prod(one for one in part.amounts if one) for part in parts))
 
 
-def amounts(parts: tuple[Part, ...], kinds: int) -> list[int]:
+def amounts(parts: tuple[ClaimPart, ...], kinds: int) -> list[int]:
     """Sum over components of what each asks for."""
     return [sum(part.count * part.amounts[kind] for part in parts) for kind in range(kinds)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.pool.claims import Claim, Part
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ORDERINGS, Ordering, Rule, ordering_named
 from dispatch.pool.scheduler import ElasticScheduler
 from dispatch.simulation.cluster.baselines import SCHEDULERS, RigidScheduler, scheduler_named
@@ -27,8 +27,8 @@ def ordering_of(name: str) -> Ordering:
 _amount = st.integers(0, 5)
 
 
-def _parts(most: int) -> st.SearchStrategy[tuple[Part, ...]]:
-    part = st.builds(Part, st.integers(1, 4), st.tuples(_amount, _amount))
+def _parts(most: int) -> st.SearchStrategy[tuple[ClaimPart, ...]]:
+    part = st.builds(ClaimPart, st.integers(1, 4), st.tuples(_amount, _amount))
     return st.lists(part, max_size=most).map(tuple)
 
 
@@ -38,7 +38,7 @@ def claims(draw: st.DrawFn, name: str, at: int, *, rigid: bool = False) -> Claim
     each = draw(st.tuples(st.integers(0, 4), st.integers(1, 4)))
     return Claim(
         name,
-        (Part(draw(st.integers(1, 3)), each),),
+        (ClaimPart(draw(st.integers(1, 3)), each),),
         () if rigid else draw(_parts(2)),
         float(at),
         float(draw(st.integers(1, 8))),
@@ -86,11 +86,11 @@ def test_every_event_gives_what_the_reference_gives(
 
 def test_those_who_wait_with_preemption_are_ordered_by_what_counts_now() -> None:
     """Under HRRN as printed the longer one waits the later one goes, also in the urgent line."""
-    one, wide = (Part(1, (0, 1)),), (Part(3, (0, 2)),)
+    one, wide = (ClaimPart(1, (0, 1)),), (ClaimPart(3, (0, 2)),)
     scheduler = ElasticScheduler(
         dict(zip(KINDS, TOTAL, strict=True)), ordering_of("hrrn-2d-printed!")
     )
-    for name, core, at in (("n0", one, 0), ("n1", one, 0), ("n2", (Part(3, (0, 1)),), 0)):
+    for name, core, at in (("n0", one, 0), ("n1", one, 0), ("n2", (ClaimPart(3, (0, 1)),), 0)):
         scheduler.arrive(Claim(name, core, (), at, 1.0, 0, "x"), at)
     scheduler.arrive(Claim("n3", wide, (), 0.0, 1.0, 2, "x"), 0)
     scheduler.arrive(Claim("n4", wide, (), 1.0, 1.0, 2, "x"), 1)
@@ -102,7 +102,7 @@ def test_who_comes_in_is_ordered_as_one_that_runs() -> None:
     """Under SRPT over components left n1 waits with 3 s x 3 = 9 and runs with 3 s x 2 = 6, which
     goes before n0's 4 s x 2 = 8."""
     scheduler = ElasticScheduler(dict(zip(KINDS, TOTAL, strict=True)), ordering_of("srpt-2d2!"))
-    one, free = (Part(1, (0, 1)),), Part(1, (0, 0))
+    one, free = (ClaimPart(1, (0, 1)),), ClaimPart(1, (0, 0))
     scheduler.arrive(Claim("n0", one, (free,), 0.0, 4.0, 2, "x"), 0)
     scheduler.arrive(Claim("n1", one, (free, free), 0.0, 3.0, 2, "x"), 0)
     assert scheduler.serving() == ("n1", "n0")
@@ -145,7 +145,7 @@ def test_laws_hold_after_every_event(
                 0 <= got <= part.count for got, part in zip(told[other], entry.elastic, strict=True)
             )
             parts = tuple(
-                Part(got, part.amounts)
+                ClaimPart(got, part.amounts)
                 for got, part in zip(told[other], entry.elastic, strict=True)
             )
             held = [
@@ -178,8 +178,8 @@ def test_with_only_core_applications_flexible_is_rigid(
 
 
 def _claim(name: str, core: int, elastic: int = 0, **more: object) -> Claim:
-    parts = (Part(elastic, (1,)),) if elastic else ()
-    return Claim(name, (Part(core, (1,)),), parts, **more)  # type: ignore[arg-type]
+    parts = (ClaimPart(elastic, (1,)),) if elastic else ()
+    return Claim(name, (ClaimPart(core, (1,)),), parts, **more)  # type: ignore[arg-type]
 
 
 def test_a_request_that_exactly_fills_the_cluster_starts() -> None:
@@ -294,5 +294,5 @@ def test_misuse_is_told() -> None:
     with pytest.raises(ValueError, match="no core component"):
         scheduler.arrive(Claim("b", ()), 0)
     with pytest.raises(ValueError, match="give u"):
-        scheduler.arrive(Claim("b", (Part(1, (1, 2)),)), 0)
+        scheduler.arrive(Claim("b", (ClaimPart(1, (1, 2)),)), 0)
     assert Rule.DRF in {ordering.rule for ordering in ORDERINGS.values()}

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dispatch.pool.claims import Claim, Part
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.simulation.cluster.baselines import scheduler_named
 from dispatch.simulation.cluster.generator import ZoeWorkload
 from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
-from dispatch.simulation.cluster.simulator import Run, simulate_cluster
+from dispatch.simulation.cluster.simulator import SimulatedRun, simulate_cluster
 from dispatch.simulation.cluster.workload import Submission
 from dispatch.simulation.experiments.zoe.cluster import SERVERS, cluster_plan
 from dispatch.simulation.experiments.zoe.runs import ZoeOptions, run_experiment, run_seed, table_of
@@ -30,11 +30,11 @@ from dispatch.simulation.records import (
 )
 
 
-def _run() -> Run:
+def _run() -> SimulatedRun:
     """Ten units: a takes all for 4 s, b half from 1 s on, c never fits."""
     parts = [("a", 0, 4, 10), ("b", 1, 6, 5), ("c", 2, 1, 11)]
     submissions = [
-        Submission(Claim(name, (Part(core, (1,)),), (), float(at), float(run)), at, run, "B-R")
+        Submission(Claim(name, (ClaimPart(core, (1,)),), (), float(at), float(run)), at, run, "B-R")
         for name, at, run, core in parts
     ]
     return simulate_cluster(submissions, scheduler_named("flexible", {"u": 10}))

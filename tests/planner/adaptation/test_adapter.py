@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from planner.adaptation.adapter import adapt, needs_adaptation
-from planner.adaptation.result import Fate
+from planner.adaptation.result import Effect
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Outage
 from planner.plan.changes import Advance, Reconfigure, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.replanning.draft_plan import Layout
+from planner.replanning.draft_plan import DraftPlan
 from planner.reservation_state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import (
@@ -62,7 +62,7 @@ def test_what_can_wait_is_moved_and_nothing_is_dropped() -> None:
     """Two gangs of two side by side on four; with two lost, one goes before the other."""
     plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
     found = lose(plan, (2, 16, 24))
-    assert [one.fate for one in found.affected] == [Fate.MOVED]
+    assert [one.fate for one in found.affected] == [Effect.MOVED]
     assert found.cost.dropped == 0
     assert violations(plan) == []
     moved = plan.reservation(found.affected[0].id)
@@ -78,7 +78,7 @@ def test_the_least_value_goes_though_it_came_first() -> None:
     new = a_request("new", _gang(2, 10, 0, 10)).weight(3).on(cluster)
     plan = a_plan(cluster).holding(old, new).build()
     found = lose(plan, (2, 0, 10))
-    assert [(one.id, one.fate) for one in found.affected] == [("old", Fate.DEGRADED)]
+    assert [(one.id, one.fate) for one in found.affected] == [("old", Effect.DEGRADED)]
     degraded = plan.reservation("old")
     assert degraded is not None
     assert degraded.degradation is not None
@@ -103,7 +103,7 @@ def test_started_work_is_pinned_and_only_the_remainder_moves() -> None:
     commit(plan, Advance(2))
     first = _rows(plan, "r0")["0.0"]
     found = lose(plan, (2, 6, 14))
-    assert [one.fate for one in found.affected] == [Fate.MOVED]
+    assert [one.fate for one in found.affected] == [Effect.MOVED]
     after = _rows(plan, "r0")
     assert after["0.0"] == first == [[0, 6, 2]]
     assert after["0.1"][0][0] >= 14
@@ -129,7 +129,7 @@ def test_degraded_is_restored_when_machines_return() -> None:
     assert _state(plan, "r0") is State.DEGRADED
     assert needs_adaptation(plan)
     found = lose(plan)
-    assert [one.fate for one in found.affected] == [Fate.RESTORED]
+    assert [one.fate for one in found.affected] == [Effect.RESTORED]
     assert _state(plan, "r0") is State.ACCEPTED
     restored = plan.reservation("r0")
     assert restored is not None
@@ -152,8 +152,8 @@ def test_who_moved_makes_room_again_for_who_was_dropped() -> None:
     assert "worth more" in degraded.degradation.reason
     found = lose(plan)
     assert {(one.id, one.fate) for one in found.affected} == {
-        ("cheap", Fate.RESTORED),
-        ("dear", Fate.MOVED),
+        ("cheap", Effect.RESTORED),
+        ("dear", Effect.MOVED),
     }
     assert violations(plan) == []
 
@@ -164,7 +164,7 @@ def test_degraded_fails_when_its_window_is_over() -> None:
     lose(plan, (2, 0, 24))
     commit(plan, Advance(10))
     found = adapt_now(plan)
-    assert [one.fate for one in found.affected] == [Fate.FAILED]
+    assert [one.fate for one in found.affected] == [Effect.FAILED]
     failed = plan.reservation("r0")
     assert failed is not None
     assert failed.history[-1].detail
@@ -215,7 +215,7 @@ def test_an_endless_recurrence_outlives_a_lost_night() -> None:
     assert sorted(_rows(plan, "r")) == ["0@0", "0@2", "0@3"]
     commit(plan, Advance(13, 36))
     found = adapt_now(plan)
-    assert [one.fate for one in found.affected] == [Fate.REGAINED]
+    assert [one.fate for one in found.affected] == [Effect.REGAINED]
     assert sorted(_rows(plan, "r")) == ["0@0", "0@2", "0@3", "0@4", "0@5"]
     assert _state(plan, "r") is State.DEGRADED
     assert adapt_now(plan).changes == ()
@@ -263,7 +263,7 @@ def test_labels_and_fit_caps_are_capacity_too() -> None:
     lost = Outage("big", (1,), 0, 24_000)
     commit(plan, Reconfigure(replace(cluster, outages=(lost,))))
     found = adapt_now(plan)
-    assert {one.id for one in found.of(Fate.DEGRADED)} == {"ssd", "wide"}
+    assert {one.id for one in found.of(Effect.DEGRADED)} == {"ssd", "wide"}
     assert violations(plan) == []
 
 
@@ -272,7 +272,7 @@ def test_what_would_be_is_asked_without_changing_anything() -> None:
     plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
     version, free = plan.version, plan.view().free.copy()
     cluster = with_outages(plan.cluster, (2, 16, 24))
-    would = adapt(plan, Limits(work=5), layout=Layout.of(plan, cluster))
+    would = adapt(plan, Limits(work=5), layout=DraftPlan.of(plan, cluster))
     assert plan.version == version
     assert (plan.view().free == free).all()
     did = lose(plan, (2, 16, 24))

@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 
 from planner.adaptation.adapter import adapt
 from planner.adaptation.repair import Repair
-from planner.adaptation.result import Fate
+from planner.adaptation.result import Effect
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
-from planner.replanning.draft_plan import Layout, shortage_of
+from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.reservation_state import State
 from tests.builders import commit
 from tests.planner.adaptation.events import (
@@ -51,14 +51,14 @@ def test_what_degraded_comes_back_or_says_why(plan: Plan, events: list[tuple[str
         for one in found.affected:
             known = plan.reservation(one.id)
             assert known is not None
-            state = {Fate.DEGRADED: State.DEGRADED, Fate.FAILED: State.FAILED}.get(one.fate)
+            state = {Effect.DEGRADED: State.DEGRADED, Effect.FAILED: State.FAILED}.get(one.fate)
             assert state is None or (known.state is state and one.reason)
             assert known.degradation is None or known.degradation.reason
     # With all machines back, what can be held is held: nothing waits that would fit alone.
     happen(plan, ("lose", ()))
     again = adapt(plan, Limits(work=0))
-    assert not again.of(Fate.RESTORED)
-    assert not again.of(Fate.DEGRADED)
+    assert not again.of(Effect.RESTORED)
+    assert not again.of(Effect.DEGRADED)
 
 
 @_SLOW
@@ -70,9 +70,9 @@ def test_no_more_value_is_dropped_than_yarns_rule_drops(
     losses = next((what for kind, what in events if kind == "lose"), ((4, 2, 20),))
     assert isinstance(losses, tuple)
     commit(plan, Reconfigure(with_outages(plan.cluster, *losses)))
-    repair = Repair(plan, Layout.of(plan))
+    repair = Repair(plan, DraftPlan.of(plan))
     yarn = sum(one.value for one in yarn_rule(repair.base, repair.hit))
     found = adapt(plan, Limits(work=10, seed=3))
     assert found.cost.dropped <= yarn + 1e-6
-    dropped = sum(one.value for one in found.of(Fate.DEGRADED))
+    dropped = sum(one.value for one in found.of(Effect.DEGRADED))
     assert abs(dropped - found.cost.dropped) <= 1e-5

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents import option_variants as options
-from planner.agents.check import satisfied, sound
+from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.must_keep import Keep
+from planner.agents.exact.must_keep import MustKeep
 from planner.agents.milp.agent import MILP
-from planner.agents.option_variants import least_falls, ways
-from planner.agents.polish import flattened
+from planner.agents.option_variants import min_preemption, option_variants
+from planner.agents.polish import polish
 from planner.cluster import Cluster, Price
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
@@ -62,10 +62,10 @@ def test_flattening_keeps_value_and_lowers_preemption() -> None:
         vertices=np.array([0]), first=np.array([0, 1]), rows=np.array([[0, 10, 4]])
     )
     assert score_of([request], [high], view.nominal)[1] == -4
-    flat = flattened([request], [high], view, lambda: False)
+    flat = polish([request], [high], view, lambda: False)
     assert score_of([request], flat, view.nominal)[1] == -1
-    assert sound([request], flat, view)[0].placed
-    assert flattened([request], [high], view, lambda: True) == [high]
+    assert check_plan([request], flat, view)[0].placed
+    assert polish([request], [high], view, lambda: True) == [high]
 
 
 @settings(max_examples=25, deadline=None)
@@ -79,7 +79,7 @@ def test_of_equal_options_the_one_that_falls_least_is_held(request: Request) -> 
     mine, least = (score_of([request], one, view.nominal) for one in (results, best))
     assert mine[0] == pytest.approx(least[0])
     assert mine[1] == least[1]
-    assert satisfied(request, results[0])
+    assert satisfies(request, results[0])
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -88,13 +88,15 @@ def test_value_stays_and_preemption_never_rises(seed: int) -> None:
     requests, view = tiny(seed), seen(CLUSTER)
     for name in ("gree", "gree-l", "aligned", "portfolio-free"):
         start = list(agent_named(name).plan(requests, view, Limits()))
-        flat = flattened(requests, start, view, lambda: False)
+        flat = polish(requests, start, view, lambda: False)
         before, after = (score_of(requests, one, view.nominal) for one in (start, flat))
         assert after[0] >= before[0] - 1e-12
         assert after[1] >= before[1]
-        assert [one.placed for one in sound(requests, flat, view)] == [one.placed for one in start]
+        assert [one.placed for one in check_plan(requests, flat, view)] == [
+            one.placed for one in start
+        ]
         for request, result in zip(requests, flat, strict=True):
-            assert not result.placed or falls_of(request.graph, result) >= least_falls(
+            assert not result.placed or falls_of(request.graph, result) >= min_preemption(
                 request.graph
             )
 
@@ -134,7 +136,7 @@ def test_with_prices_the_rank_never_rises(seed: int) -> None:
     cluster = replace(CLUSTER, prices=(Price(1, 3, 3.0), Price(4, 5, 0.5)))
     requests, view = tiny(seed), seen(cluster)
     start = list(agent_named("gree").plan(requests, view, Limits()))
-    flat = flattened(requests, start, view, lambda: False)
+    flat = polish(requests, start, view, lambda: False)
     ranks = []
     for plan in (start, flat):
         value, falls = score_of(requests, plan, view.nominal)
@@ -145,7 +147,7 @@ def test_with_prices_the_rank_never_rises(seed: int) -> None:
         ranks.append((-value, -falls, sum(costs)))
     assert ranks[1][0] == pytest.approx(ranks[0][0])
     assert ranks[1][1:] <= (ranks[0][1], ranks[0][2] + 1e-9)
-    assert [one.placed for one in sound(requests, flat, view)] == [one.placed for one in start]
+    assert [one.placed for one in check_plan(requests, flat, view)] == [one.placed for one in start]
 
 
 def test_what_must_be_kept_and_stands_is_left_alone() -> None:
@@ -157,7 +159,7 @@ def test_what_must_be_kept_and_stands_is_left_alone() -> None:
         rows=np.array([[2, 3, 4]]),
         choices=((2, 0),),
     )
-    keep = Keep(frozenset([0]), [standing])
+    keep = MustKeep(frozenset([0]), [standing])
     [result] = EXACT.solve([request], seen(CLUSTER), Limits(), keep)[0]
     assert result.rows.tolist() == [[2, 3, 4]]
 
@@ -171,10 +173,10 @@ def test_ways_are_those_worth_no_less(most: int, monkeypatch: pytest.MonkeyPatch
     request = a_request("r", f"all({both}, {both})").on(CLUSTER)
     [result] = agent_named("gree").plan([request], seen(CLUSTER), Limits())
     found = []
-    for way in ways(request, result):
+    for way in option_variants(request, result):
         [again] = agent_named("gree").plan([way], seen(CLUSTER), Limits())
         assert worth_of(request.graph, again.choices) == 1
-        assert satisfied(request, again)
+        assert satisfies(request, again)
         found.append(tuple(option for _, option in sorted(again.choices)))
     few = [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert sorted(found) == (few if most == 64 else few[:3])

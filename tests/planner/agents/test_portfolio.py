@@ -13,7 +13,7 @@ from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels import BLOCKS
-from planner.agents.greedy.results import Answers
+from planner.agents.greedy.results import LazyResults
 from planner.agents.portfolio import PORTFOLIO, PORTFOLIO_FREE, preemption_of
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -98,7 +98,7 @@ def test_preemption_counts_every_fall() -> None:
     batch = Batch.of(requests, view)
     batch.place(np.array([0, 1]), np.array([BLOCKS]))
     # The first holds 3, 1, 0, 2: falls 2 + 1 + 2; the second 2, 2: falls 2.
-    assert [r.rows.tolist() for r in Answers(batch, requests)] == [
+    assert [r.rows.tolist() for r in LazyResults(batch, requests)] == [
         [[0, 1, 3], [1, 2, 1], [3, 4, 2]],
         [[5, 7, 2]],
     ]
@@ -121,7 +121,7 @@ def test_preemption_counts_every_occurrence(name: str) -> None:
     agent = agent_named(name)
     assert isinstance(agent, GreedyAgent)
     batch = agent.place(requests, Plan(cluster, cluster.grid()).snapshot(), Limits())
-    results = Answers(batch, requests)
+    results = LazyResults(batch, requests)
     refused = sum(not one.placed for one in results)
     assert 0 < refused < 35
     falls = score_of(requests, results, cluster.nominal)[1]

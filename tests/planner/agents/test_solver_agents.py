@@ -14,7 +14,7 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from lp.errors import ModelError
 from lp.limits import SolveLimits
-from planner.agent import Limits, News, SolverOutcome
+from planner.agent import Limits, SolveProgress, SolverOutcome
 from planner.agents import AGENT_NAMES, agent_named
 from planner.agents.milp import rayon
 from planner.agents.milp import stages as milp_solves
@@ -281,7 +281,7 @@ def test_milp_tells_what_it_finds_and_ends_at_the_gap_asked_for() -> None:
     """News carry value and bound in the unit of plans; a gap of a half is no proof of best."""
     cluster, requests = crowded("malleable", 30)
     view = Plan(cluster, cluster.grid()).snapshot()
-    seen: list[News] = []
+    seen: list[SolveProgress] = []
     limits = Limits(time_s=60.0, gap=0.5, news=seen.append)
     report = replace(MILP, start=()).solve(requests, view, limits)[1]  # type: ignore[arg-type]
     assert report.gap <= 0.5

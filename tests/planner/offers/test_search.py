@@ -13,7 +13,7 @@ from planner.agents import agent_named
 from planner.cluster import Cluster
 from planner.offers.search import OfferSearch
 from planner.plan.admission import screen
-from planner.plan.changes import Admit, Asked
+from planner.plan.changes import Admit, UncompiledRequest
 from planner.plan.plan import Plan
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
@@ -39,7 +39,9 @@ def cluster_of(policies: tuple[dict[str, Any], ...]) -> Cluster:
 def answer_for(plan: Plan, text: str, agent: str = "gree", most: int = 9) -> dict[str, Any]:
     """Ask as the service does."""
     expression = read_source(text)
-    asked = Asked("asked", "default", "default", 0, 1.0, 0, format_expression(expression))
+    asked = UncompiledRequest(
+        "asked", "default", "default", 0, 1.0, 0, format_expression(expression)
+    )
     return OfferSearch.of(plan).answer(
         asked, expression, agent_named(agent), most, lambda request: screen(plan, request)
     )

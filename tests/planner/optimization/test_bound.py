@@ -11,17 +11,17 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact.incumbent import BoundError
 from planner.optimization import solver_step as solving
-from planner.optimization.neighbourhood import Search
-from planner.optimization.objective import Account, Goal, Parts
+from planner.optimization.neighbourhood import NeighbourhoodSearch
+from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.optimizer import optimize
-from planner.optimization.result import Effort, Optimized, Progress, Scope
+from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.placement import Code
 from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import promise_of
-from planner.replanning.draft_plan import Layout, shortage_of
-from planner.replanning.moves import Moves
+from planner.replanning.draft_plan import DraftPlan, shortage_of
+from planner.replanning.moves import CommitmentMoves
 from planner.request import Request
 from planner.value import PriceList, value_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
@@ -30,12 +30,12 @@ from tests.planner.brute_force_plan import best_value
 from tests.planner.optimization.small_plans import two_in_the_way
 
 _ROUNDING = 1e-6
-_ORDER = Goal(lexicographic=True)
-_REFUSED_TOO = Scope(admit_refused=True)
+_ORDER = Objective(lexicographic=True)
+_REFUSED_TOO = OptimizeScope(admit_refused=True)
 
 
-def _effort(solver: str = "exact", work: int = 120) -> Effort:
-    return Effort(Limits(work=work, seed=1), solver)
+def _effort(solver: str = "exact", work: int = 120) -> OptimizeOptions:
+    return OptimizeOptions(Limits(work=work, seed=1), solver)
 
 
 def _held(requests: list[Request]) -> tuple[Plan, dict[int, float]]:
@@ -84,7 +84,7 @@ def test_pins_lower_it() -> None:
     plan, _ = two_in_the_way()
     free = optimize(plan, _ORDER, _REFUSED_TOO, _effort())
     assert free.value == pytest.approx(free.bound) == pytest.approx(8.0)
-    pinned = optimize(plan, _ORDER, Scope(pins=("a",), admit_refused=True), _effort())
+    pinned = optimize(plan, _ORDER, OptimizeScope(pins=("a",), admit_refused=True), _effort())
     assert (pinned.status, pinned.changes) == ("optimal", ())
     assert pinned.bound == pytest.approx(pinned.value) == pytest.approx(4.0)
 
@@ -92,7 +92,7 @@ def test_pins_lower_it() -> None:
 def test_what_has_begun_lowers_it() -> None:
     """Past its first step `a` cannot make room any more: the bound knows, and all is proven."""
     plan, _ = two_in_the_way()
-    found = optimize(plan, _ORDER, Scope(frozen_until=5, admit_refused=True), _effort())
+    found = optimize(plan, _ORDER, OptimizeScope(frozen_until=5, admit_refused=True), _effort())
     assert (found.status, found.gap) == ("optimal", 0.0)
     assert found.value == pytest.approx(4.0)
 
@@ -148,9 +148,9 @@ def test_a_bound_below_a_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_bounds_are_told_while_the_solver_works() -> None:
     """A caller sees the bound fall and never below the value; the last word is the answer's."""
-    told: list[Progress] = []
+    told: list[OptimizeProgress] = []
     plan = _with_options()
-    effort = Effort(Limits(work=120, seed=1), "exact", told.append)
+    effort = OptimizeOptions(Limits(work=120, seed=1), "exact", told.append)
     found: Optimized = optimize(plan, _ORDER, _REFUSED_TOO, effort)
     bounds = [one.bound for one in told]
     assert bounds == sorted(bounds, reverse=True)
@@ -165,7 +165,7 @@ def test_who_only_swapped_places_goes_back() -> None:
     for name in "abc":
         ask(plan, a_request(name, "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(cluster))
         assert plan.reservation(name) is not None
-    layout = Layout.of(plan)
+    layout = DraftPlan.of(plan)
     promises = [promise_of(plan, number) for number in range(3)]
     rows = [one.before.atoms[0].rows for one in promises]
     for one in promises:
@@ -174,10 +174,12 @@ def test_who_only_swapped_places_goes_back() -> None:
         assert one.request is not None
         graph = one.request.graph
         assert layout.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
-    account = Account(cluster.nominal, PriceList(np.ones(12)), 0)
-    moves = Moves(plan, shortage_of(layout.ledger))
+    account = CostModel(cluster.nominal, PriceList(np.ones(12)), 0)
+    moves = CommitmentMoves(plan, shortage_of(layout.ledger))
     draw = np.random.default_rng(0)
-    search = Search(promises, _ORDER, account, account.units(promises), moves, Parts(), draw)
+    search = NeighbourhoodSearch(
+        promises, _ORDER, account, account.units(promises), moves, PlanCost(), draw
+    )
     assert search.judged(layout, "x").parts.churn > 0
     calm = search.settled(layout)
     assert search.judged(calm, "x").parts.churn == 0

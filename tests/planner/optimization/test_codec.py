@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.optimization.codec import change_to_json, changes_from_json
 from planner.optimization.optimizer import optimize
-from planner.optimization.result import Effort, Scope
+from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import Code
 from planner.plan.changes import Advance, Cancel, Conflict, Reconfigure
 from planner.plan.plan import Plan
@@ -22,7 +22,7 @@ from tests.planner.adaptation.events import plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way
 
 _SLOW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
-_EFFORT = Effort(Limits(work=25, seed=1), solver="")
+_EFFORT = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 
 @_SLOW
@@ -31,7 +31,7 @@ def test_changes_read_back_make_the_same_record(plan: Plan, lost: int) -> None:
     """Written as JSON and read on the same Plan, changes come to the very same commit record."""
     if lost:
         commit(plan, Reconfigure(with_outages(plan.cluster, (lost, 2, 20))))
-    found = optimize(plan, None, Scope(admit_refused=True), _EFFORT)
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), _EFFORT)
     written = json.loads(json.dumps([change_to_json(one) for one in found.changes]))
     read, conflicts = changes_from_json(written, plan)
     assert conflicts == []
@@ -45,7 +45,7 @@ def test_changes_read_back_make_the_same_record(plan: Plan, lost: int) -> None:
 def test_what_is_gone_is_a_conflict_that_names_it() -> None:
     """A refusal that is no longer kept, and a reservation that never was, cannot be changed."""
     plan, _ = two_in_the_way()
-    found = optimize(plan, None, Scope(admit_refused=True), _EFFORT)
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), _EFFORT)
     written = [change_to_json(one) for one in found.changes]
     assert sorted(one["change"] for one in written) == ["admit", "update"]
     plan.apply(_recorded(plan, written))
@@ -70,7 +70,7 @@ def _recorded(plan: Plan, written: list[dict[str, Any]]) -> CommitRecord:
 def test_time_that_passed_under_a_change_is_a_conflict() -> None:
     """Rows that would change what is past by now do not fit any more, and the Plan says so."""
     plan, _ = two_in_the_way()
-    found = optimize(plan, None, Scope(admit_refused=True), _EFFORT)
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), _EFFORT)
     written = [change_to_json(one) for one in found.changes]
     commit(plan, Advance(7))
     read, conflicts = changes_from_json(written, plan)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Fitting, still_fitting
+from planner.optimization.feasible_part import Rebased, still_fitting
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import refitted
-from planner.optimization.result import Effort, Scope
+from planner.optimization.rebase import rebase
+from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit, Cancel, Change, Update
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.policy import CapacityOverTime
 from planner.policy import Scope as PolicyScope
@@ -27,12 +27,12 @@ from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.adaptation.events import plans, violations
 
 _SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-_SEARCH = Effort(Limits(work=40, seed=1), solver="")
+_SEARCH = OptimizeOptions(Limits(work=40, seed=1), solver="")
 _POST = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 18))
 
 
 def _changes(plan: Plan) -> tuple[Change, ...]:
-    return optimize(plan, None, Scope(admit_refused=True), _SEARCH).changes
+    return optimize(plan, None, OptimizeScope(admit_refused=True), _SEARCH).changes
 
 
 def _post(plan: Plan, name: str, post: tuple[int, int, int]) -> bool:
@@ -50,10 +50,10 @@ def _holders(plan: Plan) -> dict[str, tuple[bool, str]]:
 
 
 def _twin(plan: Plan) -> Plan:
-    return restore(capture(plan).encode())
+    return read_checkpoint(take_checkpoint(plan).encode())
 
 
-def _took(plan: Plan, found: Fitting) -> None:
+def _took(plan: Plan, found: Rebased) -> None:
     if found.kept:
         prepared = plan.prepare(found.kept, plan.version, joint=True)
         assert prepared.record is not None, prepared.conflicts
@@ -74,7 +74,7 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
             commit(plan, Cancel(one.id))
     elsewhere = data.draw(st.booleans())
     frozen = data.draw(st.integers(0, 6)) if elsewhere else 0
-    found = refitted(_twin(plan), changes, frozen) if elsewhere else still_fitting(plan, changes)
+    found = rebase(_twin(plan), changes, frozen) if elsewhere else still_fitting(plan, changes)
     whole = bool(changes) and plan.prepare(changes, plan.version, joint=True).record is not None
     # Elsewhere all may find a place though not all fit where they were to be.
     assert (not found.left_out) == (whole or not changes) or (elsewhere and not found.left_out)
@@ -121,13 +121,16 @@ def _two_pairs() -> tuple[Plan, tuple[Change, ...]]:
             text = f"window(atom(<1 cpu>, 2, 2, 4, 8), {first}, {start + 12})"
             ask(plan, a_request(f"{name}{index}", text).on(cluster))
     changes = optimize(
-        plan, None, Scope(admit_refused=True), Effort(Limits(work=300, seed=1), solver="")
+        plan,
+        None,
+        OptimizeScope(admit_refused=True),
+        OptimizeOptions(Limits(work=300, seed=1), solver=""),
     ).changes
     assert {one.request.id for one in changes if isinstance(one, Admit)} == {"x2", "y2"}
     return plan, changes
 
 
-def _names(found: Fitting) -> set[str]:
+def _names(found: Rebased) -> set[str]:
     kept = (one for one in found.kept if isinstance(one, Admit | Update))
     return {one.request.id for one in kept}
 
@@ -158,11 +161,11 @@ def test_who_finds_another_place_makes_room_all_the_same() -> None:
     assert _post(plan, "new", new)
     assert plan.prepare(changes, plan.version, joint=True).record is None
     assert still_fitting(plan, changes).kept == ()
-    found = refitted(_twin(plan), changes, 0)
+    found = rebase(_twin(plan), changes, 0)
     assert (_names(found), found.left_out) == ({"a", "b"}, ())
     _took(plan, found)
     assert violations(plan) == []
-    assert refitted(_twin(plan), (), 0) == Fitting()
+    assert rebase(_twin(plan), (), 0) == Rebased()
 
 
 def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:

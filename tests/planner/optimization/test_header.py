@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.agent import Limits
-from planner.optimization.objective import Goal, Weights
+from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
-from planner.optimization.result import Effort, Scope
+from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import Code
 from planner.plan.changes import Refuse
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import Refused
@@ -36,9 +36,9 @@ def test_a_refused_request_that_comes_in_is_as_creditable_as_it_was_asked() -> N
     plan = _in_the_way()
     refusal = plan.refusal("b")
     assert refusal is not None
-    effort = Effort(Limits(work=60, seed=1), solver="milp")
-    goal = Goal(Weights(preemption=0, cost=0))
-    found = optimize(plan, goal, Scope(admit_refused=True), effort)
+    effort = OptimizeOptions(Limits(work=60, seed=1), solver="milp")
+    goal = Objective(Weights(preemption=0, cost=0))
+    found = optimize(plan, goal, OptimizeScope(admit_refused=True), effort)
     prepared = plan.prepare(found.changes, found.based_on, joint=True)
     assert prepared.record is not None
     plan.apply(prepared.record)
@@ -56,7 +56,7 @@ def test_a_refusal_keeps_its_header_in_log_snapshot_and_file() -> None:
     assert refusal.creditable
     record = CommitRecord.from_json(CommitRecord(1, 0, (Refused(refusal),)).to_json())
     assert record.changes == (Refused(refusal),)
-    assert restore(capture(plan).encode()).refusal("b") == refusal
+    assert read_checkpoint(take_checkpoint(plan).encode()).refusal("b") == refusal
     read = plan_of_document(document_of(plan, "gree", "submitted", metrics_of(plan)))
     known = read.refusal("b")
     assert known is not None

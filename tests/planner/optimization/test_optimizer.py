@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.holding import split
-from planner.optimization.objective import Goal, Weights
+from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
-from planner.optimization.result import Effort, Optimized, Progress, Scope
+from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.placement import Code
-from planner.plan.changes import Admit, Asked, Cancel, Reconfigure, Refuse, Update
+from planner.plan.changes import Admit, Cancel, Reconfigure, Refuse, UncompiledRequest, Update
 from planner.plan.plan import Plan
 from planner.policy import RequestLimits
 from planner.policy import Scope as PolicyScope
@@ -28,7 +28,7 @@ from tests.planner.adaptation.events import lose, plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way
 
 _SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-_SEARCH = Effort(Limits(work=25, seed=1), solver="")
+_SEARCH = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 
 def _rows(plan: Plan) -> dict[str, dict[str, list[list[int]]]]:
@@ -60,8 +60,8 @@ def test_no_promise_is_lowered_and_what_is_fixed_stays(
     pins = tuple(one for one in before if data.draw(st.booleans()))
     later = {one.id for one in plan.reservations() if one.atoms}
     held = {one for one in pins if one in later and _ends(before[one]) > frozen}
-    scope = Scope(frozen, tuple(sorted(held)), admit_refused=True)
-    goal = Goal(lexicographic=lexicographic)
+    scope = OptimizeScope(frozen, tuple(sorted(held)), admit_refused=True)
+    goal = Objective(lexicographic=lexicographic)
     effort = replace(_SEARCH, solver=data.draw(st.sampled_from(["", "exact"])))
     found = optimize(plan, goal, scope, effort)
     assert found.conflict is None
@@ -104,8 +104,8 @@ def _until(rows: dict[str, list[list[int]]], step: int) -> dict[str, list[list[i
 @given(plans())
 def test_the_same_seed_gives_the_same_plan_and_never_a_worse_one(plan: Plan) -> None:
     """Two runs agree, and the score does not rise."""
-    first = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
-    second = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    first = optimize(plan, None, OptimizeScope(admit_refused=True), _SEARCH)
+    second = optimize(plan, None, OptimizeScope(admit_refused=True), _SEARCH)
     assert first.to_json() == second.to_json()
     assert first.after.rejected <= first.before.rejected + 1e-9
 
@@ -116,7 +116,9 @@ def test_conflicting_pins_are_the_fewest_that_do_not_fit(plan: Plan, lost: int, 
     """Brute force over all sets of pins finds none that is smaller."""
     commit(plan, Reconfigure(with_outages(plan.cluster, (lost, start, 20))))
     pins = tuple(one.id for one in plan.reservations() if one.atoms)
-    found = optimize(plan, None, Scope(pins=pins), Effort(Limits(work=0), solver="")).conflict
+    found = optimize(
+        plan, None, OptimizeScope(pins=pins), OptimizeOptions(Limits(work=0), solver="")
+    ).conflict
     smallest = next(
         (
             len(chosen)
@@ -149,10 +151,12 @@ def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
     """Only one way holds both; the refusal is gone, the reservation is there, all is proven."""
     plan, _ = two_in_the_way()
     assert plan.refusal("b") is not None
-    effort = Effort(Limits(work=60, seed=1), solver="milp")
-    without = optimize(plan, None, Scope(), effort)
+    effort = OptimizeOptions(Limits(work=60, seed=1), solver="milp")
+    without = optimize(plan, None, OptimizeScope(), effort)
     assert not any(isinstance(one, Admit) for one in without.changes)
-    found = optimize(plan, Goal(Weights(preemption=0, cost=0)), Scope(admit_refused=True), effort)
+    found = optimize(
+        plan, Objective(Weights(preemption=0, cost=0)), OptimizeScope(admit_refused=True), effort
+    )
     assert found.gap == 0
     _apply(plan, found)
     assert plan.refusal("b") is None
@@ -163,16 +167,16 @@ def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
 def test_a_pin_in_the_way_keeps_the_request_out() -> None:
     """The same plan with `a` pinned: nothing changes."""
     plan, _ = two_in_the_way()
-    found = optimize(plan, None, Scope(pins=("a",), admit_refused=True), _SEARCH)
+    found = optimize(plan, None, OptimizeScope(pins=("a",), admit_refused=True), _SEARCH)
     assert found.changes == ()
     with pytest.raises(KeyError):
-        optimize(plan, None, Scope(pins=("zz",)), _SEARCH)
+        optimize(plan, None, OptimizeScope(pins=("zz",)), _SEARCH)
 
 
 def test_changes_are_merged_where_they_still_fit_and_refused_where_not() -> None:
     """A cancellation elsewhere does not matter; another reservation in the new place does."""
     plan, cluster = two_in_the_way()
-    found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), _SEARCH)
     assert found.changes
     ask(plan, a_request("c", "window(atom(<1 cpu>, 1, 1, 1, 1), 0, 2)").on(cluster))
     assert plan.prepare(found.changes, found.based_on, joint=True).record is not None
@@ -195,7 +199,7 @@ def test_what_is_degraded_keeps_what_it_still_holds() -> None:
     lose(plan, (2, 8, 16))
     ask(plan, a_request("b", "window(atom(<1 cpu>, 2, 2, 8, 16), 16, 24)").on(cluster))
     assert plan.refusal("b") is not None
-    found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), _SEARCH)
     assert not any(isinstance(one, Admit) for one in found.changes)
     _apply(plan, found)
     assert sorted(_rows(plan)["a"]) == ["0@0", "0@2"]
@@ -211,18 +215,20 @@ def test_cheap_steps_are_taken_where_cost_counts() -> None:
         .holding(a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(built))
         .build()
     )
-    dear = Goal(Weights(churn=0, preemption=0, cost=1))
-    found = optimize(plan, dear, Scope(), Effort(Limits(work=40, seed=2), solver=""))
+    dear = Objective(Weights(churn=0, preemption=0, cost=1))
+    found = optimize(
+        plan, dear, OptimizeScope(), OptimizeOptions(Limits(work=40, seed=2), solver="")
+    )
     assert found.after.cost < found.before.cost
-    kept = optimize(plan, Goal(lexicographic=True), Scope(), _SEARCH)
+    kept = optimize(plan, Objective(lexicographic=True), OptimizeScope(), _SEARCH)
     assert kept.changes == ()
 
 
 def test_a_stop_keeps_the_best_so_far_and_says_so() -> None:
     """Stopped before the first trial, the plan is as it was and the status says why."""
     plan, _ = two_in_the_way()
-    effort = Effort(Limits(work=50, stop=lambda: True), solver="")
-    found = optimize(plan, None, Scope(admit_refused=True), effort)
+    effort = OptimizeOptions(Limits(work=50, stop=lambda: True), solver="")
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), effort)
     assert (found.changes, found.status) == ((), "stopped")
 
 
@@ -250,16 +256,16 @@ def test_a_plan_that_holds_everything_is_proven_in_order() -> None:
     cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
     request = a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(cluster)
     plan = a_plan(cluster).holding(request).build()
-    found = optimize(plan, Goal(lexicographic=True), Scope(), _SEARCH)
+    found = optimize(plan, Objective(lexicographic=True), OptimizeScope(), _SEARCH)
     assert (found.status, found.trials, found.gap, found.changes) == ("optimal", 0, 0.0, ())
 
 
 def test_every_better_plan_is_told_with_value_bound_and_source() -> None:
     """The first word is the plan itself; values never fall, gaps never rise."""
     plan, _ = two_in_the_way()
-    told: list[Progress] = []
-    effort = Effort(Limits(work=60, seed=1), solver="", tell=told.append)
-    optimize(plan, None, Scope(admit_refused=True), effort)
+    told: list[OptimizeProgress] = []
+    effort = OptimizeOptions(Limits(work=60, seed=1), solver="", tell=told.append)
+    optimize(plan, None, OptimizeScope(admit_refused=True), effort)
     assert told[0].source == "plan"
     assert told[-1].value > told[0].value
     assert [one.gap for one in told] == sorted((one.gap for one in told), reverse=True)
@@ -276,9 +282,11 @@ def test_who_is_left_out_is_named_with_a_code() -> None:
     count = a_request("c", flexible).tenant("t").on(plan.cluster)
     room = a_request("d", "window(atom(<1 cpu>, 2, 2, 12, 24), 0, 12)").tenant("u").on(plan.cluster)
     commit(plan, Refuse(count, Code.COUNT_LIMIT, "-"), Refuse(room, Code.CAPACITY, "-"))
-    large = Asked("e", "u", "default", 0, 1.0, 0, "window(atom(<9 cpu>, 1, 1, 2, 2), 0, 12)")
+    large = UncompiledRequest(
+        "e", "u", "default", 0, 1.0, 0, "window(atom(<9 cpu>, 1, 1, 2, 2), 0, 12)"
+    )
     commit(plan, Refuse(large, Code.UNSATISFIABLE, "-"))
-    found = optimize(plan, None, Scope(admit_refused=True), _SEARCH)
+    found = optimize(plan, None, OptimizeScope(admit_refused=True), _SEARCH)
     told = {one.id: (one.code, one.detail) for one in found.left_out}
     assert {id_: code for id_, (code, _) in told.items()} == {
         "c": Code.COUNT_LIMIT, "d": Code.CAPACITY, "e": Code.UNSATISFIABLE,
@@ -291,4 +299,4 @@ def test_who_is_left_out_is_named_with_a_code() -> None:
         "code": "count_limit",
         "detail": told["c"][1],
     }
-    assert optimize(plan, None, Scope(), _SEARCH).left_out == ()
+    assert optimize(plan, None, OptimizeScope(), _SEARCH).left_out == ()

@@ -9,12 +9,12 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.optimization.change_value import worth_of
-from planner.optimization.feasible_part import Fitting, still_fitting
+from planner.optimization.feasible_part import Rebased, still_fitting
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import refitted
-from planner.optimization.result import Effort, Scope
+from planner.optimization.rebase import rebase
+from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Admit, Change
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request, ask
 
@@ -34,14 +34,14 @@ def crowd(seed: int) -> tuple[Plan, tuple[Change, ...]]:
 
     for number in range(40):
         post(f"r{number}", 6)
-    effort = Effort(Limits(work=300, seed=seed), solver="")
-    changes = optimize(plan, None, Scope(admit_refused=True), effort).changes
+    effort = OptimizeOptions(Limits(work=300, seed=seed), solver="")
+    changes = optimize(plan, None, OptimizeScope(admit_refused=True), effort).changes
     for number in range(6):
         post(f"n{number}", 3)
     return plan, changes
 
 
-def worth(plan: Plan, found: Fitting) -> float:
+def worth(plan: Plan, found: Rebased) -> float:
     """Return the value that comes in."""
     return sum(worth_of(plan, one) for one in found.kept)
 
@@ -52,7 +52,7 @@ def test_other_places_hold_more_than_dropping_alone(seed: int) -> None:
     plan, changes = crowd(seed)
     assert sum(isinstance(one, Admit) for one in changes) == 3
     dropped = still_fitting(plan, changes)
-    elsewhere = refitted(restore(capture(plan).encode()), changes, 0)
+    elsewhere = rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0)
     assert worth(plan, elsewhere) > worth(plan, dropped)
     prepared = plan.prepare(elsewhere.kept, plan.version, joint=True)
     assert prepared.record is not None, prepared.conflicts

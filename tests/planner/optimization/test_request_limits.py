@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Fitting, still_fitting
+from planner.optimization.feasible_part import Rebased, still_fitting
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import refitted
-from planner.optimization.result import Effort
-from planner.optimization.result import Scope as Movable
+from planner.optimization.rebase import rebase
+from planner.optimization.result import OptimizeOptions
+from planner.optimization.result import OptimizeScope as Movable
 from planner.placement import Code
 from planner.plan.changes import Admit, Refuse
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.policy import RequestLimits, Scope
 from planner.workload.reload import metrics_of
@@ -55,13 +55,13 @@ def _post(plan: Plan, name: str, slot: tuple[int, int]) -> None:
     ask(plan, a_request(name, _source(slot)).on(plan.cluster), agent_named("earliest"))
 
 
-def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> Fitting:
+def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> Rebased:
     if elsewhere:
-        return refitted(restore(capture(plan).encode()), changes, 0)
+        return rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0)
     return still_fitting(plan, changes)
 
 
-def _ids(found: Fitting) -> set[str]:
+def _ids(found: Rebased) -> set[str]:
     return {one.request.id for one in found.kept if isinstance(one, Admit)}
 
 
@@ -73,7 +73,7 @@ def test_an_optimisation_counts_no_value_that_a_policy_keeps_out() -> None:
     """Two find a place, one may come in: its value alone is told, and why the other stays out."""
     plan = _plan(1)
     _found(plan, [(0, 6), (1, 6)])
-    effort = Effort(Limits(work=40, seed=1), solver="")
+    effort = OptimizeOptions(Limits(work=40, seed=1), solver="")
     found = optimize(plan, None, Movable(admit_refused=True), effort)
     assert len([one for one in found.changes if isinstance(one, Admit)]) == 1
     assert [one.code for one in found.left_out] == [Code.COUNT_LIMIT]

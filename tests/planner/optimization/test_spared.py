@@ -15,10 +15,10 @@ from planner.capacity.overlay import pieces_of
 from planner.optimization.change_value import is_idle
 from planner.optimization.feasible_part import still_fitting
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import refitted
-from planner.optimization.result import Effort, Scope
+from planner.optimization.rebase import rebase
+from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Change, Degrade, Reconfigure, Update
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import unfit
 from planner.reservation_state import State
@@ -35,12 +35,12 @@ def _lose(plan: Plan, lost: int, start: int = 0) -> None:
 
 
 def _changes(plan: Plan) -> tuple[Change, ...]:
-    effort = Effort(Limits(work=20, seed=1), solver="")
-    return optimize(plan, None, Scope(admit_refused=True), effort).changes
+    effort = OptimizeOptions(Limits(work=20, seed=1), solver="")
+    return optimize(plan, None, OptimizeScope(admit_refused=True), effort).changes
 
 
 def _after(plan: Plan, changes: tuple[Change, ...]) -> Plan:
-    twin = restore(capture(plan).encode())
+    twin = read_checkpoint(take_checkpoint(plan).encode())
     if changes:
         prepared = twin.prepare(changes, twin.version, joint=True)
         assert prepared.record is not None, prepared.outcomes
@@ -61,8 +61,8 @@ def test_nobody_is_degraded_once_all_machines_are_back(
     _lose(plan, lost, start)
     changes = _changes(plan)
     _lose(plan, 0)
-    twin = restore(capture(plan).encode())
-    found = refitted(twin, changes, 0) if elsewhere else still_fitting(plan, changes)
+    twin = read_checkpoint(take_checkpoint(plan).encode())
+    found = rebase(twin, changes, 0) if elsewhere else still_fitting(plan, changes)
     assert not any(isinstance(one, Degrade) for one in found.kept)
     losses = {index for index, one in enumerate(changes) if isinstance(one, Degrade)}
     told = {one.index: one.detail for one in found.left_out}
@@ -133,7 +133,7 @@ def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
     found = still_fitting(plan, changes)
     assert [one.id for one in found.kept if isinstance(one, Degrade)] == ["a"]
     assert [(one.id, one.code.value) for one in found.left_out] == [("b", "conflict")]
-    assert refitted(restore(capture(plan).encode()), changes, 0) == found
+    assert rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0) == found
 
 
 #: One request takes five of six machines, the others two or three at a time; weights beside them.

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from planner.agent import Limits
-from planner.optimization.objective import Goal, Weights
+from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
-from planner.optimization.result import Effort, Optimized, Scope
+from planner.optimization.result import Optimized, OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request, ask
 
 _NONE = Weights(reject=0, churn=0, preemption=0, cost=0)
-_EFFORT = Effort(Limits(work=60, seed=2), solver="")
+_EFFORT = OptimizeOptions(Limits(work=60, seed=2), solver="")
 
 
-def _found(plan: Plan, scope: Scope | None = None, **weights: float) -> Optimized:
-    return optimize(plan, Goal(replace(_NONE, **weights)), scope, _EFFORT)
+def _found(plan: Plan, scope: OptimizeScope | None = None, **weights: float) -> Optimized:
+    return optimize(plan, Objective(replace(_NONE, **weights)), scope, _EFFORT)
 
 
 def _priced() -> Plan:
@@ -78,15 +78,15 @@ def _crowded() -> Plan:
 )
 def test_reject_cost_against_churn(reject: float, comes_in: bool) -> None:
     """Half of what is asked is refused, and all that is held has to move for it: weights decide."""
-    found = _found(_crowded(), Scope(admit_refused=True), reject=reject, churn=1.0)
+    found = _found(_crowded(), OptimizeScope(admit_refused=True), reject=reject, churn=1.0)
     assert bool(found.changes) is comes_in
     assert (found.after.rejected == 0) is comes_in
 
 
 def test_in_order_the_first_part_that_differs_decides() -> None:
     """Lexicographic: value first whatever has to move; for cost alone nobody moves."""
-    order = Goal(lexicographic=True)
-    admitted = optimize(_crowded(), order, Scope(admit_refused=True), _EFFORT)
+    order = Objective(lexicographic=True)
+    admitted = optimize(_crowded(), order, OptimizeScope(admit_refused=True), _EFFORT)
     assert (admitted.after.rejected, admitted.after.churn > 0) == (0.0, True)
-    stays = optimize(_priced(), order, Scope(), _EFFORT)
+    stays = optimize(_priced(), order, OptimizeScope(), _EFFORT)
     assert stays.changes == ()

@@ -11,7 +11,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.placement import Code
 from planner.plan.changes import Admit, Advance, Cancel, Change, Close, Refuse
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request
 
@@ -89,7 +89,7 @@ def test_restoring_gives_the_same_plan(actions: list[int]) -> None:
     for number, action in enumerate(actions):
         step(plan, action, number)
 
-    other = restore(capture(plan).encode())
+    other = read_checkpoint(take_checkpoint(plan).encode())
 
     assert_same(plan, other)
     for action in (0, 8, 6, 4):
@@ -102,11 +102,11 @@ def test_a_capture_stays_as_it_is() -> None:
     """What happens to the Plan after the capture is not in it."""
     plan = Plan(CLUSTER, CLUSTER.grid())
     step(plan, 0, 0)
-    state = capture(plan)
+    state = take_checkpoint(plan)
     step(plan, 6, 0)
     step(plan, 1, 1)
 
-    other = restore(state.encode())
+    other = read_checkpoint(state.encode())
 
     assert [one.state for one in other.reservations()] == ["accepted"]
     assert other.version == 1
@@ -121,7 +121,7 @@ def test_forgets_old_refusals() -> None:
         assert record is not None
         plan.apply(record)
 
-    other = restore(capture(plan).encode(refused_since_ms=10_000))
+    other = read_checkpoint(take_checkpoint(plan).encode(refused_since_ms=10_000))
 
     assert [one.id for one in other.refusals] == ["r2", "r3"]
     assert not other.knows("r0")
@@ -130,4 +130,4 @@ def test_forgets_old_refusals() -> None:
 def test_refuses_what_is_no_state() -> None:
     """Damaged bytes are an error, not a Plan."""
     with pytest.raises(ValueError, match="no state of a plan"):
-        restore(b"something else")
+        read_checkpoint(b"something else")

@@ -12,12 +12,12 @@ from planner.placement import Binding, Code, PlacementResult
 from planner.plan.changes import (
     Admit,
     Advance,
-    Asked,
     Cancel,
     Committed,
     Conflict,
     Reconfigure,
     Refuse,
+    UncompiledRequest,
     Update,
 )
 from planner.plan.plan import Plan
@@ -174,7 +174,7 @@ def test_every_record_survives_json() -> None:
     text = "window(every(5, atom(<1 cpu>, 1, 1, 1, 1), times=2), 0, 10)"
     recurring = a_request("e", text).on(CLUSTER)
     request = _request("a", 2)
-    asked = Asked("m", "t", "q", 5, 1.0, 0, "atom(")
+    asked = UncompiledRequest("m", "t", "q", 5, 1.0, 0, "atom(")
     binding = Binding("0.1", "capacity", 3, "cpu", 5, -2, None)
     updated = GREE.plan([request], plan.view_without(["a"]), Limits())[0]
     batches = [

@@ -7,7 +7,7 @@ from planner.agents import agent_named
 from planner.holding import without_after
 from planner.placement import Code
 from planner.plan.changes import Admit, Advance, Conflict, Degrade, Fail, Refuse, Update
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.reservation_state import State
@@ -124,7 +124,7 @@ def test_records_and_snapshots_keep_degradations() -> None:
     assert prepared.record is not None
     again = _plan()
     again.apply(CommitRecord.from_json(prepared.record.to_json()))
-    stored = restore(capture(plan).encode())
+    stored = read_checkpoint(take_checkpoint(plan).encode())
     for other in (again, stored):
         found, wanted = other.reservation("a"), plan.reservation("a")
         assert found is not None

@@ -15,13 +15,13 @@ from planner.holding import details_of
 from planner.metrics import measure
 from planner.placement import Code
 from planner.plan.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
-from planner.plan.checkpoint import capture, restore
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.details import packed, unpacked
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import promise_of
-from planner.reservation import Details
+from planner.reservation import RequestDetails
 from planner.reservation_state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
@@ -154,7 +154,7 @@ def test_records_and_snapshots_make_the_same_plan_again() -> None:
         records.append(CommitRecord.from_json(json.loads(json.dumps(prepared.record.to_json()))))
         plan.apply(prepared.record)
     again = Plan.replay(cluster, cluster.grid(), records)
-    kept = restore(capture(plan).encode())
+    kept = read_checkpoint(take_checkpoint(plan).encode())
     for other in (again, kept):
         assert _document(other) == _document(plan)
         assert (other.view().free == plan.view().free).all()
@@ -194,12 +194,12 @@ def test_creditable_goes_with_a_reservation_through_records_snapshots_and_update
     kept = promise_of(plan, 0).request
     assert kept is not None
     assert kept.creditable
-    again = restore(capture(plan).encode()).reservation("a")
+    again = read_checkpoint(take_checkpoint(plan).encode()).reservation("a")
     assert again is not None
     assert again.creditable
     for asked in (plain, request):
         result = agent_named("gree").plan([asked], plan.view(), Limits())[0]
         details = details_of(asked, result)
-        assert Details.from_json(json.loads(json.dumps(details.to_json()))) == details
+        assert RequestDetails.from_json(json.loads(json.dumps(details.to_json()))) == details
         assert unpacked(packed(details)) == details
         assert ("creditable" in details.to_json()) is asked.creditable

@@ -11,7 +11,7 @@ from planner.plan.details import MemoryDetails, packed, unpacked
 from planner.plan.growing_columns import Column, IdIndex
 from planner.plan.reservation_records import Admitted
 from planner.plan.table import ReservationTable
-from planner.reservation import AtomAllocation, Details, Holding
+from planner.reservation import AtomAllocation, Holding, RequestDetails
 from planner.reservation_state import STATE_NUMBERS, State
 from rdl.resources import Resources
 from rdl.text.parser import parse
@@ -22,12 +22,12 @@ BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
 class Elsewhere:
     """Details that a service reads from its log."""
 
-    def put(self, number: int, details: Details) -> None:
+    def put(self, number: int, details: RequestDetails) -> None:
         """Keep nothing here."""
 
-    def get(self, number: int) -> Details:
+    def get(self, number: int) -> RequestDetails:
         """Return the text of the log."""
-        return Details(f"text {number}")
+        return RequestDetails(f"text {number}")
 
     def nbytes(self) -> int:
         """Return the memory taken: none."""
@@ -38,7 +38,7 @@ def _admitted(number: int) -> Admitted:
     rows = np.array([[number, number + 5, 3], [number + 5, number + 9, 1]], dtype=np.int64)
     atom = AtomAllocation("0", BUNDLE, None, rows)
     holding = Holding((atom,), number, number + 9)
-    details = Details(f"window(atom(<1 cpu>, 1, 3, 4, {number}), 0, 800)")
+    details = RequestDetails(f"window(atom(<1 cpu>, 1, 3, 4, {number}), 0, 800)")
     return Admitted(
         f"job-{number:07d}", f"t{number % 9}", "default", 0, 1.0, 0, "gree", details, holding
     )
@@ -145,16 +145,16 @@ def test_rows_that_take_the_same_are_read_together() -> None:
 
 def test_details_are_packed_and_unpacked() -> None:
     """Text alone, and text with choices and notes."""
-    for details in (Details("x"), Details("x", (("0", 1),), ("a note",))):
+    for details in (RequestDetails("x"), RequestDetails("x", (("0", 1),), ("a note",))):
         assert unpacked(packed(details)) == details
 
 
 def test_details_in_memory_can_be_replaced() -> None:
     """An update brings another text."""
     store = MemoryDetails()
-    store.put(0, Details("a"))
-    store.put(1, Details("b"))
-    store.put(0, Details("c"))
+    store.put(0, RequestDetails("a"))
+    store.put(1, RequestDetails("b"))
+    store.put(0, RequestDetails("c"))
     assert [store.get(number).text for number in (0, 1)] == ["c", "b"]
     assert store.nbytes() > 0
 
@@ -184,7 +184,7 @@ def test_ids_are_found_by_their_numbers() -> None:
 def test_a_text_that_stands_is_kept_instead_of_its_tree() -> None:
     """A service writes the text of all it commits; the tree beside it would be kept for nothing."""
     expression = parse("window(atom(<1 cpu>, 1, 3, 4, 12), 0, 800)")
-    unwritten, written = Details(expression), Details(expression)
+    unwritten, written = RequestDetails(expression), RequestDetails(expression)
     text = written.text
     store = MemoryDetails()
 

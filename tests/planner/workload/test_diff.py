@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.files import PlanDocument
-from planner.workload.diff import Fate, plan_diff, work_moved
+from planner.workload.diff import ChangeKind, plan_diff, work_moved
 
 
 def _held(id_: str, *rows: Sequence[int], state: str = "accepted") -> dict[str, Any]:
@@ -40,24 +40,32 @@ def test_a_plan_does_not_differ_from_itself() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "fate"),
     [
-        ([_refused("a")], [_held("a", (0, 5, 2))], Fate.GAINED),
-        ([_held("a", (0, 5, 2))], [_refused("a")], Fate.LOST),
-        ([], [_held("a", (0, 5, 2))], Fate.ADDED),
-        ([_held("a", (0, 5, 2))], [], Fate.GONE),
-        ([_held("a", (0, 5, 2))], [_held("a", (1, 6, 2))], Fate.MOVED),
-        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 1))], Fate.MOVED),
-        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 2), state="active")], Fate.CHANGED),
-        ([_refused("a")], [_refused("a", "quota")], Fate.CHANGED),
-        ([_held("a", (0, 5, 2))], [_held("a", (0, 2, 2), state="degraded")], Fate.DEGRADED),
-        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 2), state="degraded")], Fate.DEGRADED),
-        ([_held("a", state="degraded")], [_held("a", (0, 5, 2), state="active")], Fate.RESTORED),
-        ([_held("a", state="degraded")], [_held("a", (0, 5, 2), state="degraded")], Fate.MOVED),
-        ([_held("a", state="degraded")], [_held("a", state="cancelled")], Fate.CHANGED),
-        ([_held("a", (0, 5, 2))], [_held("a", (0, 2, 2), state="failed")], Fate.LOST),
+        ([_refused("a")], [_held("a", (0, 5, 2))], ChangeKind.GAINED),
+        ([_held("a", (0, 5, 2))], [_refused("a")], ChangeKind.LOST),
+        ([], [_held("a", (0, 5, 2))], ChangeKind.ADDED),
+        ([_held("a", (0, 5, 2))], [], ChangeKind.GONE),
+        ([_held("a", (0, 5, 2))], [_held("a", (1, 6, 2))], ChangeKind.MOVED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 1))], ChangeKind.MOVED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 2), state="active")], ChangeKind.CHANGED),
+        ([_refused("a")], [_refused("a", "quota")], ChangeKind.CHANGED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 2, 2), state="degraded")], ChangeKind.DEGRADED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 5, 2), state="degraded")], ChangeKind.DEGRADED),
+        (
+            [_held("a", state="degraded")],
+            [_held("a", (0, 5, 2), state="active")],
+            ChangeKind.RESTORED,
+        ),
+        (
+            [_held("a", state="degraded")],
+            [_held("a", (0, 5, 2), state="degraded")],
+            ChangeKind.MOVED,
+        ),
+        ([_held("a", state="degraded")], [_held("a", state="cancelled")], ChangeKind.CHANGED),
+        ([_held("a", (0, 5, 2))], [_held("a", (0, 2, 2), state="failed")], ChangeKind.LOST),
     ],
 )
 def test_each_fate_has_its_name(
-    before: list[dict[str, Any]], after: list[dict[str, Any]], fate: Fate
+    before: list[dict[str, Any]], after: list[dict[str, Any]], fate: ChangeKind
 ) -> None:
     """One request, two plans, one word."""
     diff = plan_diff(_document(*before), _document(*after))

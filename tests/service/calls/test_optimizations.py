@@ -10,9 +10,9 @@ import pytest
 from planner.agent import Limits
 from planner.optimization.codec import change_to_json
 from planner.optimization.optimizer import optimize
-from planner.optimization.result import Effort, Scope
+from planner.optimization.result import OptimizeOptions, OptimizeScope
 from service.calls.optimization_events import events
-from service.optimizing.job import Asked
+from service.optimizing.job import OptimizationJob
 from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.store import OptimizationRow
@@ -37,12 +37,15 @@ def _found(service: Service, **row: Any) -> str:
     runtime = service.runtime
     with runtime.reading() as plan:
         found = optimize(
-            plan, None, Scope(admit_refused=True), Effort(Limits(work=60, seed=1), solver="")
+            plan,
+            None,
+            OptimizeScope(admit_refused=True),
+            OptimizeOptions(Limits(work=60, seed=1), solver=""),
         )
     changes = [change_to_json(one) for one in found.changes]
     result = {"based_on": found.based_on, "changes": changes, "found": {}, "diff": {}}
     rows, now_ms = runtime.optimizations.rows, runtime.optimizations.now_ms()
-    document = msgspec.json.encode(Asked(0).to_json())
+    document = msgspec.json.encode(OptimizationJob(0).to_json())
     kept = {"state": "finished", "result": msgspec.json.encode(result), **row}
     rows.add(OptimizationRow("p-1", now_ms, document, now_ms, **kept), most=9)
     return "p-1"

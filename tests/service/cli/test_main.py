@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from service.cli.command_group import AgendaGroup, Part
-from service.cli.errors import Trouble, trouble
+from service.cli.command_group import AgendaGroup, LazyCommand
+from service.cli.errors import CliError, as_cli_error
 from service.cli.exit_codes import INTERRUPTED, STOPPED, USAGE
 from service.cli.main import PARTS, main
 from service.cli.options import duration, names, span
@@ -52,7 +52,7 @@ def test_help_names_every_command() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_every_command_can_be_loaded_and_explains_itself(part: Part) -> None:
+def test_every_command_can_be_loaded_and_explains_itself(part: LazyCommand) -> None:
     """Each name in the table leads to a command whose own help works."""
     done = CliRunner().invoke(main, [part.name, "--help"])
     assert done.exit_code == 0, done.output
@@ -93,7 +93,7 @@ def test_an_interrupt_before_the_command_began_is_one_line(
     (tmp_path / "agenda_slow_import.py").write_text("raise KeyboardInterrupt\n")
     monkeypatch.syspath_prepend(tmp_path)
 
-    @click.group(cls=AgendaGroup, parts=(Part("slow", "agenda_slow_import:slow", "Slow."),))
+    @click.group(cls=AgendaGroup, parts=(LazyCommand("slow", "agenda_slow_import:slow", "Slow."),))
     def group() -> None:
         """A group."""
 
@@ -117,9 +117,9 @@ def test_an_interrupt_while_the_frame_is_read_is_one_line() -> None:
 
 def test_only_bad_input_becomes_a_message() -> None:
     """Agenda's own errors are told; a ValueError of anyone else is a fault and stays one."""
-    with pytest.raises(Trouble, match="x: line 1"), trouble("x"):
+    with pytest.raises(CliError, match="x: line 1"), as_cli_error("x"):
         raise TraceError("line 1: broken")
-    with pytest.raises(ValueError, match="a fault"), trouble("x"):
+    with pytest.raises(ValueError, match="a fault"), as_cli_error("x"):
         raise ValueError("a fault")
 
 

@@ -14,8 +14,8 @@ from planner.agents import AGENT_NAMES, agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.change_queue import WaitingRoom
-from service.commits.commands import Admission, Job, Key, Rendered
+from service.commits.change_queue import ChangeQueue
+from service.commits.commands import Admission, Key, QueuedChange, Rendered
 from service.commits.quick import QUICK_AGENTS
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
@@ -223,14 +223,14 @@ class TestOracle:
 
 
 class TestWaitingRoom:
-    def job(self, *, size: int = 1, atomic: bool = False, key: str | None = None) -> Job:
+    def job(self, *, size: int = 1, atomic: bool = False, key: str | None = None) -> QueuedChange:
         """Return a job of `size` requests."""
         asks = (None,) * size
         command = Admission(asks, atomic)  # type: ignore[arg-type]
         given = None if key is None else Key(key, b"")
-        return Job(command, lambda _: Rendered(200, b""), 0.0, given)
+        return QueuedChange(command, lambda _: Rendered(200, b""), 0.0, given)
 
-    def groups(self, room: WaitingRoom) -> list[list[Job]]:
+    def groups(self, room: ChangeQueue) -> list[list[QueuedChange]]:
         """Return all groups until the room is empty."""
         room.close()
         found = []
@@ -240,7 +240,7 @@ class TestWaitingRoom:
 
     def test_groups_what_waits(self) -> None:
         """Jobs that wait go together, up to the limit of requests, in order."""
-        room = WaitingRoom(3)
+        room = ChangeQueue(3)
         jobs = [self.job() for _ in range(4)] + [self.job(size=5)] + [self.job()]
         for job in jobs:
             room.put(job)
@@ -249,7 +249,7 @@ class TestWaitingRoom:
 
     def test_keeps_some_apart(self) -> None:
         """An all-or-nothing batch is alone; a key is in a group once."""
-        room = WaitingRoom(100)
+        room = ChangeQueue(100)
         plain, atomic = self.job(), self.job(size=2, atomic=True)
         first, second = self.job(key="k"), self.job(key="k")
         for job in (plain, atomic, first, second):
@@ -259,7 +259,7 @@ class TestWaitingRoom:
 
     def test_is_closed(self) -> None:
         """A closed room takes nobody in."""
-        room = WaitingRoom(1)
+        room = ChangeQueue(1)
         room.close()
 
         assert not room.put(self.job())

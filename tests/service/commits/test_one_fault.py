@@ -11,7 +11,7 @@ from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.request import Request
 from service.commits import pending as drafts
-from service.commits.group_commit import Committer
+from service.commits.group_commit import GroupCommit
 from service.commits.oracle_check import first_violation
 from service.store.driver import UnavailableError
 from tests.service.conftest import Open
@@ -55,7 +55,7 @@ def test_a_database_that_is_away_is_tried_once_for_all_that_wait(
     service = open_service()
     tries: list[int] = []
 
-    def away(_: Committer) -> None:
+    def away(_: GroupCommit) -> None:
         tries.append(1)
         raise UnavailableError("nobody answers")
 
@@ -65,7 +65,7 @@ def test_a_database_that_is_away_is_tried_once_for_all_that_wait(
         told.append(service.ask(id_, RDL, agent="gree-l").status_code)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Committer, "move_to_now", away)
+        patch.setattr(GroupCommit, "move_to_now", away)
         in_one_commit(service, *(lambda id_=id_: ask(id_) for id_ in "abcde"))
     assert told == [503] * 5
     assert len(tries) == 1

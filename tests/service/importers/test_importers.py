@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from planner.files import read_cluster
 from service.importers.lines import (
     Imported,
-    Pool,
     Slack,
     TraceError,
+    TraceMachines,
     cluster_toml,
     open_trace,
     to_json_lines,
@@ -38,7 +38,7 @@ KTH_LINE = (
 
 def swim(*lines: str, model: SwimModel | None = None) -> Imported:
     """Import SWIM lines with slack exactly 1."""
-    model = model or SwimModel(Pool(1, 32, 128), slack=Slack(1.0, 1.0))
+    model = model or SwimModel(TraceMachines(1, 32, 128), slack=Slack(1.0, 1.0))
     return import_swim(lines, model, np.random.default_rng(0))
 
 
@@ -97,7 +97,7 @@ def test_every_swim_job_fits_its_window_alone(
     submitted: int, size: int, shuffle: int, seed: int
 ) -> None:
     """On the grid a window always holds the waves of rounded leases that the job takes alone."""
-    model = SwimModel(Pool(16, 32, 128))
+    model = SwimModel(TraceMachines(16, 32, 128))
     line = f"j\t{submitted}\t0\t{size}\t{shuffle}\t0"
     imported = import_swim([line], model, np.random.default_rng(seed))
     body = window(imported)
@@ -117,7 +117,7 @@ def test_slack_is_seeded_and_does_not_depend_on_the_cluster() -> None:
     lines = [f"j{i}\t{i}\t0\t{128 * MIB}\t0\t0" for i in range(50)]
 
     def ends(machines: int, seed: int) -> list[int]:
-        model = SwimModel(Pool(machines, 32, 128))
+        model = SwimModel(TraceMachines(machines, 32, 128))
         done = import_swim(lines, model, np.random.default_rng(seed))
         return [window(done, index)["end"] for index in range(50)]
 
@@ -273,7 +273,7 @@ def test_the_cluster_written_beside_a_workload_reaches_its_last_deadline(tmp_pat
     """The cluster file is valid, has the machines asked for, and a horizon of whole steps."""
     imported = swf([KTH_LINE])
     path = tmp_path / "cluster.toml"
-    path.write_text(cluster_toml(Pool(100, 2, 3), imported, comment="test"))
+    path.write_text(cluster_toml(TraceMachines(100, 2, 3), imported, comment="test"))
     cluster = read_cluster(path)
     assert dict(cluster.nominal) == {"cpu": 200_000, "memory": 300 * 1024}
     assert (cluster.step_ms, cluster.horizon_ms) == (60_000, 81_000_000)
@@ -285,7 +285,7 @@ def test_the_cluster_written_beside_a_workload_reaches_its_last_deadline(tmp_pat
 def test_the_facebook_day_has_the_loads_its_model_states(machines: int, load: float) -> None:
     """All 5,894 jobs become requests; work over core-seconds of the day is the load stated."""
     path = f"{TRACES}/swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
-    model = SwimModel(Pool(machines, 32, 128))
+    model = SwimModel(TraceMachines(machines, 32, 128))
     imported = import_swim(open_trace(path), model, np.random.default_rng(0))
     assert len(imported.lines) == 5894
     work = 0

@@ -10,7 +10,7 @@ import pytest
 
 from dispatch.simulation.experiments.lotes.tables import LotesRow, LotesTable
 from service.cli.experiments.outcomes import lotes_outcome
-from service.pictures.experiments import Panel, Series, write_panels
+from service.pictures.experiments import ExperimentPanel, PanelSeries, write_panels
 
 
 def row(
@@ -45,8 +45,8 @@ def test_log_scales_have_plain_numbers(tmp_path: Path, form: str, most: float) -
     """No formula of matplotlib's stands in the picture, and at least two powers or parts do."""
     path = tmp_path / "panels.svg"
     names = ["a", "b"] if form == "rows" else [1.0, 2.0]
-    series = Series("one", names, [700.0, most])
-    panel = Panel("title", "x", "s", (series,), log_y=True, least=100.0, form=form)  # type: ignore[arg-type]
+    series = PanelSeries("one", names, [700.0, most])
+    panel = ExperimentPanel("title", "x", "s", (series,), log_y=True, least=100.0, form=form)  # type: ignore[arg-type]
     write_panels("all", [panel], path)
     text = path.read_text()
     assert "mathdefault" not in text

@@ -24,7 +24,7 @@ from dispatch.machines.placement.kernels.machines import (
     LEFT,
     RUNNING,
     Fleet,
-    Rules,
+    PlacementRules,
     first_fit_in,
     occupy,
     offer,
@@ -35,7 +35,7 @@ from dispatch.machines.placement.kernels.scores import Targets, choose_lotes, co
 
 
 @inline
-def choose_first_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
+def choose_first_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
     """Lowest machine that fits."""
     for group in range(fleet.room.base.size):
         if rules.speed[group, k] <= 0.0:
@@ -47,7 +47,9 @@ def choose_first_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int
 
 
 @inner
-def choose_tetris(fleet: Fleet, rules: Rules, k: int, request: Floats, hours: float) -> int:
+def choose_tetris(
+    fleet: Fleet, rules: PlacementRules, k: int, request: Floats, hours: float
+) -> int:
     """Highest r . left - p (r . 1) of the machines that fit; blocks that cannot win are skipped."""
     best, highest = NONE, -np.inf
     work = 0.0
@@ -87,7 +89,7 @@ def choose_tetris(fleet: Fleet, rules: Rules, k: int, request: Floats, hours: fl
 
 
 @inner
-def choose_best_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
+def choose_best_fit(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
     """Least room left over, summed as parts of the machine; ties to the lowest."""
     best, least = NONE, np.inf
     for group in range(fleet.room.base.size):
@@ -109,7 +111,7 @@ def choose_best_fit(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
 
 
 @inner
-def choose_spread(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
+def choose_spread(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> int:
     """Fewest jobs, then most memory left; ties to the lowest."""
     best, memory = NONE, LEFT + rules.memory
     for group in range(fleet.room.base.size):
@@ -131,7 +133,13 @@ def choose_spread(fleet: Fleet, rules: Rules, k: int, request: Floats) -> int:
 
 @inline
 def choose(
-    fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, hours: float, draw: float
+    fleet: Fleet,
+    targets: Targets,
+    rules: PlacementRules,
+    k: int,
+    request: Floats,
+    hours: float,
+    draw: float,
 ) -> int:
     """The machine that the policy gives an arriving job, or NONE."""
     if rules.policy == LOTES:
@@ -147,7 +155,13 @@ def choose(
 
 @entry
 def place_job(
-    fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, hours: float, draw: float
+    fleet: Fleet,
+    targets: Targets,
+    rules: PlacementRules,
+    k: int,
+    request: Floats,
+    hours: float,
+    draw: float,
 ) -> int:
     """`choose`, for callers outside the event loop."""
     return choose(fleet, targets, rules, k, request, hours, draw)
@@ -157,7 +171,7 @@ def place_job(
 def place_job_among(
     fleet: Fleet,
     targets: Targets,
-    rules: Rules,
+    rules: PlacementRules,
     k: int,
     request: Floats,
     hours: float,
@@ -181,7 +195,13 @@ def place_job_among(
 
 @entry
 def change_machine(
-    fleet: Fleet, targets: Targets, rules: Rules, machine: int, k: int, request: Floats, change: int
+    fleet: Fleet,
+    targets: Targets,
+    rules: PlacementRules,
+    machine: int,
+    k: int,
+    request: Floats,
+    change: int,
 ) -> None:
     """A job of class k started (+1) or ended (-1) on a machine."""
     if change > 0:

@@ -1,8 +1,8 @@
 """Trees that find the first leaf with room without looking at every leaf.
 
-A `Forest` holds the componentwise largest room of blocks of 8 leaves, of 64, and so on, one tree
-a group. The first leaf that fits is found by descending where the block's room admits the request;
-a block whose components come from different leaves costs a look inside.
+A `MaximaForest` holds the componentwise largest room of blocks of 8 leaves, of 64, and so on, one
+tree a group. The first leaf that fits is found by descending where the block's room admits the
+request; a block whose components come from different leaves costs a look inside.
 """
 
 # Elements of arrays have no type of their own for mypy.
@@ -21,7 +21,7 @@ FAN = 8
 LEVELS = 10
 
 
-class Forest(NamedTuple):
+class MaximaForest(NamedTuple):
     """Componentwise maxima over blocks of leaves, one tree a group (see the module)."""
 
     leaf: Floats  # (leaves, C)
@@ -35,7 +35,7 @@ class Forest(NamedTuple):
 
 
 @inner
-def forest_set(forest: Forest, group: int, place: int) -> None:
+def forest_set(forest: MaximaForest, group: int, place: int) -> None:
     """Set one leaf to `forest.values` and repair the blocks above it."""
     values = forest.values
     columns = values.size
@@ -79,7 +79,7 @@ def forest_set(forest: Forest, group: int, place: int) -> None:
 
 
 @inner
-def forest_next(forest: Forest, group: int, place: int) -> int:
+def forest_next(forest: MaximaForest, group: int, place: int) -> int:
     """First leaf at or after `place` that has `forest.wanted` within the tolerance, or NONE."""
     wanted = forest.wanted
     columns = wanted.size
@@ -115,7 +115,7 @@ def forest_next(forest: Forest, group: int, place: int) -> int:
 
 
 @entry
-def forest_rebuild(forest: Forest) -> None:
+def forest_rebuild(forest: MaximaForest) -> None:
     """Compute every block from the leaves."""
     columns = forest.leaf.shape[1]
     for group in range(forest.base.size):
@@ -134,7 +134,7 @@ def forest_rebuild(forest: Forest) -> None:
 
 
 @inner
-def forest_next_best(forest: Forest, group: int) -> int:
+def forest_next_best(forest: MaximaForest, group: int) -> int:
     """First leaf that holds the largest first component."""
     level = forest.top[group]
     if level == 0:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatch.machines.placement.kernels.arrays import NONE, TOLERANCE, Floats, Ints
 from dispatch.machines.placement.kernels.compiled import inline
-from dispatch.machines.placement.kernels.forest import Forest, forest_next, forest_set
+from dispatch.machines.placement.kernels.forest import MaximaForest, forest_next, forest_set
 
 # Columns of `Fleet.whole`; CLOSED machines take no new jobs: drained, or with jobs waiting there.
 RUNNING, CONFIGURATION, CLOSED, BIN = range(4)
@@ -30,10 +30,10 @@ class Fleet(NamedTuple):
     whole: Ints  # (n, 2 W)
     real: Floats  # (n, W), the same memory
     by_class: int  # first column of jobs by class in `whole`
-    room: Forest  # C = L + 1: what is left, and its smallest part of the capacity
+    room: MaximaForest  # C = L + 1: what is left, and its smallest part of the capacity
 
 
-class Rules(NamedTuple):
+class PlacementRules(NamedTuple):
     """What stays fixed in a run."""
 
     policy: int

@@ -12,7 +12,7 @@ import numpy as np
 from dispatch.machines.placement.kernels.arrays import LOTES, NONE, Floats, Ints, Longs
 from dispatch.machines.placement.kernels.compiled import entry, inline, inner
 from dispatch.machines.placement.kernels.forest import (
-    Forest,
+    MaximaForest,
     forest_next,
     forest_next_best,
     forest_rebuild,
@@ -22,7 +22,7 @@ from dispatch.machines.placement.kernels.machines import (
     CONFIGURATION,
     LEFT,
     Fleet,
-    Rules,
+    PlacementRules,
     holds_empty,
 )
 from dispatch.machines.placement.kernels.scores import Targets, score
@@ -31,7 +31,7 @@ from dispatch.machines.placement.kernels.scores import Targets, score
 class Queues(NamedTuple):
     """First-in-first-out queues in which the first job that fits is found by a forest."""
 
-    forest: Forest  # C = L: requests, negated
+    forest: MaximaForest  # C = L: requests, negated
     slot: Ints  # (leaves,)
     tail: Longs  # (Q,) next position
     length: Longs  # (Q,)
@@ -42,7 +42,7 @@ class MachineQueues(NamedTuple):
 
     head: Ints
     tail: Ints
-    forest: Forest  # C = 1: length, negated
+    forest: MaximaForest  # C = 1: length, negated
 
 
 # Columns of `Slots.long`: place in the order of arrivals, and once running in that of starts.
@@ -132,7 +132,12 @@ def want_jobs(fleet: Fleet, queues: Queues, machine: int) -> None:
 
 @inline
 def next_lotes(
-    fleet: Fleet, targets: Targets, queues: Queues, slots: Slots, rules: Rules, machine: int
+    fleet: Fleet,
+    targets: Targets,
+    queues: Queues,
+    slots: Slots,
+    rules: PlacementRules,
+    machine: int,
 ) -> tuple[int, int]:
     """Section 4.3.2: queue and position of the job that the machine takes next, or NONE.
 
@@ -165,7 +170,7 @@ def next_lotes(
 
 @inner
 def next_fifo(
-    fleet: Fleet, queues: Queues, slots: Slots, rules: Rules, machine: int, queue: int
+    fleet: Fleet, queues: Queues, slots: Slots, rules: PlacementRules, machine: int, queue: int
 ) -> tuple[int, int]:
     """Oldest waiting job of one queue that fits the machine and may run there, or NONE."""
     group = fleet.whole[machine, CONFIGURATION]
@@ -181,7 +186,7 @@ def next_fifo(
 
 @inner
 def next_tetris(
-    fleet: Fleet, queues: Queues, slots: Slots, rules: Rules, machine: int
+    fleet: Fleet, queues: Queues, slots: Slots, rules: PlacementRules, machine: int
 ) -> tuple[int, int]:
     """Of the waiting jobs that fit, the one with the highest Tetris score; ties to the oldest."""
     want_jobs(fleet, queues, machine)
@@ -205,7 +210,7 @@ def next_tetris(
 
 @inner
 def shortest_queue(
-    fleet: Fleet, waiting: MachineQueues, rules: Rules, k: int, request: Floats
+    fleet: Fleet, waiting: MachineQueues, rules: PlacementRules, k: int, request: Floats
 ) -> int:
     """Machine with the fewest waiting jobs of those that could hold the request empty."""
     best, fewest = NONE, -np.inf
@@ -229,7 +234,7 @@ def is_stray(fleet: Fleet, targets: Targets, k: int, request: Floats) -> bool:
 
 
 @inner
-def is_holdable(fleet: Fleet, rules: Rules, k: int, request: Floats) -> bool:
+def is_holdable(fleet: Fleet, rules: PlacementRules, k: int, request: Floats) -> bool:
     """Whether any machine could ever run the job."""
     for group in range(fleet.room.base.size):
         if rules.speed[group, k] > 0.0 and holds_empty(fleet, group, request):
@@ -238,7 +243,9 @@ def is_holdable(fleet: Fleet, rules: Rules, k: int, request: Floats) -> bool:
 
 
 @inline
-def queue_for(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
+def queue_for(
+    fleet: Fleet, targets: Targets, rules: PlacementRules, k: int, request: Floats
+) -> int:
     """Queue in which a job of class k waits: its own with LoTES (strays share one), else one."""
     if rules.policy != LOTES:
         return 0
@@ -248,7 +255,7 @@ def queue_for(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Flo
 
 
 @entry
-def queue_of(fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats) -> int:
+def queue_of(fleet: Fleet, targets: Targets, rules: PlacementRules, k: int, request: Floats) -> int:
     """`queue_for`, for callers outside the event loop."""
     return queue_for(fleet, targets, rules, k, request)
 

@@ -21,7 +21,7 @@ from dispatch.machines.placement.kernels.machines import (
     BIN,
     CONFIGURATION,
     Fleet,
-    Rules,
+    PlacementRules,
     first_fit_in,
     fits,
     want_room,
@@ -247,7 +247,7 @@ def best_by_score(
 
 @inline
 def choose_lotes(
-    fleet: Fleet, targets: Targets, rules: Rules, k: int, request: Floats, draw: float
+    fleet: Fleet, targets: Targets, rules: PlacementRules, k: int, request: Floats, draw: float
 ) -> int:
     """Section 4.3.1: the wheel, its other configurations, then any machine that fits.
 

@@ -75,7 +75,7 @@ def lotes_drift(
         first = _planned(some, _fitted(drawn, _first_window(drawn, options), seed), options)
         loads = Loads(drawn.rate_per_h, *[first.assignment.relaxed_rate] * 2)
         for renewal, every_h in _ways(options):
-            run = _Run(some, drawn, renewal, every_h, seed, first)
+            run = _DriftSide(some, drawn, renewal, every_h, seed, first)
             name = NAMES[renewal]
             rows.append(row_of(_simulated(run, options), {"every_h": every_h}, seed, loads, name))
     notes: dict[str, object] = {
@@ -87,7 +87,7 @@ def lotes_drift(
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _DriftSide:
     """One side of the comparison: `every_h` is 0 where nothing is renewed."""
 
     machines: MachineConfigurations
@@ -105,7 +105,7 @@ def _ways(options: DriftOptions) -> Iterator[tuple[Renewal, float]]:
             yield renewal, every_h
 
 
-def _simulated(run: _Run, options: DriftOptions) -> SimulationResult:
+def _simulated(run: _DriftSide, options: DriftOptions) -> SimulationResult:
     jobs, planned = run.jobs, run.first
     now, end = float(jobs.arrival_h[0]), float(jobs.arrival_h[-1])
     simulator = MachineSimulator(
@@ -132,7 +132,9 @@ def _simulated(run: _Run, options: DriftOptions) -> SimulationResult:
     return simulator.result()
 
 
-def _renewed(run: _Run, planned: LotesResult, now_h: float, options: DriftOptions) -> LotesResult:
+def _renewed(
+    run: _DriftSide, planned: LotesResult, now_h: float, options: DriftOptions
+) -> LotesResult:
     """The plan from `now_h` on: a new one, or the one that there is."""
     if run.renewal == "classes":
         window = (now_h - options.window_h, now_h)

@@ -17,7 +17,7 @@ from dispatch.simulation.experiments.lotes.variants import (
     LOTES,
     TETRIS,
     TETRIS_BLIND,
-    Variant,
+    LotesVariant,
     plans_of,
     run_variant,
     sustained_rate,
@@ -53,7 +53,7 @@ class DrawnOptions:
     machines: int = 1_000
     hours: float = 100.0
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
-    variants: tuple[Variant, ...] = (LOTES, TETRIS, TETRIS_BLIND)
+    variants: tuple[LotesVariant, ...] = (LOTES, TETRIS, TETRIS_BLIND)
 
 
 def lotes_resources(

@@ -20,7 +20,7 @@ from dispatch.simulation.experiments.lotes.variants import (
     LOTES_PAPER,
     TETRIS,
     TETRIS_BLIND,
-    Variant,
+    LotesVariant,
     plans_of,
     run_variant,
     sustained_rate,
@@ -58,7 +58,7 @@ class TraceOptions:
 
     runs: tuple[str, ...] = ("initial", "empty", "scaled")
     shares: tuple[float, ...] = (0.15, 0.125)
-    variants: tuple[Variant, ...] = VARIANTS
+    variants: tuple[LotesVariant, ...] = VARIANTS
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     part: float = 0.5
     learning_h: float = 5.0

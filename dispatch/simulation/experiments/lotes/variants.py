@@ -18,7 +18,7 @@ from lp.lotes.pipeline import LotesOptions, LotesResult, Mode, plan_lotes
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class LotesVariant:
     """One side of a comparison.
 
     Attributes
@@ -39,15 +39,15 @@ class Variant:
     work_conserving: bool = False
 
 
-LOTES_PAPER = Variant("lotes (paper mode)", "lotes", "paper")
-LOTES = Variant("lotes", "lotes")
-LOTES_BUSY = Variant("lotes, never idle", "lotes", work_conserving=True)
-TETRIS = Variant("tetris", "tetris")
-TETRIS_BLIND = Variant("tetris without times", "tetris", tetris_hours=0.0)
-GREEDY = Variant("greedy", "greedy")
+LOTES_PAPER = LotesVariant("lotes (paper mode)", "lotes", "paper")
+LOTES = LotesVariant("lotes", "lotes")
+LOTES_BUSY = LotesVariant("lotes, never idle", "lotes", work_conserving=True)
+TETRIS = LotesVariant("tetris", "tetris")
+TETRIS_BLIND = LotesVariant("tetris without times", "tetris", tetris_hours=0.0)
+GREEDY = LotesVariant("greedy", "greedy")
 
 
-def plans_of(instance: LotesInstance, variants: Sequence[Variant]) -> dict[Mode, LotesResult]:
+def plans_of(instance: LotesInstance, variants: Sequence[LotesVariant]) -> dict[Mode, LotesResult]:
     """Plan once in each mode that some LoTES among the variants needs; priced if none does."""
     modes = {variant.mode for variant in variants if variant.policy == "lotes"} or {"priced"}
     return {mode: plan_lotes(instance, LotesOptions(mode=mode)) for mode in sorted(modes)}
@@ -59,7 +59,7 @@ def sustained_rate(plans: dict[Mode, LotesResult]) -> float:
 
 
 def run_variant(
-    variant: Variant,
+    variant: LotesVariant,
     plans: dict[Mode, LotesResult],
     workload: Workload,
     seed: int,

@@ -19,8 +19,8 @@ import numpy as np
 from dispatch.machines.placement.interface import Policy
 from dispatch.simulation.cluster.slots import (
     Amounts,
-    Piece,
     SlotBook,
+    SlotPiece,
     is_packable,
     pieces_of,
     replay,
@@ -110,13 +110,13 @@ def promise_table(options: PromiseOptions, runs: Sequence[SeedFigures]) -> Promi
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AcceptedPieces:
     """What one level accepted: pieces by reservation, and their machines where they have slots."""
 
     capacity: Amounts
     asked: int
     asked_work: float
-    pieces: dict[str, list[Piece]]
+    pieces: dict[str, list[SlotPiece]]
     slots: dict[str, list[int]]
 
     def figures(self, policy: Policy | None) -> dict[str, float]:
@@ -132,7 +132,7 @@ class Admitted:
             "bundle-time without a machine": sum(below.values()) / max(steps, 1),
         }
 
-    def _work(self, piece: Piece) -> float:
+    def _work(self, piece: SlotPiece) -> float:
         whole = self.capacity.sum(axis=0)
         return (piece.end - piece.start) * float((np.array(piece.amounts) / whole).max())
 
@@ -150,14 +150,14 @@ class Admitted:
         return below
 
 
-def admit_all(options: PromiseOptions, level: str, case: PromiseCase, seed: int) -> Admitted:
+def admit_all(options: PromiseOptions, level: str, case: PromiseCase, seed: int) -> AcceptedPieces:
     """Offer every request of a seed to one level, in order of submission."""
     cluster = promise_cluster(options, case)
     plan, agent = Plan(cluster, cluster.grid()), agent_named(options.agent)
     capacity = capacity_of(cluster)
     book = SlotBook(capacity, options.horizon)
     requests = draw_requests(options, cluster, case, np.random.default_rng(seed))
-    admitted = Admitted(capacity, len(requests), asked_work(requests, capacity), {}, {})
+    admitted = AcceptedPieces(capacity, len(requests), asked_work(requests, capacity), {}, {})
     for request, _ in requests:
         result = agent.plan([request], plan.view(), Limits())[0]
         if not result.placed:
@@ -179,8 +179,8 @@ def admit_all(options: PromiseOptions, level: str, case: PromiseCase, seed: int)
 
 def _fits_packed(
     capacity: Amounts,
-    admitted: Admitted,
-    pieces: list[Piece],
+    admitted: AcceptedPieces,
+    pieces: list[SlotPiece],
 ) -> bool:
     first, last = min(p.start for p in pieces), max(p.end for p in pieces)
     others = [
@@ -194,8 +194,8 @@ def _fits_packed(
     return is_packable(capacity, [*others, *pieces], sorted(steps | {first}))
 
 
-def _pieces(request: Request, result: PlacementResult, cluster: Cluster) -> list[Piece]:
-    found: list[Piece] = []
+def _pieces(request: Request, result: PlacementResult, cluster: Cluster) -> list[SlotPiece]:
+    found: list[SlotPiece] = []
     for vertex, rows in result.atoms():
         bundle = request.graph.bundles[int(request.graph.vertices[vertex, BUNDLE])]
         amounts = tuple(bundle.get(kind, 0) for kind in cluster.resources)

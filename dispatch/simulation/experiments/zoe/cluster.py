@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.pool.claims import Claim, Part
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.simulation.cluster.generator import BATCH_ELASTIC, BATCH_RIGID, ZoeWorkload
 from dispatch.simulation.cluster.workload import Submission
-from dispatch.simulation.experiments.zoe.runs import Plan, Variant
+from dispatch.simulation.experiments.zoe.runs import ExperimentDesign, Variant
 
 SERVERS = ZoeWorkload(applications=100, interactive=0.0, rigid=0.2, machines=10)
 SEEDS = tuple(range(1, 11))
@@ -20,7 +20,7 @@ MEDIAN_RUN_S, RUN_SPREAD = 180.0, 0.5
 _GIB = 1024
 
 
-def cluster_plan() -> Plan:
+def cluster_plan() -> ExperimentDesign:
     """Flexible against rigid on the paper's ten servers (journal, section 6, figure 10)."""
     rigid, flexible = Variant("rigid", "fifo"), Variant("flexible", "fifo")
     ratios = {
@@ -34,7 +34,7 @@ def cluster_plan() -> Plan:
     claims = dict(zip(ratios, ("0.63", "0.78"), strict=True))
     ratios["memory allocation, flexible / rigid"] = (flexible, rigid, "memory allocation")
     claims["memory allocation, flexible / rigid"] = "1.2"
-    return Plan("zoe-cluster", (rigid, flexible), ratios, claims, draw=draw_templates)
+    return ExperimentDesign("zoe-cluster", (rigid, flexible), ratios, claims, draw=draw_templates)
 
 
 def draw_templates(workload: ZoeWorkload, random: np.random.Generator) -> list[Submission]:
@@ -55,14 +55,14 @@ def draw_templates(workload: ZoeWorkload, random: np.random.Generator) -> list[S
 
 def _template(
     is_rigid: bool, random: np.random.Generator
-) -> tuple[tuple[Part, ...], tuple[Part, ...], str]:
+) -> tuple[tuple[ClaimPart, ...], tuple[ClaimPart, ...], str]:
     if is_rigid:
         worker = (4_000, 16 * _GIB)
         count = 1 if random.random() < 0.5 else 15
-        return (Part(count, worker),), (), f"tensorflow-{count}"
+        return (ClaimPart(count, worker),), (), f"tensorflow-{count}"
     memory = (16 if random.random() < 0.5 else 8) * _GIB
     if random.random() < 0.5:
         each, count, name = (1_000, memory), 32, "random-forest"
     else:
         each, count, name = (6_000, memory), 24, "recommender"
-    return (Part(3, each),), (Part(count, each),), name
+    return (ClaimPart(3, each),), (ClaimPart(count, each),), name

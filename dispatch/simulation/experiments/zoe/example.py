@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dispatch.pool.claims import Claim, Part
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ORDERINGS
 from dispatch.simulation.cluster.baselines import scheduler_named
 from dispatch.simulation.cluster.simulator import simulate_cluster
@@ -71,7 +71,13 @@ def _row(model: WorkModel, name: str) -> ExampleRow:
     one = (1,)
     submissions = [
         Submission(
-            Claim("ABCD"[index], (Part(CORE, one),), (Part(elastic, one),), 0.0, float(ALONE_S)),
+            Claim(
+                "ABCD"[index],
+                (ClaimPart(CORE, one),),
+                (ClaimPart(elastic, one),),
+                0.0,
+                float(ALONE_S),
+            ),
             Fraction(0),
             Fraction(ALONE_S),
         )

@@ -10,7 +10,7 @@ import numpy as np
 from dispatch.pool.ordering import ordering_named
 from dispatch.simulation.cluster.baselines import scheduler_named
 from dispatch.simulation.cluster.generator import ZoeWorkload, zoe_workload
-from dispatch.simulation.cluster.simulator import Run, simulate_cluster
+from dispatch.simulation.cluster.simulator import SimulatedRun, simulate_cluster
 from dispatch.simulation.cluster.work import WorkModel
 from dispatch.simulation.cluster.workload import Submission
 from dispatch.simulation.metrics import RunMetrics, measure_run
@@ -136,7 +136,7 @@ Ratios = dict[str, tuple[Variant, Variant, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExperimentDesign:
     """What an experiment runs and compares."""
 
     name: str
@@ -151,13 +151,16 @@ class Plan:
 SeedFigures = dict[Variant, dict[str, float]]
 
 
-def run_experiment(plan: Plan, options: ZoeOptions) -> ZoeTable:
+def run_experiment(plan: ExperimentDesign, options: ZoeOptions) -> ZoeTable:
     """Run every variant on the same workload, seed by seed."""
     return table_of(plan, options, [run_seed(plan, options, seed) for seed in options.seeds])
 
 
 def run_seed(
-    plan: Plan, options: ZoeOptions, seed: int, keep: Callable[[str, Run], None] | None = None
+    plan: ExperimentDesign,
+    options: ZoeOptions,
+    seed: int,
+    keep: Callable[[str, SimulatedRun], None] | None = None,
 ) -> SeedFigures:
     """Run every variant once; those that share a workload meet the very same submissions.
 
@@ -177,7 +180,7 @@ def run_seed(
     return found
 
 
-def table_of(plan: Plan, options: ZoeOptions, runs: Sequence[SeedFigures]) -> ZoeTable:
+def table_of(plan: ExperimentDesign, options: ZoeOptions, runs: Sequence[SeedFigures]) -> ZoeTable:
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
     rows = tuple(ZoeRow(one, _over_seeds([run[one] for run in runs])) for one in plan.variants)
     ratios = {
@@ -196,7 +199,9 @@ def run_variant(
     return measure_run(_simulate(submissions, variant, options), total)
 
 
-def _simulate(submissions: Sequence[Submission], variant: Variant, options: ZoeOptions) -> Run:
+def _simulate(
+    submissions: Sequence[Submission], variant: Variant, options: ZoeOptions
+) -> SimulatedRun:
     ordering = ordering_named(
         variant.ordering,
         preemptive=variant.preemptive,

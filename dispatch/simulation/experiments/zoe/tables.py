@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dispatch.simulation.cluster.generator import ZoeWorkload, without_interactive
-from dispatch.simulation.experiments.zoe.runs import Plan, Ratios, Variant, ZoeOptions
+from dispatch.simulation.experiments.zoe.runs import ExperimentDesign, Ratios, Variant, ZoeOptions
 
 #: Without interactive applications the load is the batch's own; the papers' lines grow to days, so
 #: theirs was at what the cluster can do.
@@ -25,7 +25,7 @@ _MEDIAN, _MEAN = "all turnaround median_s", "all turnaround mean_s"
 _ORDERS = (("fifo", False), ("sjf", False), ("sjf", True))
 
 
-def zoe_plan(name: str) -> Plan:
+def zoe_plan(name: str) -> ExperimentDesign:
     """Return what an experiment runs and compares; KeyError for a name that is none."""
     return _PLANS[name]()
 
@@ -42,7 +42,7 @@ def _word(order: str, preemptive: bool) -> str:
     return f"{order}, preemptive" if preemptive else order
 
 
-def _baseline() -> Plan:
+def _baseline() -> ExperimentDesign:
     """Flexible against rigid, batch alone, FIFO and SJF (journal, 4.2, figures 3 to 5)."""
     variants, ratios = [], {}
     for order, preemptive in _ORDERS:
@@ -61,10 +61,10 @@ def _baseline() -> Plan:
         name: "about 2" if "median" in name else "above 1.2" if "cpu" in name else "not stated"
         for name in ratios
     }
-    return Plan("zoe-baseline", variants, ratios, claims, without_interactive)
+    return ExperimentDesign("zoe-baseline", variants, ratios, claims, without_interactive)
 
 
-def _malleable() -> Plan:
+def _malleable() -> ExperimentDesign:
     """Flexible against malleable, batch alone, FIFO and SJF (journal, table 1).
 
     `flexible-grow` is what the published simulator ran.
@@ -79,10 +79,10 @@ def _malleable() -> Plan:
             key = f"{_word(order, preemptive)}: mean turnaround, {name} / malleable"
             ratios[key] = (other, base, _MEAN)
             claims[key] = "0.90" if order == "fifo" else "0.84"
-    return Plan("zoe-malleable", variants, ratios, claims, without_interactive)
+    return ExperimentDesign("zoe-malleable", variants, ratios, claims, without_interactive)
 
 
-def _sizes() -> Plan:
+def _sizes() -> ExperimentDesign:
     """Definitions of size, flexible and rigid, batch alone (journal, 4.4; D5.2, table 10.3b).
 
     SRPT is preemptive: among those that wait nothing has begun, and without preemption it is SJF.
@@ -108,10 +108,10 @@ def _sizes() -> Plan:
         key = f"flexible mean turnaround, {size}-printed / {size}"
         ratios[key] = (Variant("flexible", f"{size}-printed"), Variant("flexible", size), _MEAN)
         claims[key] = "not stated"
-    return Plan("zoe-sizes", variants, ratios, claims, without_interactive)
+    return ExperimentDesign("zoe-sizes", variants, ratios, claims, without_interactive)
 
 
-def _preemption() -> Plan:
+def _preemption() -> ExperimentDesign:
     """With and without preemption, interactive applications included (journal, 4.5, figure 9).
 
     Without preemption the line is ordered by size alone; with it, interactive applications have
@@ -129,10 +129,10 @@ def _preemption() -> Plan:
         key = f"{order}: B-E turnaround median, with / without"
         ratios[key] = (with_it, plain, "B-E turnaround median_s")
         claims[key] = "stable"
-    return Plan("zoe-preemption", variants, ratios, claims)
+    return ExperimentDesign("zoe-preemption", variants, ratios, claims)
 
 
-def _widths() -> Plan:
+def _widths() -> ExperimentDesign:
     """What the gains depend on: how wide applications are, and how many cores rigid ones have.
 
     FIFO, batch alone. A rigid scheduler empties the cluster for a wide head of the line, and a
@@ -155,10 +155,12 @@ def _widths() -> Plan:
             ratios[key] = (ones["rigid"], ones["flexible"], _MEDIAN)
             key = f"{setting}: cpu allocation, flexible / rigid"
             ratios[key] = (ones["flexible"], ones["rigid"], "cpu allocation")
-    return Plan("zoe-widths", variants, ratios, dict.fromkeys(ratios, ""), without_interactive)
+    return ExperimentDesign(
+        "zoe-widths", variants, ratios, dict.fromkeys(ratios, ""), without_interactive
+    )
 
 
-_PLANS: dict[str, Callable[[], Plan]] = {
+_PLANS: dict[str, Callable[[], ExperimentDesign]] = {
     "zoe-baseline": _baseline,
     "zoe-malleable": _malleable,
     "zoe-sizes": _sizes,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dispatch.machines.placement.kernels.arrays import GREEDY, LOTES, NONE
 from dispatch.machines.placement.kernels.choices import choose
-from dispatch.machines.placement.kernels.machines import Rules, release
+from dispatch.machines.placement.kernels.machines import PlacementRules, release
 from dispatch.machines.placement.kernels.queues import (
     ARRIVAL,
     CLASS,
@@ -58,7 +58,7 @@ from dispatch.simulation.machine_level.kernels.state import (
 
 
 @inline
-def _advance_clock(counters: Counters, rules: Rules, time: float) -> None:
+def _advance_clock(counters: Counters, rules: PlacementRules, time: float) -> None:
     """Add up what ran, waited and was used until `time`."""
     real = counters.real
     since = max(real[NOW], rules.warm_up)

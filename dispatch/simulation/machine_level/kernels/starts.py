@@ -14,7 +14,7 @@ from dispatch.machines.placement.kernels.machines import (
     CONFIGURATION,
     LEFT,
     Fleet,
-    Rules,
+    PlacementRules,
     occupy,
     offer,
 )
@@ -52,7 +52,9 @@ from dispatch.simulation.machine_level.kernels.state import (
 
 
 @inline
-def _measure_start(counters: Counters, rules: Rules, now: float, wait: float, k: int) -> None:
+def _measure_start(
+    counters: Counters, rules: PlacementRules, now: float, wait: float, k: int
+) -> None:
     """Count a start where it happens: the wait belongs to the interval of the start."""
     whole, real = counters.whole, counters.real
     interval = min(int(now / rules.interval), counters.interval_started.size - 1)

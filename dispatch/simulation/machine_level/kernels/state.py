@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dispatch.machines.placement.kernels.arrays import Floats, Ints, Longs
-from dispatch.machines.placement.kernels.machines import Fleet, Rules
+from dispatch.machines.placement.kernels.machines import Fleet, PlacementRules
 from dispatch.machines.placement.kernels.queues import MachineQueues, Queues, Slots
 from dispatch.machines.placement.kernels.scores import Targets
 
@@ -78,4 +78,4 @@ class World(NamedTuple):
     waiting: MachineQueues
     slots: Slots
     counters: Counters
-    rules: Rules
+    rules: PlacementRules

@@ -20,7 +20,15 @@ from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.least_cost import forward
 from planner.agents.exact.kernels.least_use import backward
 from planner.agents.exact.kernels.pricing_space import Space
-from planner.agents.exact.problem import V_CHILD, V_CHILDREN, V_END, V_KIND, V_START, Forest, Room
+from planner.agents.exact.problem import (
+    V_CHILD,
+    V_CHILDREN,
+    V_END,
+    V_KIND,
+    V_START,
+    Forest,
+    FreeRoom,
+)
 from planner.kernel_cache import borrowed
 from rdl.work_graph import ANY
 
@@ -109,7 +117,7 @@ def _gain(f: Forest, s: Space, r: int) -> tuple[float, Int]:
 
 
 @compiled
-def price_demands(room: Room, s: Space, prices: F64) -> None:
+def price_demands(room: FreeRoom, s: Space, prices: F64) -> None:
     """Write prefix sums of the price of one bundle of every demand."""
     columns = prices.shape[1]
     for d in range(s.prefix.shape[0]):
@@ -125,7 +133,7 @@ def price_demands(room: Room, s: Space, prices: F64) -> None:
 
 
 @compiled
-def evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
+def evaluate(f: Forest, room: FreeRoom, s: Space, prices: F64) -> float:
     """Return the bound at some prices; leave the use of its optimum in `s.use` (as shares).
 
     Parameters
@@ -137,7 +145,7 @@ def evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
 
 
 @compiled
-def _evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
+def _evaluate(f: Forest, room: FreeRoom, s: Space, prices: F64) -> float:
     price_demands(room, s, prices)
     s.use[:, :] = 0.0
     total = 0.0
@@ -159,7 +167,7 @@ def _evaluate(f: Forest, room: Room, s: Space, prices: F64) -> float:
 
 
 @compiled
-def columns(f: Forest, room: Room, s: Space, prices: F64, optima: Optima) -> float:
+def columns(f: Forest, room: FreeRoom, s: Space, prices: F64, optima: Optima) -> float:
     """Return the bound at some prices; write the optimum of each request to `optima`."""
     bucket, use, worth = optima
     f, room, s = borrowed(f), borrowed(room), borrowed(s)
@@ -218,7 +226,7 @@ def _average(values: F64, bucket: int) -> None:
 
 
 @inlined
-def _slope(room: Room, s: Space, prices: F64, slope: F64, bucket: int) -> float:
+def _slope(room: FreeRoom, s: Space, prices: F64, slope: F64, bucket: int) -> float:
     """Mix the new subgradient into the direction; return its square where prices can move."""
     rows, columns = prices.shape
     for k in range(rows):
@@ -236,7 +244,7 @@ def _slope(room: Room, s: Space, prices: F64, slope: F64, bucket: int) -> float:
 
 
 @compiled
-def descend(f: Forest, room: Room, s: Space, descent: Descent, steps: Steps) -> Int:
+def descend(f: Forest, room: FreeRoom, s: Space, descent: Descent, steps: Steps) -> Int:
     """Lower the bound by steps towards the target (Polyak); return the number of evaluations.
 
     After some failures the search goes back to the best prices with half the step. Ends early when

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import planner.agents.exact.problem
 import rdl.work_graph
-from planner.kernel_cache import Family
+from planner.kernel_cache import KernelFamily
 
-_FAMILY = Family(
+_FAMILY = KernelFamily(
     Path(__file__).parent,
     planner.agents.exact.problem,
     rdl.work_graph,

@@ -29,13 +29,13 @@ from planner.agents.exact.problem import (
     V_SUCCS,
     V_WORK,
     Forest,
-    Room,
+    FreeRoom,
 )
 from rdl.work_graph import ALL, ANY, ATOM
 
 
 @inlined
-def _use(f: Forest, room: Room, s: Space, row: I64, a: int, b: int, height: float) -> None:
+def _use(f: Forest, room: FreeRoom, s: Space, row: I64, a: int, b: int, height: float) -> None:
     """Add `height` multiples on columns [a, b) of an atom's window, in every occurrence."""
     last = s.use.shape[1] - 1
     for j in range(room.demand_first[row[V_DEMAND]], room.demand_first[row[V_DEMAND] + 1]):
@@ -63,7 +63,7 @@ def _ask_before(f: Forest, s: Space, v: int, i: int, weight: float) -> None:
 
 
 @inlined
-def _take_run(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -> None:
+def _take_run(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float) -> None:
     """Count the block that makes G at column `i`."""
     row = f.vertices[v]
     base = s.cell[v]
@@ -75,7 +75,7 @@ def _take_run(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) ->
 
 
 @inlined
-def _take_lease(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -> None:
+def _take_lease(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float) -> None:
     """Count the lease that makes G at column `i`, its work spread evenly over it."""
     row = f.vertices[v]
     base, lease = s.cell[v], row[V_LEASE]
@@ -94,7 +94,7 @@ def _take_lease(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) 
 
 
 @inlined
-def _take_flow(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -> None:
+def _take_flow(f: Forest, room: FreeRoom, s: Space, v: int, i: int, weight: float) -> None:
     """Count the cheapest steps that make G at column `i`."""
     row = f.vertices[v]
     n = row[V_END] - row[V_START]
@@ -110,7 +110,7 @@ def _take_flow(f: Forest, room: Room, s: Space, v: int, i: int, weight: float) -
 
 
 @inlined
-def _take_atom(f: Forest, room: Room, s: Space, v: int) -> None:
+def _take_atom(f: Forest, room: FreeRoom, s: Space, v: int) -> None:
     row = f.vertices[v]
     base = s.cell[v]
     ready = False
@@ -156,7 +156,7 @@ def _pass_down(f: Forest, s: Space, v: int) -> None:
 
 
 @compiled
-def backward(f: Forest, room: Room, s: Space, r: int, top: int) -> None:
+def backward(f: Forest, room: FreeRoom, s: Space, r: int, top: int) -> None:
     """Add to the use what the optimum of a request takes; `top` is its root or root option."""
     row = f.vertices[top]
     s.asked[s.cell[top] + row[V_END] - row[V_START]] = 1.0

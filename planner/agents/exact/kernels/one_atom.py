@@ -8,8 +8,8 @@ import numpy as np
 
 from planner.agents.exact.kernels.arrays import I64, Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
-from planner.agents.exact.kernels.one_block import Block, Span, block_start, write_block
-from planner.agents.exact.kernels.search_state import CAP, PLAN, Search, X
+from planner.agents.exact.kernels.one_block import BlockWindow, FlatBlock, block_start, write_block
+from planner.agents.exact.kernels.search_state import CAP, PLAN, SearchState, X
 from planner.agents.exact.problem import (
     V_DEMAND,
     V_LEASE,
@@ -21,14 +21,14 @@ from planner.agents.exact.problem import (
     V_SHIFTS,
     V_WORK,
     Forest,
-    Room,
+    FreeRoom,
 )
 
 _HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
 
 
 @inlined
-def take(f: Forest, room: Room, s: Search, v: int, sign: int) -> None:
+def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
     """Take the rows of an atom from the profile, or give them back (sign -1)."""
     row = f.vertices[v]
     first, d = s.first[v], row[V_DEMAND]
@@ -43,7 +43,7 @@ def take(f: Forest, room: Room, s: Search, v: int, sign: int) -> None:
 
 
 @compiled
-def _fill(f: Forest, room: Room, s: Search, row: I64, span: Span) -> None:
+def _fill(f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow) -> None:
     """Write what an atom may hold in multiples, column by column from the near end."""
     lo, hi, late = span
     cap, d, k = s.line[CAP], row[V_DEMAND], row[V_MULTIPLE]
@@ -66,7 +66,7 @@ def _fill(f: Forest, room: Room, s: Search, row: I64, span: Span) -> None:
 
 
 @compiled
-def _stack(s: Search, row: I64, n: int, top: int) -> Int:
+def _stack(s: SearchState, row: I64, n: int, top: int) -> Int:
     """Stack whole leases at most `top` high from the near end; return the work left over."""
     cap, x = s.line[CAP], s.line[X]
     lease, least, left = row[V_LEASE], row[V_LEAST], row[V_WORK]
@@ -90,7 +90,7 @@ def _stack(s: Search, row: I64, n: int, top: int) -> Int:
 
 
 @compiled
-def _lengthen(s: Search, row: I64, n: int, left: int) -> Int:
+def _lengthen(s: SearchState, row: I64, n: int, left: int) -> Int:
     """Raise columns to their neighbours until no work is left: no lease gets shorter by it."""
     cap, x, least = s.line[CAP], s.line[X], row[V_LEAST]
     moved = True
@@ -111,7 +111,7 @@ def _lengthen(s: Search, row: I64, n: int, left: int) -> Int:
 
 
 @compiled
-def _emit(s: Search, row: I64, v: int, span: Span) -> bool:
+def _emit(s: SearchState, row: I64, v: int, span: BlockWindow) -> bool:
     """Write what an atom holds as rows in ascending time; False when there is no room for them."""
     lo, hi, late = span
     x, n = s.line[X], hi - lo
@@ -136,7 +136,9 @@ def _emit(s: Search, row: I64, v: int, span: Span) -> bool:
 
 
 @compiled
-def _rectangle(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) -> bool:
+def _rectangle(
+    f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, low: bool
+) -> bool:
     """Place a malleable atom as one block, its last column lower where the work asks for it.
 
     Heights are tried from the greatest down, or from the least that the window allows up.
@@ -156,7 +158,7 @@ def _rectangle(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) 
             continue
         if over > 0 and (height - over < least or length - 1 < row[V_LEASE]):
             continue
-        block = Block(length, height)
+        block = FlatBlock(length, height)
         start = block_start(f, room, s, row, span, block)
         if start < 0:
             continue
@@ -175,14 +177,14 @@ def _rectangle(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) 
 
 
 @inlined
-def place(f: Forest, room: Room, s: Search, v: int, span: Span, low: bool) -> bool:
+def place(f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, low: bool) -> bool:
     """Give an atom rows in a span, as near to its end as they go.
 
     `low` tries one block of the least height first.
     """
     row = f.vertices[v]
     if row[V_RUN] > 0:
-        block = Block(row[V_RUN], row[V_MOST])
+        block = FlatBlock(row[V_RUN], row[V_MOST])
         start = block_start(f, room, s, row, span, block)
         if start < 0:
             return False

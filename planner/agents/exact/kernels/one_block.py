@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from planner.agents.exact.kernels.arrays import I64, Int
 from planner.agents.exact.kernels.compiled import inlined
-from planner.agents.exact.kernels.search_state import PLAN, Columns, Search
+from planner.agents.exact.kernels.search_state import PLAN, ColumnSpan, SearchState
 from planner.agents.exact.problem import (
     V_BLOCKED,
     V_DEMAND,
@@ -14,13 +14,13 @@ from planner.agents.exact.problem import (
     V_SHIFT,
     V_SHIFTS,
     Forest,
-    Room,
+    FreeRoom,
 )
 
 _AT_ONCE: Final = 32  # columns that are read at once where most of them have room
 
 
-class Span(NamedTuple):
+class BlockWindow(NamedTuple):
     """Columns [lo, hi) in which an atom may be held, and the end that it goes to."""
 
     lo: int
@@ -28,7 +28,7 @@ class Span(NamedTuple):
     late: bool
 
 
-class Block(NamedTuple):
+class FlatBlock(NamedTuple):
     """One height for some columns: length, and height in multiples."""
 
     length: int
@@ -43,7 +43,7 @@ class Need(NamedTuple):
 
 
 @inlined
-def _has_room(f: Forest, room: Room, s: Search, need: Need, t: int) -> bool:
+def _has_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, t: int) -> bool:
     row, d = need.row, need.row[V_DEMAND]
     columns = s.free.shape[1]
     for k in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
@@ -65,7 +65,7 @@ def _least(values: I64) -> Int:
 
 
 @inlined
-def _all_have_room(f: Forest, room: Room, s: Search, need: Need, part: Columns) -> bool:
+def _all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> bool:
     """Return whether every column of a part has room.
 
     The minimum over some columns is a few instructions of the processor, where a look at each of
@@ -86,10 +86,14 @@ def _all_have_room(f: Forest, room: Room, s: Search, need: Need, part: Columns) 
 
 
 @inlined
-def _after_last_short(f: Forest, room: Room, s: Search, need: Need, part: Columns) -> Int:
+def _after_last_short(
+    f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan
+) -> Int:
     """Return the column past the last one of a part that lacks room, or where the part begins."""
     u = part.end
-    while u - _AT_ONCE >= part.begin and _all_have_room(f, room, s, need, Columns(u - _AT_ONCE, u)):
+    while u - _AT_ONCE >= part.begin and _all_have_room(
+        f, room, s, need, ColumnSpan(u - _AT_ONCE, u)
+    ):
         u -= _AT_ONCE
     while u > part.begin and _has_room(f, room, s, need, u - 1):
         u -= 1
@@ -97,10 +101,12 @@ def _after_last_short(f: Forest, room: Room, s: Search, need: Need, part: Column
 
 
 @inlined
-def _first_short(f: Forest, room: Room, s: Search, need: Need, part: Columns) -> Int:
+def _first_short(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> Int:
     """Return the first column of a part that lacks room, or where the part ends."""
     u = part.begin
-    while u + _AT_ONCE <= part.end and _all_have_room(f, room, s, need, Columns(u, u + _AT_ONCE)):
+    while u + _AT_ONCE <= part.end and _all_have_room(
+        f, room, s, need, ColumnSpan(u, u + _AT_ONCE)
+    ):
         u += _AT_ONCE
     while u < part.end and _has_room(f, room, s, need, u):
         u += 1
@@ -108,20 +114,22 @@ def _first_short(f: Forest, room: Room, s: Search, need: Need, part: Columns) ->
 
 
 @inlined
-def block_start(f: Forest, room: Room, s: Search, row: I64, span: Span, block: Block) -> Int:
+def block_start(
+    f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow, block: FlatBlock
+) -> Int:
     """Return the earliest (latest) start of a block in a span, or -1; columns are read once."""
     length, need = block.length, Need(row, block.height * row[V_MULTIPLE])
     if not span.late:
         t, known = span.lo, span.lo
         while t + length <= span.hi:
-            u = _after_last_short(f, room, s, need, Columns(known, t + length))
+            u = _after_last_short(f, room, s, need, ColumnSpan(known, t + length))
             if u == known:
                 return t
             known, t = t + length, u
         return -1
     t, known = span.hi - length, span.hi
     while t >= span.lo:
-        u = _first_short(f, room, s, need, Columns(t, known))
+        u = _first_short(f, room, s, need, ColumnSpan(t, known))
         if u == known:
             return t
         known, t = t, u - length
@@ -129,7 +137,7 @@ def block_start(f: Forest, room: Room, s: Search, row: I64, span: Span, block: B
 
 
 @inlined
-def write_block(s: Search, row: I64, v: int, start: int, block: Block) -> None:
+def write_block(s: SearchState, row: I64, v: int, start: int, block: FlatBlock) -> None:
     """Hold vertex `v` as one block that begins at `start`; free room is the caller's to lower."""
     first = s.first[v]
     s.rows[PLAN, first, 0], s.rows[PLAN, first, 1] = start, start + block.length

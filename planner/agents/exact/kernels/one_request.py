@@ -9,7 +9,7 @@ import numpy as np
 from planner.agents.exact.kernels.arrays import Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.one_atom import place, take
-from planner.agents.exact.kernels.one_block import Span
+from planner.agents.exact.kernels.one_block import BlockWindow
 from planner.agents.exact.kernels.search_state import (
     ACTIVE,
     BOUND,
@@ -17,7 +17,7 @@ from planner.agents.exact.kernels.search_state import (
     FROM,
     PLAN,
     TO,
-    Search,
+    SearchState,
     draw,
     draw_below,
 )
@@ -36,14 +36,14 @@ from planner.agents.exact.problem import (
     V_SUCC,
     V_SUCCS,
     Forest,
-    Room,
+    FreeRoom,
 )
 from rdl.work_graph import ANY, ATOM, EVERY
 
 _LEAPS: Final = 24  # times a request is begun again for a largest gap
 
 
-class Way(NamedTuple):
+class Insertion(NamedTuple):
     """How a request is put in.
 
     Attributes
@@ -62,7 +62,7 @@ class Way(NamedTuple):
 
 
 @inlined
-def _choose(f: Forest, s: Search, r: int, first_choice: bool) -> float:
+def _choose(f: Forest, s: SearchState, r: int, first_choice: bool) -> float:
     """Take an option of each `any` and mark what is active; return what the choice is worth."""
     worth = f.value[r]
     root = f.first[r + 1] - 1
@@ -90,7 +90,7 @@ def _choose(f: Forest, s: Search, r: int, first_choice: bool) -> float:
 
 
 @inlined
-def _earliest(f: Forest, s: Search, v: int) -> Int:
+def _earliest(f: Forest, s: SearchState, v: int) -> Int:
     """Return the column before which `v` cannot start, given what is placed before it."""
     lo = max(f.vertices[v, V_START], s.vertex[BOUND, v])
     u = v
@@ -103,7 +103,7 @@ def _earliest(f: Forest, s: Search, v: int) -> Int:
 
 
 @inlined
-def _latest(f: Forest, s: Search, v: int) -> Int:
+def _latest(f: Forest, s: SearchState, v: int) -> Int:
     """Return the column by which `v` must end, given what is placed after it."""
     hi = min(f.vertices[v, V_END], s.vertex[BOUND, v])
     moved = np.int64(0)
@@ -120,7 +120,7 @@ def _latest(f: Forest, s: Search, v: int) -> Int:
 
 
 @inlined
-def _note(f: Forest, s: Search, v: int) -> None:
+def _note(f: Forest, s: SearchState, v: int) -> None:
     """Tell every group around an atom what columns it holds."""
     first = s.first[v]
     s.vertex[FROM, v] = s.rows[PLAN, first, 0]
@@ -136,7 +136,7 @@ def _note(f: Forest, s: Search, v: int) -> None:
 
 
 @inlined
-def clear(f: Forest, room: Room, s: Search, r: int) -> None:
+def clear(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
     """Give back whatever request `r` holds."""
     for v in range(f.first[r], f.first[r + 1]):
         if s.pieces[PLAN, v] > 0:
@@ -147,7 +147,7 @@ def clear(f: Forest, room: Room, s: Search, r: int) -> None:
 
 
 @inlined
-def _traverse(f: Forest, room: Room, s: Search, r: int, way: Way) -> bool:
+def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
     """Place every active atom of a request, in time or against it."""
     late, low = way.late, way.low
     begin, end = f.first[r], f.first[r + 1]
@@ -163,9 +163,9 @@ def _traverse(f: Forest, room: Room, s: Search, r: int, way: Way) -> bool:
         if slack < 0:
             return False
         move = np.int64(way.jitter * slack)
-        near = Span(lo, hi - move, late) if late else Span(lo + move, hi, late)
+        near = BlockWindow(lo, hi - move, late) if late else BlockWindow(lo + move, hi, late)
         ok = place(f, room, s, v, near, low)
-        if not ok and (move == 0 or not place(f, room, s, v, Span(lo, hi, late), low)):
+        if not ok and (move == 0 or not place(f, room, s, v, BlockWindow(lo, hi, late), low)):
             s.pieces[PLAN, v] = 0
             return False
         take(f, room, s, v, 1)
@@ -174,7 +174,7 @@ def _traverse(f: Forest, room: Room, s: Search, r: int, way: Way) -> bool:
 
 
 @compiled
-def _widen(f: Forest, s: Search, r: int, late: bool) -> Int:
+def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
     """Find a largest gap that is broken and move the bound that must give; 1 if so, 0 if none."""
     for v in range(f.first[r], f.first[r + 1]):
         first = f.vertices[v, V_PRED]
@@ -208,7 +208,7 @@ def _widen(f: Forest, s: Search, r: int, late: bool) -> Int:
 
 
 @inlined
-def insert(f: Forest, room: Room, s: Search, r: int, way: Way) -> bool:
+def insert(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
     """Place a request that holds nothing, or leave everything as it was."""
     root = f.first[r + 1] - 1
     if f.vertices[root, V_SOUND] == 0:

@@ -14,7 +14,7 @@ import numpy as np
 from planner.agents.exact.kernels.arrays import Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.one_atom import take
-from planner.agents.exact.kernels.one_request import Way, clear, insert
+from planner.agents.exact.kernels.one_request import Insertion, clear, insert
 from planner.agents.exact.kernels.search_state import (
     BEFORE,
     BEST,
@@ -25,17 +25,25 @@ from planner.agents.exact.kernels.search_state import (
     PLAN,
     TOUCHED,
     TRIED,
-    Columns,
-    Search,
+    ColumnSpan,
+    SearchState,
     draw,
     draw_below,
 )
-from planner.agents.exact.problem import V_END, V_SHIFT, V_SHIFTS, V_SOUND, V_START, Forest, Room
+from planner.agents.exact.problem import (
+    V_END,
+    V_SHIFT,
+    V_SHIFTS,
+    V_SOUND,
+    V_START,
+    Forest,
+    FreeRoom,
+)
 from planner.kernel_cache import borrowed
 
 
 @inlined
-def _copy(f: Forest, s: Search, r: int, source: int, target: int) -> None:
+def _copy(f: Forest, s: SearchState, r: int, source: int, target: int) -> None:
     """Copy what one plan holds for a request to another."""
     for v in range(f.first[r], f.first[r + 1]):
         s.option[target, v] = s.option[source, v]
@@ -49,7 +57,7 @@ def _copy(f: Forest, s: Search, r: int, source: int, target: int) -> None:
 
 
 @inlined
-def _adopt(f: Forest, room: Room, s: Search, r: int, source: int) -> None:
+def _adopt(f: Forest, room: FreeRoom, s: SearchState, r: int, source: int) -> None:
     """Replace what the present plan holds for a request by what another holds; nothing is held."""
     _copy(f, s, r, source, PLAN)
     low, high = np.int64(FAR), np.int64(-FAR)
@@ -64,14 +72,14 @@ def _adopt(f: Forest, room: Room, s: Search, r: int, source: int) -> None:
 
 
 @inlined
-def _drop(f: Forest, room: Room, s: Search, r: int) -> None:
+def _drop(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
     clear(f, room, s, r)
     s.worth[PLAN, r] = 0.0
     s.held[PLAN, r] = 0
 
 
 @inlined
-def _ruin(f: Forest, room: Room, s: Search, near: Columns, most: int) -> Int:
+def _ruin(f: Forest, room: FreeRoom, s: SearchState, near: ColumnSpan, most: int) -> Int:
     """Take out up to `most` accepted requests that touch some columns; return how many."""
     found = s.list[NEAR]
     count = 0
@@ -91,7 +99,7 @@ def _ruin(f: Forest, room: Room, s: Search, near: Columns, most: int) -> Int:
 
 
 @inlined
-def _gather(f: Forest, s: Search, near: Columns, taken: int, most: int, chosen: int) -> Int:
+def _gather(f: Forest, s: SearchState, near: ColumnSpan, taken: int, most: int, chosen: int) -> Int:
     """List what is to be put back: what was taken out, and rejected requests whose window meets.
 
     `chosen` (or -1) is a rejected one that must be tried.
@@ -123,7 +131,7 @@ def _gather(f: Forest, s: Search, near: Columns, taken: int, most: int, chosen: 
 
 
 @inlined
-def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
+def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
     """Order what is to be put back: at random, by worth, by density or by the tightest window."""
     tried, key = s.list[TRIED], s.key
     kind = draw_below(s, 4)
@@ -153,7 +161,7 @@ def _arrange(f: Forest, s: Search, count: int, chosen: int) -> None:
 
 
 @inlined
-def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
+def _recreate(f: Forest, room: FreeRoom, s: SearchState, count: int, taken: int) -> Int:
     """Put back what fits; return how many requests the move has touched."""
     side = draw(s)
     low_share = 0.0 if draw(s) < 0.5 else 0.5
@@ -168,7 +176,7 @@ def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
             known = known or s.list[TOUCHED, k] == r
         if not known:
             _copy(f, s, r, PLAN, BEFORE)
-        if not insert(f, room, s, r, Way(late, draw(s) < low_share, jitter)):
+        if not insert(f, room, s, r, Insertion(late, draw(s) < low_share, jitter)):
             continue
         s.total[NOW] += s.worth[PLAN, r]
         if not known:
@@ -178,7 +186,7 @@ def _recreate(f: Forest, room: Room, s: Search, count: int, taken: int) -> Int:
 
 
 @inlined
-def _lost(f: Forest, s: Search, taken: int) -> bool:
+def _lost(f: Forest, s: SearchState, taken: int) -> bool:
     """Return whether a request that may not be lost was taken out and is not back."""
     for i in range(taken):
         r = s.list[TOUCHED, i]
@@ -188,7 +196,7 @@ def _lost(f: Forest, s: Search, taken: int) -> bool:
 
 
 @compiled
-def _keep_best(f: Forest, s: Search) -> None:
+def _keep_best(f: Forest, s: SearchState) -> None:
     for r in range(f.value.shape[0]):
         if s.stale[r] == 1:
             _copy(f, s, r, PLAN, KEPT)
@@ -197,7 +205,7 @@ def _keep_best(f: Forest, s: Search) -> None:
 
 
 @inlined
-def _move(f: Forest, room: Room, s: Search, most: int, temperature: float) -> None:
+def _move(f: Forest, room: FreeRoom, s: SearchState, most: int, temperature: float) -> None:
     """Make one move and keep it or take it back."""
     columns, n = s.free.shape[1], f.value.shape[0]
     chosen = -1
@@ -212,7 +220,7 @@ def _move(f: Forest, room: Room, s: Search, most: int, temperature: float) -> No
                 center = root[V_START] + draw_below(s, max(1, root[V_END] - root[V_START]))
                 break
     width = np.int64(draw(s) * draw(s) * 0.3 * columns)
-    near = Columns(center - width // 2, center + width // 2 + 1)
+    near = ColumnSpan(center - width // 2, center + width // 2 + 1)
     before = s.total[NOW]
     taken = _ruin(f, room, s, near, 1 + draw_below(s, most))
     for i in range(taken):
@@ -237,7 +245,9 @@ def _move(f: Forest, room: Room, s: Search, most: int, temperature: float) -> No
 
 
 @compiled
-def improve(f: Forest, room: Room, s: Search, moves: int, most: int, temperature: float) -> None:
+def improve(
+    f: Forest, room: FreeRoom, s: SearchState, moves: int, most: int, temperature: float
+) -> None:
     """Make `moves` moves, each taking out up to `most` requests; the best plan is kept.
 
     Parameters
@@ -255,7 +265,7 @@ def improve(f: Forest, room: Room, s: Search, moves: int, most: int, temperature
 
 
 @compiled
-def restore(f: Forest, room: Room, s: Search) -> None:
+def restore(f: Forest, room: FreeRoom, s: SearchState) -> None:
     """Make the best plan the present one."""
     f, room, s = borrowed(f), borrowed(room), borrowed(s)
     for r in range(f.value.shape[0]):

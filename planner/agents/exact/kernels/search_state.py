@@ -9,25 +9,25 @@ import numpy as np
 from planner.agents.exact.kernels.arrays import F64, I64, U64, Int
 from planner.agents.exact.kernels.compiled import inlined
 
-# Rows of `Search.vertex`.
+# Rows of `SearchState.vertex`.
 ACTIVE: Final = 0  # in the options taken
 FROM: Final = 1  # first column held below it
 TO: Final = 2  # first column past the last
 BOUND: Final = 3  # bound of its start (or end) raised by a largest gap
 VERTEX_ROWS: Final = 4
 
-# Rows of `Search.line`: what an atom may hold, and what it holds, counted from the near end.
+# Rows of `SearchState.line`: what an atom may hold, and what it holds, counted from the near end.
 CAP: Final = 0
 X: Final = 1
 LINES: Final = 2
 
-# Rows of `Search.list`.
+# Rows of `SearchState.list`.
 TOUCHED: Final = 0
 TRIED: Final = 1
 NEAR: Final = 2
 LISTS: Final = 3
 
-# Cells of `Search.total`.
+# Cells of `SearchState.total`.
 NOW: Final = 0
 BEST: Final = 1
 TOTALS: Final = 2
@@ -41,14 +41,14 @@ PLANS: Final = 3
 FAR: Final = 1 << 40
 
 
-class Columns(NamedTuple):
+class ColumnSpan(NamedTuple):
     """Columns [begin, end)."""
 
     begin: int
     end: int
 
 
-class Search(NamedTuple):
+class SearchState(NamedTuple):
     """One search: three plans (`PLAN`, `BEFORE`, `KEPT`) and scratch.
 
     Attributes
@@ -94,7 +94,7 @@ class Search(NamedTuple):
 
 
 @inlined
-def draw(s: Search) -> float:
+def draw(s: SearchState) -> float:
     """Return a number in [0, 1): xorshift64*, a state of its own for each search."""
     x = s.random[0]
     x ^= x >> np.uint64(12)
@@ -105,6 +105,6 @@ def draw(s: Search) -> float:
 
 
 @inlined
-def draw_below(s: Search, n: int) -> Int:
+def draw_below(s: SearchState, n: int) -> Int:
     """Return a whole number in [0, n)."""
     return min(n - 1, np.int64(draw(s) * n))

@@ -11,8 +11,15 @@ What the rest of the planner needs stands here; files import only from files bef
 `refusals`; `batch` and `alone` are the entries.
 """
 
-from planner.agents.greedy.kernels.alone import ALONE_CELLS, Ground, Lot, place_alone
-from planner.agents.greedy.kernels.arrays import Asked, Averages, Output, Profile, Scratch, Tables
+from planner.agents.greedy.kernels.alone import ALONE_CELLS, SharedProfile, SingleAtom, place_alone
+from planner.agents.greedy.kernels.arrays import (
+    Averages,
+    Output,
+    PlaceOrder,
+    Profile,
+    Scratch,
+    Tables,
+)
 from planner.agents.greedy.kernels.batch import place
 from planner.agents.greedy.kernels.codes import (
     AT_COLUMN,
@@ -96,13 +103,13 @@ __all__ = [
     "VERTEX_FIRST",
     "VERTEX_ROWS",
     "WHY",
-    "Asked",
     "Averages",
-    "Ground",
-    "Lot",
     "Output",
+    "PlaceOrder",
     "Profile",
     "Scratch",
+    "SharedProfile",
+    "SingleAtom",
     "Tables",
     "place",
     "place_alone",

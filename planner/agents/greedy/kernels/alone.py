@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Averages, Int, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Averages, Int, Profile
 from planner.agents.greedy.kernels.averages import average_free, shape_within, tell_average
 from planner.agents.greedy.kernels.codes import (
     AT_COLUMN,
@@ -32,7 +32,7 @@ from rdl.work_graph import END, LEASE, MAX_HEIGHT, MIN_HEIGHT, MULTIPLE, SHORTES
 ALONE_CELLS: Final = STATUS_COLUMNS + 5
 
 
-class Lot(NamedTuple):
+class SingleAtom(NamedTuple):
     """One atom, once and on any machine, as it is asked for; all steps are those of the Plan.
 
     Attributes
@@ -54,13 +54,13 @@ class Lot(NamedTuple):
     passes: I64
 
 
-class Ground(NamedTuple):
+class SharedProfile(NamedTuple):
     """What a view lends, from step `first` on.
 
     Attributes
     ----------
     free, low, slack, slack_low
-        As in `planner.view.Lent`.
+        As in `planner.view.ProfileArrays`.
     windows
         int64[average], in steps.
     segments
@@ -76,7 +76,7 @@ class Ground(NamedTuple):
 
 
 @kernel
-def _profile_of(lot: Lot, ground: Ground, span: I64, base: int) -> Profile:
+def _profile_of(lot: SingleAtom, ground: SharedProfile, span: I64, base: int) -> Profile:
     """Return the profile whose column 0 is step `base`, at `span`."""
     takes, rows = borrowed(lot.takes), lot.takes[1]
     segments = borrowed(ground.segments)
@@ -95,7 +95,7 @@ def _profile_of(lot: Lot, ground: Ground, span: I64, base: int) -> Profile:
 
 
 @kernel
-def _averages_of(lot: Lot, ground: Ground, offset: I64) -> Averages:
+def _averages_of(lot: SingleAtom, ground: SharedProfile, offset: I64) -> Averages:
     takes = borrowed(lot.takes)
     begin, end = 4 + 2 * takes[1], takes.shape[0]
     middle = (begin + end) // 2
@@ -115,7 +115,7 @@ def _rows_alone(
     p: Profile,
     q: Averages,
     shifts: I64,
-    atom: Atom,
+    atom: AtomToPlace,
     passes: I64,
     buf: I64,
     rows: I64,
@@ -152,8 +152,8 @@ def _rows_alone(
 
 @kernel
 def place_alone(
-    lot: Lot,
-    ground: Ground,
+    lot: SingleAtom,
+    ground: SharedProfile,
     steps: I64,
     rows: I64,
     state: I64,
@@ -186,7 +186,7 @@ def place_alone(
         lo, hi = columns - hi, columns - max(lo, 0)
     k = row[MULTIPLE]
     least, most, work = (row[MIN_HEIGHT] + k - 1) // k, row[MAX_HEIGHT] // k, row[WORK] // k
-    atom = Atom(least, most, row[LEASE], work, k, 0, 0, 1, early, max(0, lo), hi)
+    atom = AtomToPlace(least, most, row[LEASE], work, k, 0, 0, 1, early, max(0, lo), hi)
     if atom.hi - atom.lo < row[SHORTEST]:
         return 0
     count = _rows_alone(p, q, shifts, atom, lot.passes, buf, rows, state)

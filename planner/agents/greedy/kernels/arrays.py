@@ -105,7 +105,7 @@ class Tables(NamedTuple):
     labels: I64
 
 
-class Graph(NamedTuple):
+class GraphSlices(NamedTuple):
     """One request's slices of `Tables`."""
 
     vertices: I64
@@ -117,7 +117,7 @@ class Graph(NamedTuple):
     labels: int
 
 
-class Run(NamedTuple):
+class Traversal(NamedTuple):
     """How a request is traversed: step of column 0, number of columns, mirrored, strategy."""
 
     base: int
@@ -126,7 +126,7 @@ class Run(NamedTuple):
     strategy: int
 
 
-class Asked(NamedTuple):
+class PlaceOrder(NamedTuple):
     """Requests to be placed, and how.
 
     Attributes
@@ -170,7 +170,7 @@ class Output(NamedTuple):
     used: I64
 
 
-class Atom(NamedTuple):
+class AtomToPlace(NamedTuple):
     """One atom as its placement sees it; heights and work in multiples, times in columns."""
 
     least: int
@@ -187,9 +187,9 @@ class Atom(NamedTuple):
 
 
 @kernel
-def within(atom: Atom, lo: int, hi: int) -> Atom:
+def within(atom: AtomToPlace, lo: int, hi: int) -> AtomToPlace:
     """Return the atom with another window."""
-    return Atom(
+    return AtomToPlace(
         atom.least,
         atom.most,
         atom.lease,
@@ -205,9 +205,9 @@ def within(atom: Atom, lo: int, hi: int) -> Atom:
 
 
 @kernel
-def no_taller(atom: Atom, most: int) -> Atom:
+def no_taller(atom: AtomToPlace, most: int) -> AtomToPlace:
     """Return the atom with another greatest height."""
-    return Atom(
+    return AtomToPlace(
         atom.least,
         most,
         atom.lease,
@@ -223,9 +223,9 @@ def no_taller(atom: Atom, most: int) -> Atom:
 
 
 @kernel
-def as_block(atom: Atom, work: int) -> Atom:
+def as_block(atom: AtomToPlace, work: int) -> AtomToPlace:
     """Return the atom with other work, no taller than one lease of a block of it may be."""
-    return Atom(
+    return AtomToPlace(
         atom.least,
         min(atom.most, work // atom.lease),
         atom.lease,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Averages, Int, Ints, Profile, no_taller
+from planner.agents.greedy.kernels.arrays import (
+    I64,
+    AtomToPlace,
+    Averages,
+    Int,
+    Ints,
+    Profile,
+    no_taller,
+)
 from planner.agents.greedy.kernels.codes import (
     AT_COLUMN,
     AT_ROW,
@@ -21,7 +29,7 @@ from planner.agents.greedy.kernels.free import fill
 from planner.agents.greedy.kernels.runs import draw_runs
 from planner.agents.greedy.kernels.scratch import HELD, MAY_HOLD
 from planner.agents.greedy.kernels.shapes import find_shape
-from planner.agents.greedy.kernels.window_limits import UNBOUND, Limits, Task, too_much
+from planner.agents.greedy.kernels.window_limits import UNBOUND, WindowLimits, WindowTask, too_much
 from planner.agents.greedy.kernels.windowed import fit_within
 from planner.capacity.block_index_kernels import least_of
 
@@ -30,7 +38,7 @@ _LOWER_TRIES = 3
 
 
 @kernel
-def average_free(q: Averages, shifts: I64, atom: Atom) -> bool:
+def average_free(q: Averages, shifts: I64, atom: AtomToPlace) -> bool:
     """Return whether no allocation in the window can break an average (the fast path)."""
     offset, columns = q.offset[0], q.offset[1]
     t0, t1 = (columns - atom.hi, columns - atom.lo) if atom.early else (atom.lo, atom.hi)
@@ -47,7 +55,7 @@ def average_free(q: Averages, shifts: I64, atom: Atom) -> bool:
 
 
 @kernel
-def tell_average(q: Averages, atom: Atom, row: int, tau: int, status: I64) -> None:
+def tell_average(q: Averages, atom: AtomToPlace, row: int, tau: int, status: I64) -> None:
     """Write that an average is in the way of an atom, in the window that starts at `tau`."""
     status[WHY], status[AT_COLUMN], status[AT_ROW] = NO_AVERAGE, tau, row
     for j in range(q.first[atom.demand], q.first[atom.demand + 1]):
@@ -57,7 +65,9 @@ def tell_average(q: Averages, atom: Atom, row: int, tau: int, status: I64) -> No
 
 
 @kernel
-def _average_broken(q: Averages, shifts: I64, atom: Atom, x: I64, first: int, last: int) -> Ints:
+def _average_broken(
+    q: Averages, shifts: I64, atom: AtomToPlace, x: I64, first: int, last: int
+) -> Ints:
     """Return (row, window start) of an average that heights `x` break, or (-1, 0)."""
     offset, columns = q.offset[0], q.offset[1]
     t0, t1 = (columns - last, columns - first) if atom.early else (first, last)
@@ -81,22 +91,22 @@ def _average_broken(q: Averages, shifts: I64, atom: Atom, x: I64, first: int, la
 
 
 @kernel
-def _start_of(shifts: I64, atom: Atom, i: int, place: int, window: int, columns: int) -> Int:
-    """Return the step at which a window of an occurrence starts; see `Limits` for places."""
+def _start_of(shifts: I64, atom: AtomToPlace, i: int, place: int, window: int, columns: int) -> Int:
+    """Return the step at which a window of an occurrence starts; see `WindowLimits` for places."""
     if atom.early:
         return columns - atom.lo - place - 1 + shifts[i]
     return atom.lo + place - window + 1 + shifts[i]
 
 
 @kernel
-def _most_of_one(atom: Atom, place: int, window: int) -> Int:
+def _most_of_one(atom: AtomToPlace, place: int, window: int) -> Int:
     """Return the most that one occurrence may use of the window at a place."""
     n = atom.hi - atom.lo
     return min(atom.work, atom.most * (min(place + 1, n) - max(place - window + 1, 0)))
 
 
 @kernel
-def _leave(q: Averages, j: int, shifts: I64, atom: Atom, out: I64) -> None:
+def _leave(q: Averages, j: int, shifts: I64, atom: AtomToPlace, out: I64) -> None:
     """Write what an average leaves to each window of an atom: the least over its occurrences.
 
     A window that touches several occurrences holds the others' whole work, or of an occurrence
@@ -124,7 +134,7 @@ def _leave(q: Averages, j: int, shifts: I64, atom: Atom, out: I64) -> None:
 
 
 @kernel
-def _limits_of(q: Averages, shifts: I64, atom: Atom) -> Limits:
+def _limits_of(q: Averages, shifts: I64, atom: AtomToPlace) -> WindowLimits:
     """Return the averages of an atom as limits of its own columns."""
     first = q.first[atom.demand]
     count = q.first[atom.demand + 1] - first
@@ -138,12 +148,12 @@ def _limits_of(q: Averages, shifts: I64, atom: Atom) -> Limits:
     room = np.full((count, atom.hi - atom.lo + longest - 1), UNBOUND, dtype=np.int64)
     for j in range(count):
         _leave(q, first + j, shifts, atom, room[j])
-    return Limits(windows, units, room)
+    return WindowLimits(windows, units, room)
 
 
 @kernel
 def _found(
-    p: Profile, q: Averages, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int
+    p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, start: int
 ) -> Ints:
     """Find and draw a strategy's shape: (ok, first, end, runs, row, window) as `shape_within`."""
     ok, first, last, runs = find_shape(p, shifts, atom, buf, strategy, start)
@@ -156,7 +166,7 @@ def _found(
 
 
 @kernel
-def _lower(p: Profile, q: Averages, shifts: I64, atom: Atom, buf: I64) -> Ints:
+def _lower(p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Find a shape no taller than it need be: (ok, first, end, runs), columns as they come.
 
     Where leases longer than what is left of a window are in the way of those that stand late and
@@ -178,7 +188,7 @@ def _lower(p: Profile, q: Averages, shifts: I64, atom: Atom, buf: I64) -> Ints:
 
 @kernel
 def shape_within(
-    p: Profile, q: Averages, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int
+    p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, start: int
 ) -> Ints:
     """Find the atom's heights within the averages: (ok, first, end, runs, row, window).
 
@@ -195,7 +205,7 @@ def shape_within(
     if once and too_much(limits, hi - lo, atom.work):
         return False, lo, hi, 0, row, tau
     fill(p, shifts, atom, buf[MAY_HOLD], lo, hi, atom.most * atom.multiple)
-    task = Task(atom.least, atom.lease, atom.work)
+    task = WindowTask(atom.least, atom.lease, atom.work)
     if fit_within(limits, buf[MAY_HOLD, lo:hi], buf[HELD, lo:hi], task) == 0:
         return True, lo, hi, 0, row, tau
     ok, first, last, runs = _lower(p, q, shifts, atom, buf)

@@ -8,15 +8,15 @@ import numpy as np
 
 from planner.agents.greedy.kernels.arrays import (
     I64,
-    Asked,
     Averages,
-    Graph,
+    GraphSlices,
     Int,
     Output,
+    PlaceOrder,
     Profile,
-    Run,
     Scratch,
     Tables,
+    Traversal,
 )
 from planner.agents.greedy.kernels.codes import (
     AT_COLUMN,
@@ -58,7 +58,7 @@ _RETRIES: Final = 64  # whole-request retries with other options of `any`
 
 
 @inline
-def _export(g: Graph, run: Run, s: Scratch, out: Output, r: int) -> bool:
+def _export(g: GraphSlices, run: Traversal, s: Scratch, out: Output, r: int) -> bool:
     """Append the placed atoms to the output; False when it is too small."""
     n = g.vertices.shape[0]
     used = out.used
@@ -99,7 +99,7 @@ def _export(g: Graph, run: Run, s: Scratch, out: Output, r: int) -> bool:
 
 @inline
 def _try_passes(
-    p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, passes: I64, status: I64
+    p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, passes: I64, status: I64
 ) -> bool:
     """Try one choice of options with each strategy in turn; True when placed."""
     for i in range(passes.shape[0]):
@@ -108,7 +108,7 @@ def _try_passes(
             if not has_largest_gap(g):
                 return False
             strategy = np.int64(COMPACT)
-        now = Run(run.base, run.columns, run.early, strategy)
+        now = Traversal(run.base, run.columns, run.early, strategy)
         if traverse(p, q, g, now, s):
             status[OUTCOME], status[STRATEGY] = PLACED, strategy
             return True
@@ -123,12 +123,12 @@ def _try_passes(
 
 @inline
 def _place_request(
-    t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: Asked, r: int
+    t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: PlaceOrder, r: int
 ) -> bool:
     """Place request r or refuse it; False when it takes more than was handed in, nothing done."""
     g = graph_of(t, r)
     n = g.vertices.shape[0]
-    run = Run(asked.base, p.span[1], asked.early, asked.passes[0])
+    run = Traversal(asked.base, p.span[1], asked.early, asked.passes[0])
     status = out.status[r]
     status[:] = 0
     status[AT_COLUMN], status[AT_ROW] = -1, -1
@@ -156,7 +156,7 @@ def _place_request(
 
 @kernel
 def place(
-    t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: Asked, begin: int
+    t: Tables, p: Profile, q: Averages, s: Scratch, out: Output, asked: PlaceOrder, begin: int
 ) -> Int:
     """Place requests `asked.order[begin:]` one after the other on `p.free`, which keeps them.
 

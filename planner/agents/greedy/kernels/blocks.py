@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Ints, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints, Profile
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.free import fill
 from planner.agents.greedy.kernels.scratch import (
@@ -33,7 +33,9 @@ def _sum_blocks(buf: I64, lease: int, first: Int, last: Int) -> None:
 
 
 @kernel
-def stack_blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work: int) -> Ints:
+def stack_blocks(
+    p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, ready: int, work: int
+) -> Ints:
     """Stack whole leases from the right; return (work left, first column, end column).
 
     `ready` is the least column of row `MAY_HOLD` that is filled; columns to its left are read on
@@ -83,7 +85,7 @@ def stack_blocks(p: Profile, shifts: I64, atom: Atom, buf: I64, ready: int, work
 
 
 @kernel
-def lengthen(atom: Atom, buf: I64, left: Int, first: int, last: int) -> Ints:
+def lengthen(atom: AtomToPlace, buf: I64, left: Int, first: int, last: int) -> Ints:
     """Raise `HELD` to its neighbours until no work is left; entries only move earlier, exits later.
 
     Row `MAY_HOLD` must be filled over the whole window. Returns (work left, first, end).

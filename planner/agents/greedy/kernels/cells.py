@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Ints, Profile, as_block
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints, Profile, as_block
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.free import fill, lower_to_fit, segment_of
 from planner.agents.greedy.kernels.rectangle import LOW, best_of
@@ -31,7 +31,7 @@ _CELLS_FROM: Final = 4 * BLOCK  # columns from which a window is searched by cel
 
 
 @kernel
-def by_cells(p: Profile, shifts: I64, atom: Atom, lo: int, hi: int) -> bool:
+def by_cells(p: Profile, shifts: I64, atom: AtomToPlace, lo: int, hi: int) -> bool:
     """Return whether every block in [lo, hi) covers a whole cell, and there are cells to skip."""
     if p.low.shape[1] == 0 or hi - lo < _CELLS_FROM:
         return False
@@ -42,7 +42,7 @@ def by_cells(p: Profile, shifts: I64, atom: Atom, lo: int, hi: int) -> bool:
 
 
 @kernel
-def _cells(p: Profile, atom: Atom, buf: I64, lo: int, hi: int) -> Int:
+def _cells(p: Profile, atom: AtomToPlace, buf: I64, lo: int, hi: int) -> Int:
     """Cut [lo, hi) where blocks of the profile meet: write what is least free in each cell.
 
     Returns their number; the first columns are in row `CELL_FROM`, the end after the last.
@@ -86,7 +86,7 @@ def _cells(p: Profile, atom: Atom, buf: I64, lo: int, hi: int) -> Int:
 
 
 @kernel
-def _runs_of_cells(atom: Atom, buf: I64, count: int, aim: int) -> Ints:
+def _runs_of_cells(atom: AtomToPlace, buf: I64, count: int, aim: int) -> Ints:
     """List the maximal runs of cells; return how many, and the best block of whole cells.
 
     A run is kept with its least value in row `OF_CELLS`. No block that is sought is worse than
@@ -116,7 +116,7 @@ def _runs_of_cells(atom: Atom, buf: I64, count: int, aim: int) -> Ints:
 
 
 @kernel
-def _worth_refining(atom: Atom, free: int, length: int, aim: int, best: Ints) -> bool:
+def _worth_refining(atom: AtomToPlace, free: int, length: int, aim: int, best: Ints) -> bool:
     """Return whether a rectangle no higher than `free`, no longer than `length`, may be as good."""
     height, _end, room = best
     ceiling = min(free, atom.most)
@@ -132,7 +132,7 @@ def _worth_refining(atom: Atom, free: int, length: int, aim: int, best: Ints) ->
 
 @kernel
 def _refined(
-    p: Profile, shifts: I64, atom: Atom, buf: I64, run: int, count: int, aim: int, best: Ints
+    p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, run: int, count: int, aim: int, best: Ints
 ) -> Ints:
     """Return the better of `best` and the rectangles that cover just the cells of a run.
 
@@ -159,7 +159,7 @@ def _refined(
 
 @kernel
 def rectangle_by_cells(
-    p: Profile, shifts: I64, atom: Atom, buf: I64, lo: int, hi: int, aim: int
+    p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, lo: int, hi: int, aim: int
 ) -> Ints:
     """Return what `rectangle` does of [lo, hi), reading columns only where it matters.
 

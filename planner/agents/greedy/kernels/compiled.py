@@ -7,9 +7,9 @@ from pathlib import Path
 import planner.capacity.block_index
 import planner.capacity.block_index_kernels
 import rdl.work_graph
-from planner.kernel_cache import Family
+from planner.kernel_cache import KernelFamily
 
-FAMILY = Family(
+FAMILY = KernelFamily(
     Path(__file__).parent,
     planner.capacity.block_index,
     planner.capacity.block_index_kernels,

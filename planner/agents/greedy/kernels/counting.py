@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Averages
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Averages
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.capacity.block_index_kernels import index_again, index_moved
 
@@ -74,7 +74,7 @@ def _count_rows(q: Averages, demand: int, rows: I64, move: int, sign: int) -> No
 
 @kernel
 def count_atom(
-    q: Averages, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign: int
+    q: Averages, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
     """Count an atom's rows [r0, r1) against the averages (sign 1) or give them back (-1)."""
     for i in range(atom.shift_first, atom.shift_end):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Profile
 from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.scratch import MAY_HOLD, NOTES
 from planner.capacity.block_index_kernels import index_moved, least_in, least_of
@@ -99,7 +99,7 @@ def lower_to_fit(
 
 
 @kernel
-def fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: int) -> None:
+def fill(p: Profile, shifts: I64, atom: AtomToPlace, out: I64, a: int, b: int, cap: int) -> None:
     """Write into `out[a:b]` the multiples the atom may hold, 0 where its least does not fit.
 
     For an atom that recurs, the minimum over its occurrences (greedy.md 1.3).
@@ -137,7 +137,7 @@ def fill(p: Profile, shifts: I64, atom: Atom, out: I64, a: int, b: int, cap: int
 
 
 @kernel
-def holds_work(atom: Atom, buf: I64) -> bool:
+def holds_work(atom: AtomToPlace, buf: I64) -> bool:
     """Return False when no allocation below `MAY_HOLD` in the window holds the work (sound bound).
 
     Notes in `NOTES` what a refusal tells of: the longest run, and the area of all long enough.

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import Atom, Graph, Int, Run, Scratch, Tables
+from planner.agents.greedy.kernels.arrays import (
+    AtomToPlace,
+    GraphSlices,
+    Int,
+    Scratch,
+    Tables,
+    Traversal,
+)
 from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.scratch import (
     BLOCKED,
@@ -37,7 +44,7 @@ from rdl.work_graph import (
 
 
 @kernel
-def start_of(g: Graph, run: Run, v: int) -> Int:
+def start_of(g: GraphSlices, run: Traversal, v: int) -> Int:
     """Return the first column of a vertex's window."""
     if run.early:
         return run.columns - (g.vertices[v, END] - run.base)
@@ -45,7 +52,7 @@ def start_of(g: Graph, run: Run, v: int) -> Int:
 
 
 @kernel
-def end_of(g: Graph, run: Run, v: int) -> Int:
+def end_of(g: GraphSlices, run: Traversal, v: int) -> Int:
     """Return the first column past a vertex's window."""
     if run.early:
         return run.columns - (g.vertices[v, START] - run.base)
@@ -53,7 +60,7 @@ def end_of(g: Graph, run: Run, v: int) -> Int:
 
 
 @kernel
-def index_edges(g: Graph, run: Run, s: Scratch) -> None:
+def index_edges(g: GraphSlices, run: Traversal, s: Scratch) -> None:
     """List the edges by the vertex before (row 0 of `edge`) and by the one after (row 1)."""
     n, m = g.vertices.shape[0], g.edges.shape[0]
     for side in range(2):
@@ -74,7 +81,7 @@ def index_edges(g: Graph, run: Run, s: Scratch) -> None:
 
 
 @kernel
-def share_efforts(g: Graph, run: Run, s: Scratch) -> None:
+def share_efforts(g: GraphSlices, run: Traversal, s: Scratch) -> None:
     """Write what must precede each vertex: its effort, and the first column shared with it.
 
     The longest path of effort over the siblings that precede, in topological order (greedy.md
@@ -107,7 +114,7 @@ def share_efforts(g: Graph, run: Run, s: Scratch) -> None:
 
 
 @kernel
-def interval_of(g: Graph, s: Scratch, a: int, lo: int, hi: int) -> Int:
+def interval_of(g: GraphSlices, s: Scratch, a: int, lo: int, hi: int) -> Int:
     """Return the start of the interval that an atom is given of [its shared window, hi)."""
     before = 0.0
     base = lo
@@ -125,7 +132,7 @@ def interval_of(g: Graph, s: Scratch, a: int, lo: int, hi: int) -> Int:
 
 
 @kernel
-def end_bound(g: Graph, run: Run, s: Scratch, a: int) -> Int:
+def end_bound(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> Int:
     """Return the column by which vertex `a` must end, given what is placed."""
     after = 0 if run.early else 1
     bound, moved = np.int64(FAR), np.int64(0)
@@ -144,12 +151,12 @@ def end_bound(g: Graph, run: Run, s: Scratch, a: int) -> Int:
 
 
 @kernel
-def atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
+def atom_of(g: GraphSlices, run: Traversal, v: int, lo: int, hi: int) -> AtomToPlace:
     """Return atom v as its placement sees it, in the window [lo, hi)."""
     row = g.vertices[v]
     k = row[MULTIPLE]
     demand = g.demand_of[row[BUNDLE] * (g.labels + 1) + row[LABEL] + 1]
-    return Atom(
+    return AtomToPlace(
         (row[MIN_HEIGHT] + k - 1) // k,
         row[MAX_HEIGHT] // k,
         row[LEASE],
@@ -165,7 +172,7 @@ def atom_of(g: Graph, run: Run, v: int, lo: int, hi: int) -> Atom:
 
 
 @kernel
-def is_below(g: Graph, v: int, top: int) -> bool:
+def is_below(g: GraphSlices, v: int, top: int) -> bool:
     """Return whether v is `top` or stands below it: parents have larger numbers."""
     while v >= 0 and v < top:
         v = g.vertices[v, PARENT]
@@ -173,9 +180,9 @@ def is_below(g: Graph, v: int, top: int) -> bool:
 
 
 @inline
-def graph_of(t: Tables, r: int) -> Graph:
+def graph_of(t: Tables, r: int) -> GraphSlices:
     """Return request r's slices of the tables."""
-    return Graph(
+    return GraphSlices(
         t.vertices[t.vertex_first[r] : t.vertex_first[r + 1]],
         t.children[t.child_first[r] : t.child_first[r + 1]],
         t.edges[t.edge_first[r] : t.edge_first[r + 1]],
@@ -187,7 +194,7 @@ def graph_of(t: Tables, r: int) -> Graph:
 
 
 @kernel
-def has_largest_gap(g: Graph) -> bool:
+def has_largest_gap(g: GraphSlices) -> bool:
     """Return whether any edge has a largest gap."""
     for e in range(g.edges.shape[0]):
         if g.edges[e, 3] >= 0:

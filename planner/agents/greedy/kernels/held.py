@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Averages, Int, Ints, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Averages, Int, Ints, Profile
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.counting import count_atom
 from planner.agents.greedy.kernels.free import subtract
@@ -10,7 +10,9 @@ from planner.agents.greedy.kernels.scratch import HELD, RUN_FROM, RUN_HEIGHT, RU
 
 
 @kernel
-def _take(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign: int) -> None:
+def _take(
+    p: Profile, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
+) -> None:
     """Subtract (sign 1) or give back (-1) rows [r0, r1) of one atom in every occurrence."""
     for s in range(atom.shift_first, atom.shift_end):
         move = shifts[s]
@@ -20,7 +22,9 @@ def _take(p: Profile, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign
 
 
 @kernel
-def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, count: int) -> Int:
+def _emit(
+    atom: AtomToPlace, x: I64, first: int, last: int, columns: int, rows: I64, count: int
+) -> Int:
     """Append the heights in `x` as merged rows in ascending time; return the new count or -1."""
     step, u, stop = 1, first, last
     if atom.early:
@@ -42,7 +46,7 @@ def _emit(atom: Atom, x: I64, first: int, last: int, columns: int, rows: I64, co
 
 
 @kernel
-def _emit_runs(atom: Atom, buf: I64, runs: int, columns: int, rows: I64, count: int) -> Int:
+def _emit_runs(atom: AtomToPlace, buf: I64, runs: int, columns: int, rows: I64, count: int) -> Int:
     """Append listed runs as rows in ascending time; return the new count or -1."""
     if count + runs > rows.shape[0]:
         return -1
@@ -68,7 +72,14 @@ def trimmed(x: I64, first: int, last: int) -> Ints:
 
 @kernel
 def emit_shape(
-    atom: Atom, buf: I64, first: int, last: int, runs: int, columns: int, rows: I64, count: int
+    atom: AtomToPlace,
+    buf: I64,
+    first: int,
+    last: int,
+    runs: int,
+    columns: int,
+    rows: I64,
+    count: int,
 ) -> Int:
     """Append what `find_shape` found as rows in ascending time; return the new count or -1."""
     if runs > 0:
@@ -78,7 +89,7 @@ def emit_shape(
 
 @kernel
 def move_atom(
-    p: Profile, q: Averages, shifts: I64, atom: Atom, rows: I64, r0: int, r1: int, sign: int
+    p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, rows: I64, r0: int, r1: int, sign: int
 ) -> None:
     """Take an atom's rows [r0, r1) (sign 1) or give them back (sign -1)."""
     _take(p, shifts, atom, rows, r0, r1, sign)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Ints, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints, Profile
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.free import fill
 from planner.agents.greedy.kernels.scratch import (
@@ -20,7 +20,7 @@ from planner.agents.greedy.kernels.union import OVERSHOOTS, union
 
 
 @kernel
-def clamp(atom: Atom, buf: I64, level: Int, cap: Int) -> None:
+def clamp(atom: AtomToPlace, buf: I64, level: Int, cap: Int) -> None:
     """Write into `MAY_HOLD` what is free above `level`, at most `cap`."""
     a, c = buf[ROOM, atom.lo : atom.hi], buf[MAY_HOLD, atom.lo : atom.hi]
     for i in range(c.shape[0]):
@@ -29,7 +29,7 @@ def clamp(atom: Atom, buf: I64, level: Int, cap: Int) -> None:
 
 
 @kernel
-def _union_area(atom: Atom, buf: I64) -> Int:
+def _union_area(atom: AtomToPlace, buf: I64) -> Int:
     """Return the area of the union of all windows of one lease under `MAY_HOLD` (its opening)."""
     c, y = buf[MAY_HOLD], buf[SECOND]
     qi, qv = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
@@ -61,7 +61,7 @@ def _union_area(atom: Atom, buf: I64) -> Int:
 
 
 @kernel
-def _runs(atom: Atom, buf: I64) -> Int:
+def _runs(atom: AtomToPlace, buf: I64) -> Int:
     """Write the runs of equal values in `ROOM` into the queue's rows; return how many.
 
     Lengths stand in `QUEUE_COLUMN`, values in `QUEUE_VALUE`.
@@ -79,7 +79,7 @@ def _runs(atom: Atom, buf: I64) -> Int:
 
 
 @kernel
-def _runs_hold(atom: Atom, buf: I64, count: int, level: Int, cap: Int) -> bool:
+def _runs_hold(atom: AtomToPlace, buf: I64, count: int, level: Int, cap: Int) -> bool:
     """Return the bound of `holds_work` for what is free above `level` up to `cap`, from runs."""
     length, value = buf[QUEUE_COLUMN], buf[QUEUE_VALUE]
     area, run, steps = np.int64(0), np.int64(0), np.int64(0)
@@ -96,7 +96,7 @@ def _runs_hold(atom: Atom, buf: I64, count: int, level: Int, cap: Int) -> bool:
 
 
 @kernel
-def highest_level(atom: Atom, buf: I64) -> Ints:
+def highest_level(atom: AtomToPlace, buf: I64) -> Ints:
     """Place under the highest level of headroom that still holds the work: (ok, first, end).
 
     Row `ROOM` is filled. The highest level of the sound bound is tried first: bisecting it costs
@@ -138,7 +138,7 @@ def highest_level(atom: Atom, buf: I64) -> Ints:
 
 
 @kernel
-def lowest_cap(atom: Atom, buf: I64) -> Ints:
+def lowest_cap(atom: AtomToPlace, buf: I64) -> Ints:
     """Place under the lowest cap whose union holds the work: (ok, first, end).
 
     Row `ROOM` is filled. Where no rectangle holds the work this is the flattest shape: GREE's own
@@ -187,7 +187,7 @@ def _falls(x: I64, first: int, last: int) -> Int:
 
 
 @kernel
-def lower_than(p: Profile, shifts: I64, atom: Atom, buf: I64, height: int) -> Ints:
+def lower_than(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, height: int) -> Ints:
     """Return a union lower than a block that stands far above the least height: (ok, first, end).
 
     The least height is that of all the work spread over the whole window.

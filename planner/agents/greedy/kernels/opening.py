@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.agents.greedy.kernels.arrays import Graph, Int, Run, Scratch
+from planner.agents.greedy.kernels.arrays import GraphSlices, Int, Scratch, Traversal
 from planner.agents.greedy.kernels.codes import NO_WINDOW, PAPER
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.graph import end_bound, end_of, start_of
@@ -98,7 +98,7 @@ def fail(s: Scratch, v: int, kind: int, lo: int, hi: int) -> None:
 
 
 @kernel
-def _choose(g: Graph, run: Run, s: Scratch, v: int) -> bool:
+def _choose(g: GraphSlices, run: Traversal, s: Scratch, v: int) -> bool:
     """Take the first option of `any` v, from its least one on, that its bounds leave room for."""
     bound = end_bound(g, run, s, v)
     first = g.vertices[v, CHILD_FIRST]
@@ -115,7 +115,7 @@ def _choose(g: Graph, run: Run, s: Scratch, v: int) -> bool:
 
 
 @kernel
-def _enqueue(g: Graph, run: Run, s: Scratch, a: int) -> None:
+def _enqueue(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> None:
     if s.vertex[DONE, a]:
         return
     gang = g.vertices[a, MIN_HEIGHT] == g.vertices[a, MAX_HEIGHT]
@@ -130,7 +130,7 @@ def _enqueue(g: Graph, run: Run, s: Scratch, a: int) -> None:
 
 
 @kernel
-def _open(g: Graph, run: Run, s: Scratch, root: int) -> bool:
+def _open(g: GraphSlices, run: Traversal, s: Scratch, root: int) -> bool:
     """Make ready every atom below `root` that waits for nothing more."""
     todo = s.vertex[TO_VISIT]
     todo[0] = root
@@ -160,7 +160,7 @@ def _open(g: Graph, run: Run, s: Scratch, root: int) -> bool:
 
 
 @kernel
-def close_atom(g: Graph, run: Run, s: Scratch, a: int) -> Int:
+def close_atom(g: GraphSlices, run: Traversal, s: Scratch, a: int) -> Int:
     """Note that atom `a` is placed; open what waited for it.
 
     Returns -1, the edge whose largest gap is broken, or -2 when an `any` has no option left.
@@ -193,7 +193,7 @@ def close_atom(g: Graph, run: Run, s: Scratch, a: int) -> Int:
 
 
 @kernel
-def restart(g: Graph, run: Run, s: Scratch, kept: int) -> bool:
+def restart(g: GraphSlices, run: Traversal, s: Scratch, kept: int) -> bool:
     """Set all vertices to waiting, then note again the first `kept` atoms of the stack."""
     n = g.vertices.shape[0]
     for v in range(n):

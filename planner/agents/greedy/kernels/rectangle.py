@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Ints, as_block
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints, as_block
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.scratch import NO_FROM, NO_TO, NOTES, QUEUE_COLUMN, QUEUE_VALUE
 
@@ -14,7 +14,7 @@ _CORNER_TRIES: Final = 8
 
 
 @kernel
-def corners(atom: Atom, work: int, height: int) -> Ints:
+def corners(atom: AtomToPlace, work: int, height: int) -> Ints:
     """Return (length, cut left, cut right) of `work` as one block, or length 0 if there is none.
 
     The left corner is the late entry of the last leases, the right one the early exit of the
@@ -42,7 +42,7 @@ def corners(atom: Atom, work: int, height: int) -> Ints:
 
 
 @kernel
-def draw(atom: Atom, x: I64, work: int, height: int, end: int) -> Int:
+def draw(atom: AtomToPlace, x: I64, work: int, height: int, end: int) -> Int:
     """Write the block of `height` that ends at `end` into `x`; return its first column."""
     length, cut_left, cut_right = corners(atom, work, height)
     upper = height - atom.least
@@ -66,7 +66,7 @@ def draw(atom: Atom, x: I64, work: int, height: int, end: int) -> Int:
 
 
 @kernel
-def _low_height(atom: Atom, work: int, length: int, top: int, note: I64) -> Int:
+def _low_height(atom: AtomToPlace, work: int, length: int, top: int, note: I64) -> Int:
     """Return the least height at which `work` is one block within `length`, or 0.
 
     `note` remembers heights that are none, so that a search looks at each of them once.
@@ -88,7 +88,7 @@ def _low_height(atom: Atom, work: int, length: int, top: int, note: I64) -> Int:
 
 
 @kernel
-def _tall_height(atom: Atom, work: int, length: int, top: int) -> Int:
+def _tall_height(atom: AtomToPlace, work: int, length: int, top: int) -> Int:
     """Return the greatest height at which `work` is one block within `length`, or 0."""
     height = top
     for _ in range(_CORNER_TRIES):
@@ -107,7 +107,9 @@ ROOMY = 2
 
 
 @kernel
-def best_of(atom: Atom, free: int, length: int, end: int, aim: int, best: Ints, note: I64) -> Ints:
+def best_of(
+    atom: AtomToPlace, free: int, length: int, end: int, aim: int, best: Ints, note: I64
+) -> Ints:
     """Return the better of `best` and the block that a maximal free rectangle holds at its end.
 
     A block is (height, end, score): its first column when the latest start is sought, else the
@@ -143,7 +145,9 @@ def best_of(atom: Atom, free: int, length: int, end: int, aim: int, best: Ints, 
 
 
 @kernel
-def rectangle(atom: Atom, free: I64, buf: I64, lo: int, hi: int, work: int, aim: int) -> Ints:
+def rectangle(
+    atom: AtomToPlace, free: I64, buf: I64, lo: int, hi: int, work: int, aim: int
+) -> Ints:
     """Return (height, end) of the best block in [lo, hi) under `free`, height 0 if there is none.
 
     One pass with a stack over the maximal free rectangles: every feasible block lies in one of

@@ -6,12 +6,12 @@ import numpy as np
 
 from planner.agents.greedy.kernels.arrays import (
     I64,
-    Atom,
+    AtomToPlace,
     Averages,
-    Graph,
+    GraphSlices,
     Profile,
-    Run,
     Scratch,
+    Traversal,
     within,
 )
 from planner.agents.greedy.kernels.averages import tell_average
@@ -51,7 +51,7 @@ from rdl.work_graph import ATOM, KIND
 
 
 @kernel
-def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
+def _least_free(p: Profile, shifts: I64, atom: AtomToPlace, status: I64) -> None:
     """Write where least is free for an atom that found no room."""
     columns = p.span[1]
     best = np.int64(FAR)
@@ -81,7 +81,7 @@ def _least_free(p: Profile, shifts: I64, atom: Atom, status: I64) -> None:
 
 
 @kernel
-def _in_every_lease(p: Profile, atom: Atom, at: int) -> bool:
+def _in_every_lease(p: Profile, atom: AtomToPlace, at: int) -> bool:
     """Return whether every lease in the window holds the column where least is free."""
     u = p.span[1] - 1 - at if atom.early else at
     once = atom.shift_end - atom.shift_first == 1
@@ -89,7 +89,9 @@ def _in_every_lease(p: Profile, atom: Atom, at: int) -> bool:
 
 
 @kernel
-def why_no_room(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, status: I64) -> None:
+def why_no_room(
+    p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, status: I64
+) -> None:
     """Write what an atom that found no room lacks: height, a lease's time, or room for its work.
 
     Where a height fits for a while, saying what is free at the worst step would explain nothing.
@@ -112,7 +114,9 @@ def why_no_room(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, st
 
 
 @inline
-def explain(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, status: I64) -> None:
+def explain(
+    p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, status: I64
+) -> None:
     """Write why the present attempt failed; the attempt is still applied."""
     v = s.state[FAILED]
     status[OUTCOME], status[AT_VERTEX], status[WHY] = REFUSED, v, s.state[FAILED_WHY]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Ints, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints, Profile
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.free import least_free_of, segment_of
 from planner.agents.greedy.kernels.rectangle import corners
@@ -24,7 +24,7 @@ def _add_run(buf: I64, runs: int, first: int, end: int, height: int) -> Int:
 
 
 @kernel
-def block_runs(atom: Atom, buf: I64, height: int, end: int) -> Ints:
+def block_runs(atom: AtomToPlace, buf: I64, height: int, end: int) -> Ints:
     """List what `draw` draws of the whole work as runs: (first column, how many)."""
     length, cut_left, cut_right = corners(atom, atom.work, height)
     upper = max(height - atom.least, 1)
@@ -54,7 +54,7 @@ def draw_runs(x: I64, buf: I64, runs: int, first: int, last: int) -> None:
 
 
 @kernel
-def _least_held(p: Profile, atom: Atom, a: int, b: int) -> Int:
+def _least_held(p: Profile, atom: AtomToPlace, a: int, b: int) -> Int:
     """Return how many multiples of an atom without occurrences fit everywhere in [a, b)."""
     t0, t1 = (p.span[1] - b, p.span[1] - a) if atom.early else (a, b)
     held = np.int64(FAR)
@@ -70,7 +70,7 @@ def _least_held(p: Profile, atom: Atom, a: int, b: int) -> Int:
 
 
 @kernel
-def plain_stack(p: Profile, atom: Atom, buf: I64) -> Ints:
+def plain_stack(p: Profile, atom: AtomToPlace, buf: I64) -> Ints:
     """List what `stack_blocks` and `lengthen` make where there is room for it: (first, end, runs).
 
     One lease after the other at the greatest height, then a lower one, then what is no whole

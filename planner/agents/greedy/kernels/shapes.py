@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Ints, Profile
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Ints, Profile
 from planner.agents.greedy.kernels.blocks import lengthen, stack_blocks
 from planner.agents.greedy.kernels.cells import by_cells, rectangle_by_cells
 from planner.agents.greedy.kernels.codes import (
@@ -23,7 +23,7 @@ from planner.agents.greedy.kernels.union import union
 
 
 @kernel
-def _remainder_first(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
+def _remainder_first(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Place the part that is no whole lease as a rectangle, blocks for the rest; (ok, first, end).
 
     It catches a narrow right end where leases cannot grow. Row `MAY_HOLD` is spoilt when it fails.
@@ -64,7 +64,7 @@ def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> Ints:
 
 
 @kernel
-def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
+def _gree(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Whole leases, then lengthen, rectangle, union, remainder first: (ok, first, end, runs)."""
     if atom.shift_end - atom.shift_first == 1 and shifts[atom.shift_first] == 0:
         first, last, runs = plain_stack(p, atom, buf)
@@ -75,7 +75,7 @@ def _gree(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
 
 
 @kernel
-def _gree_by_columns(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
+def _gree_by_columns(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """The same column by column: (ok, first, end)."""
     left, first, last, ready = stack_blocks(p, shifts, atom, buf, atom.hi, atom.work)
     if left == 0:
@@ -98,7 +98,7 @@ def _gree_by_columns(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
 
 
 @kernel
-def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
+def _compact(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Union or rectangle, whichever starts later, then the rest of GREE; `MAY_HOLD` is filled."""
     if not holds_work(atom, buf):
         return False, atom.hi, atom.hi
@@ -118,7 +118,7 @@ def _compact(p: Profile, shifts: I64, atom: Atom, buf: I64) -> Ints:
 
 
 @kernel
-def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -> Ints:
+def _flat(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, aim: int, start: int) -> Ints:
     """Return (height, end) of a block in [start, hi), in twice that, in the whole window, or 0.
 
     On failure row `ROOM` is filled over the whole window.
@@ -142,7 +142,9 @@ def _flat(p: Profile, shifts: I64, atom: Atom, buf: I64, aim: int, start: int) -
 
 
 @kernel
-def find_shape(p: Profile, shifts: I64, atom: Atom, buf: I64, strategy: int, start: int) -> Ints:
+def find_shape(
+    p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, start: int
+) -> Ints:
     """Find the atom's heights: (ok, first column, end column, runs).
 
     The heights are listed as so many runs; where there are none, they stand in row `HELD`.

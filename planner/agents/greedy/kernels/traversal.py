@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.agents.greedy.kernels.arrays import Averages, Graph, Profile, Run, Scratch
+from planner.agents.greedy.kernels.arrays import Averages, GraphSlices, Profile, Scratch, Traversal
 from planner.agents.greedy.kernels.averages import average_free, shape_within
 from planner.agents.greedy.kernels.codes import (
     HEADROOM,
@@ -54,7 +54,9 @@ from rdl.work_graph import ANY, CHILD_COUNT, KIND, PARENT, SHORTEST
 
 
 @inline
-def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int) -> bool:
+def _place_atom(
+    p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, a: int
+) -> bool:
     """Place one atom as its bounds allow and take its bundles from the profile."""
     lo, hi = start_of(g, run, a), end_bound(g, run, s, a)
     atom = atom_of(g, run, a, lo, hi)
@@ -95,7 +97,7 @@ def _place_atom(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, a: int)
 
 
 @kernel
-def undo(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, kept: int) -> None:
+def undo(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, kept: int) -> None:
     """Give back all atoms but the first `kept` of the stack."""
     for i in range(s.state[STACKED] - 1, kept - 1, -1):
         a = s.vertex[STACK, i]
@@ -109,7 +111,7 @@ def undo(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, kept: int) -> 
 
 
 @kernel
-def _leap(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, edge: int) -> bool:
+def _leap(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, edge: int) -> bool:
     """Lower the successor whose largest gap is broken, and take back what was placed since.
 
     In every solution the successor starts no later than the end of the predecessor, placed as
@@ -134,7 +136,7 @@ def _leap(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch, edge: int) ->
 
 
 @inline
-def traverse(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch) -> bool:
+def traverse(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch) -> bool:
     """Place every atom of a request, successors before predecessors."""
     n = g.vertices.shape[0]
     s.state[ROWS_USED], s.state[STACKED], s.state[LEAPS], s.state[ROWS_FULL] = 0, 0, 0, 0
@@ -162,7 +164,7 @@ def traverse(p: Profile, q: Averages, g: Graph, run: Run, s: Scratch) -> bool:
 
 
 @kernel
-def next_options(g: Graph, s: Scratch, printed: bool) -> bool:
+def next_options(g: GraphSlices, s: Scratch, printed: bool) -> bool:
     """Move to other options of `any` after a failure; False when there are none left.
 
     First the innermost `any` around the vertex that failed moves on. When none around it can, all

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.agents.greedy.kernels.arrays import I64, Atom, Int, Ints
+from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints
 from planner.agents.greedy.kernels.blocks import lengthen
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.scratch import (
@@ -32,7 +32,7 @@ def _area_under(x: I64, a: int, b: int, height: Int) -> Int:
 
 
 @kernel
-def _cut(atom: Atom, buf: I64, first: int, last: int, excess: Int) -> Int:
+def _cut(atom: AtomToPlace, buf: I64, first: int, last: int, excess: Int) -> Int:
     """Cut `excess` from `HELD` at the left ends of runs longer than a lease; return what remains.
 
     Layer j is where x >= j; each of its runs is a set of leases, and cutting one to no less than
@@ -76,7 +76,7 @@ def _cut(atom: Atom, buf: I64, first: int, last: int, excess: Int) -> Int:
 
 
 @kernel
-def _close_union(atom: Atom, buf: I64, i: int, height: int, left: int, stop: int) -> Ints:
+def _close_union(atom: AtomToPlace, buf: I64, i: int, height: int, left: int, stop: int) -> Ints:
     """Add a last window at [i, i + lease) so that exactly `left` is added; (ok, first, end).
 
     Tried at the greatest height that does not overshoot, lengthening for the rest, and one
@@ -114,7 +114,7 @@ def _close_union(atom: Atom, buf: I64, i: int, height: int, left: int, stop: int
 
 
 @kernel
-def union(atom: Atom, buf: I64) -> Ints:
+def union(atom: AtomToPlace, buf: I64) -> Ints:
     """Overlap windows of one lease from the right until they hold the work: (ok, first, end).
 
     Row `MAY_HOLD` must be filled. Bundles held longer than a lease make the latest first step

@@ -18,7 +18,7 @@ from planner.agents.greedy.kernels.compiled import kernel
 UNBOUND: Final = 1 << 60
 
 
-class Limits(NamedTuple):
+class WindowLimits(NamedTuple):
     """What averages leave to the windows that touch an atom's.
 
     Attributes
@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     room: I64
 
 
-class Task(NamedTuple):
+class WindowTask(NamedTuple):
     """What is to be placed: least height, lease, work."""
 
     least: int
@@ -44,7 +44,7 @@ class Task(NamedTuple):
     work: int
 
 
-class Queues(NamedTuple):
+class WindowQueues(NamedTuple):
     """One queue of minima a limit: places of windows and values, head and tail."""
 
     place: I64
@@ -54,10 +54,10 @@ class Queues(NamedTuple):
 
 
 @kernel
-def queues_of(limits: Limits) -> Queues:
+def queues_of(limits: WindowLimits) -> WindowQueues:
     """Return empty queues for the limits."""
     count = limits.windows.shape[0]
-    return Queues(
+    return WindowQueues(
         np.empty_like(limits.room),
         np.empty_like(limits.room),
         np.zeros(count, dtype=np.int64),
@@ -66,7 +66,7 @@ def queues_of(limits: Limits) -> Queues:
 
 
 @kernel
-def push(queues: Queues, j: int, place: int, value: int) -> None:
+def push(queues: WindowQueues, j: int, place: int, value: int) -> None:
     """Append a window; those before it that leave no less can never bind again."""
     places, values = queues.place[j], queues.value[j]
     head, tail = queues.head[j], queues.tail[j]
@@ -77,7 +77,7 @@ def push(queues: Queues, j: int, place: int, value: int) -> None:
 
 
 @kernel
-def too_much(limits: Limits, n: int, work: int) -> bool:
+def too_much(limits: WindowLimits, n: int, work: int) -> bool:
     """Return whether windows side by side leave less than the work of an atom of `n` columns.
 
     They are laid from the left and from the right end; True proves that there is no place.

@@ -16,9 +16,9 @@ from planner.agents.greedy.kernels.arrays import I64, Int, Ints
 from planner.agents.greedy.kernels.compiled import kernel
 from planner.agents.greedy.kernels.window_limits import (
     UNBOUND,
-    Limits,
-    Queues,
-    Task,
+    WindowLimits,
+    WindowQueues,
+    WindowTask,
     push,
     queues_of,
 )
@@ -32,7 +32,9 @@ _PARTS: Final = 16
 
 
 @kernel
-def _decide(limits: Limits, queues: Queues, held: I64, x: I64, u: int, lease: int) -> None:
+def _decide(
+    limits: WindowLimits, queues: WindowQueues, held: I64, x: I64, u: int, lease: int
+) -> None:
     """Note that column `u` is decided: leases end at `u` or before it from now on.
 
     A window that holds such a lease wholly starts in [u - W, u - lease].
@@ -49,7 +51,7 @@ def _decide(limits: Limits, queues: Queues, held: I64, x: I64, u: int, lease: in
 
 
 @kernel
-def _first_windows(limits: Limits, queues: Queues, n: int, lease: int) -> None:
+def _first_windows(limits: WindowLimits, queues: WindowQueues, n: int, lease: int) -> None:
     """Queue the windows that hold a lease at the right end wholly."""
     for j in range(limits.windows.shape[0]):
         window = limits.windows[j]
@@ -58,7 +60,9 @@ def _first_windows(limits: Limits, queues: Queues, n: int, lease: int) -> None:
 
 
 @kernel
-def _around(limits: Limits, queues: Queues, task: Task, end: int, left_over: int) -> Ints:
+def _around(
+    limits: WindowLimits, queues: WindowQueues, task: WindowTask, end: int, left_over: int
+) -> Ints:
     """Return (height, leave) that windows allow which hold the lease before `end` wholly.
 
     The height is no more than the work left over fills. At one below the least, no lease ends in
@@ -80,7 +84,13 @@ def _around(limits: Limits, queues: Queues, task: Task, end: int, left_over: int
 
 @kernel
 def _across(
-    limits: Limits, j: int, held: I64, task: Task, end: int, best: int, span: tuple[int, int]
+    limits: WindowLimits,
+    j: int,
+    held: I64,
+    task: WindowTask,
+    end: int,
+    best: int,
+    span: tuple[int, int],
 ) -> Ints:
     """Return (height, leave) as windows at places `span` allow, which hold a part of the lease.
 
@@ -104,7 +114,7 @@ def _across(
 
 
 @kernel
-def _partly(limits: Limits, held: I64, task: Task, end: int, best: int) -> Ints:
+def _partly(limits: WindowLimits, held: I64, task: WindowTask, end: int, best: int) -> Ints:
     """Return (height, leave) as the windows allow that hold a part of the lease before `end`."""
     begin, leave = end - task.lease, np.int64(end)
     n = held.shape[0] - 1
@@ -133,7 +143,7 @@ def _spare(c: I64, x: I64, begin: int, end: int, least: int) -> Ints:
 
 
 @kernel
-def _stack(limits: Limits, c: I64, x: I64, held: I64, task: Task) -> Int:
+def _stack(limits: WindowLimits, c: I64, x: I64, held: I64, task: WindowTask) -> Int:
     """Stack whole leases from the right, each as high as it may be; return the work left.
 
     As in GREE, a lease ends at the latest column that has room for the least height, and the next
@@ -172,7 +182,7 @@ def _stack(limits: Limits, c: I64, x: I64, held: I64, task: Task) -> Int:
 
 
 @kernel
-def _used(limits: Limits, x: I64, held: I64) -> Limits:
+def _used(limits: WindowLimits, x: I64, held: I64) -> WindowLimits:
     """Return the limits less what heights `x` use of them."""
     n = x.shape[0]
     held[n] = 0
@@ -184,11 +194,11 @@ def _used(limits: Limits, x: I64, held: I64) -> Limits:
         for place in range(n + window - 1):
             first, stop = max(place - window + 1, 0), min(place + 1, n)
             row[place] -= unit * (held[first] - held[stop])
-    return Limits(limits.windows, limits.units, room)
+    return WindowLimits(limits.windows, limits.units, room)
 
 
 @kernel
-def _lengthen(limits: Limits, c: I64, x: I64, task: Task, left: int, step: int) -> Int:
+def _lengthen(limits: WindowLimits, c: I64, x: I64, task: WindowTask, left: int, step: int) -> Int:
     """Raise columns to their left (step 1) or right neighbour (-1); return the work left.
 
     What is added at a column lowers all windows of the queue alike: one number for all of them.
@@ -217,7 +227,7 @@ def _lengthen(limits: Limits, c: I64, x: I64, task: Task, left: int, step: int) 
 
 
 @kernel
-def fit_within(limits: Limits, c: I64, x: I64, task: Task) -> Int:
+def fit_within(limits: WindowLimits, c: I64, x: I64, task: WindowTask) -> Int:
     """Fill heights `x` of an atom that may hold `c`, as the limits allow; return the work left.
 
     Whole leases from the right, then each column as high as its neighbours (greedy.md 1.1, 4).

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.pool.claims import Claim, Part, Scheduler
+from dispatch.pool.claims import Claim, ClaimPart, Scheduler
 from dispatch.pool.ordering import ordering_named
 from dispatch.simulation.cluster.baselines import SCHEDULERS, scheduler_named
 from dispatch.simulation.cluster.simulator import simulate_cluster
@@ -44,8 +44,8 @@ def submissions(draw: st.DrawFn, *, only_core: bool = False) -> list[Submission]
         run = draw(st.integers(1, 9))
         claim = Claim(
             f"s{index}",
-            (Part(draw(st.integers(1, 11)), (1,)),),
-            (Part(elastic, (1,)),) if elastic else (),
+            (ClaimPart(draw(st.integers(1, 11)), (1,)),),
+            (ClaimPart(elastic, (1,)),) if elastic else (),
             float(at),
             float(run),
             draw(st.integers(0, 1)),
@@ -106,7 +106,7 @@ def test_only_core_applications_end_alike_under_flexible_and_rigid(
 
 def test_alone_an_application_takes_its_run_time() -> None:
     """With everything granted the slowdown is one, and nobody queues."""
-    one = Submission(Claim("a", (Part(2, (1,)),), (Part(7, (1,)),), 5.0, 3.0), 5.0, 3.0)
+    one = Submission(Claim("a", (ClaimPart(2, (1,)),), (ClaimPart(7, (1,)),), 5.0, 3.0), 5.0, 3.0)
     for name in SCHEDULERS:
         outcome = simulate_cluster([one], scheduler_named(name, {"u": 10})).outcomes[0]
         assert (outcome.started, outcome.ended, outcome.slowdown) == (5.0, 8.0, 1.0)
@@ -114,8 +114,8 @@ def test_alone_an_application_takes_its_run_time() -> None:
 
 def test_an_end_comes_before_an_arrival_of_the_same_instant() -> None:
     """The arrival at 3 starts at 3 in the room freed at 3; submissions out of order are misuse."""
-    first = Submission(Claim("a", (Part(10, (1,)),), (), 0.0, 3.0), 0, 3)
-    second = Submission(Claim("b", (Part(10, (1,)),), (), 3.0, 1.0), 3, 1)
+    first = Submission(Claim("a", (ClaimPart(10, (1,)),), (), 0.0, 3.0), 0, 3)
+    second = Submission(Claim("b", (ClaimPart(10, (1,)),), (), 3.0, 1.0), 3, 1)
     run = simulate_cluster([first, second], scheduler_named("flexible", {"u": 10}))
     assert run.outcomes[1].started == 3
     assert all(sample.waiting == 0 for sample in run.samples)

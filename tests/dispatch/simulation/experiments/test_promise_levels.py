@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dispatch.machines.placement.interface import Policy
 from dispatch.simulation.cluster.slots import (
-    Piece,
     SlotBook,
+    SlotPiece,
     is_packable,
     pieces_of,
     replay,
@@ -56,7 +56,7 @@ def test_pieces_add_up_to_the_allocation_and_the_oldest_end_first(
 
 pieces_drawn = st.lists(
     st.builds(
-        lambda name, start, length, cpu, memory: Piece(
+        lambda name, start, length, cpu, memory: SlotPiece(
             f"r{name}", start, start + length, (cpu, memory)
         ),
         st.integers(0, 3),
@@ -71,7 +71,7 @@ pieces_drawn = st.lists(
 CAPACITY = np.array([[8, 4], [4, 8], [6, 6]], dtype=np.int64)
 
 
-def over_committed(placed: list[tuple[Piece, int, int]]) -> bool:
+def over_committed(placed: list[tuple[SlotPiece, int, int]]) -> bool:
     """Whether a machine holds more than it has at some step, counted step by step."""
     for step in range(20):
         used = np.zeros_like(CAPACITY)
@@ -85,11 +85,11 @@ def over_committed(placed: list[tuple[Piece, int, int]]) -> bool:
 
 @given(st.lists(pieces_drawn, min_size=1, max_size=4))
 def test_slots_never_over_commit_a_machine_and_a_refusal_takes_nothing(
-    batches: list[list[Piece]],
+    batches: list[list[SlotPiece]],
 ) -> None:
     """What the book gave fits on every machine at every step; who is refused leaves no trace."""
     book = SlotBook(CAPACITY, 20)
-    placed: list[tuple[Piece, int, int]] = []
+    placed: list[tuple[SlotPiece, int, int]] = []
     for batch in batches:
         before = book.left.copy()
         machines = book.place(batch)
@@ -103,7 +103,7 @@ def test_slots_never_over_commit_a_machine_and_a_refusal_takes_nothing(
         assert is_packable_somehow(every)
 
 
-def is_packable_somehow(pieces: list[Piece]) -> bool:
+def is_packable_somehow(pieces: list[SlotPiece]) -> bool:
     """Whether the whole of all machines holds the pieces at every step: a necessary condition."""
     whole = CAPACITY.sum(axis=0)
     return all(
@@ -115,7 +115,9 @@ def is_packable_somehow(pieces: list[Piece]) -> bool:
 
 @given(pieces_drawn, st.sampled_from(sorted(STRATEGIES)))
 @settings(max_examples=40, deadline=None)
-def test_a_replay_moves_nothing_and_misses_nothing(pieces: list[Piece], strategy: Policy) -> None:
+def test_a_replay_moves_nothing_and_misses_nothing(
+    pieces: list[SlotPiece], strategy: Policy
+) -> None:
     """Machines are never over-committed, and each bundle-step either ran or is counted below."""
     below, ran = replay(CAPACITY, pieces, strategy)
     assert not over_committed(ran)
@@ -127,11 +129,11 @@ def test_packing_at_every_instant_is_not_enough_when_pieces_stay() -> None:
     """Two machines of 2: one short and one long piece each, then one of 2 finds both half full."""
     capacity = np.array([[2], [2]], dtype=np.int64)
     pieces = [
-        Piece("a", 0, 4, (1,)),
-        Piece("b", 0, 2, (1,)),
-        Piece("c", 0, 2, (1,)),
-        Piece("d", 0, 4, (1,)),
-        Piece("e", 2, 4, (2,)),
+        SlotPiece("a", 0, 4, (1,)),
+        SlotPiece("b", 0, 2, (1,)),
+        SlotPiece("c", 0, 2, (1,)),
+        SlotPiece("d", 0, 4, (1,)),
+        SlotPiece("e", 2, 4, (2,)),
     ]
     assert is_packable(capacity, pieces, [0, 2])
     below, _ = replay(capacity, pieces, "greedy")

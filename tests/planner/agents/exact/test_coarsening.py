@@ -12,10 +12,10 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact import column_generation as generation
 from planner.agents.exact import lagrangian as turns
-from planner.agents.exact.build import problem_of
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.coarsening import coarse
-from planner.agents.exact.lagrangian import Prices
-from planner.agents.exact.problem import Problem
+from planner.agents.exact.lagrangian import LagrangianBound
+from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.subgradient import starts
 from planner.plan.plan import Plan
 from planner.value import value_of
@@ -44,7 +44,7 @@ def test_no_placement_costs_less_than_its_buckets_say(
     if not asked:
         return
     view = Plan(cluster, asked[0].graph.grid).view()  # type: ignore[arg-type]
-    problem = problem_of(asked, view)
+    problem = build_problem(asked, view)
     wide = coarse(problem, size)
     prices = prices_like(wide.problem, seed)
     gains, fine = gains_at(wide.problem, prices), wide.fine(prices)
@@ -61,7 +61,7 @@ def test_no_placement_costs_less_than_its_buckets_say(
 def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     """The same against every allocation that the idle cluster could hold, by full enumeration."""
     requests = tiny(seed)
-    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     names = sorted(CAPACITY)
     capacity = np.array([[CAPACITY[name]] for name in names])
     rows = [names.index(resource) for resource in _resources(problem)]
@@ -83,7 +83,7 @@ def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
 def test_the_bound_of_buckets_is_never_below_the_best_plan(seed: int) -> None:
     """After any number of steps on buckets of two and three, by full enumeration of tiny sets."""
     requests = tiny(seed)
-    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     best = best_value(requests, CAPACITY, HORIZON)
     for size in (2, 3):
         for ascent in starts(coarse(problem, size).problem):
@@ -94,7 +94,7 @@ def test_the_bound_of_buckets_is_never_below_the_best_plan(seed: int) -> None:
 
 def test_prices_of_buckets_are_those_of_their_columns() -> None:
     """Spread over columns and averaged again they are the same, the last short bucket too."""
-    problem = problem_of(tiny(1), Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(tiny(1), Plan(CLUSTER, CLUSTER.grid()).view())
     wide = coarse(problem, 3)
     prices = prices_like(wide.problem, 7)
     assert wide.fine(prices).shape == problem.room.free.shape
@@ -104,7 +104,7 @@ def test_prices_of_buckets_are_those_of_their_columns() -> None:
         coarse(problem, 0)
 
 
-def crowded(kind: str) -> tuple[Problem, float]:
+def crowded(kind: str) -> tuple[PlanningProblem, float]:
     """Return a set of the one generator at twice what fits, and what greedy agents accept."""
     mix = Mix(requests=150, steps=480, machines=400, kind=kind, seed=4, load=2.0)
     requests, cluster = requests_of(mix), cluster_of(mix)
@@ -115,10 +115,10 @@ def crowded(kind: str) -> tuple[Problem, float]:
         for request, result in zip(requests, results, strict=True)
         if result.placed
     )
-    return problem_of(requests, view), value
+    return build_problem(requests, view), value
 
 
-def drained(prices: Prices, value: float) -> float:
+def drained(prices: LagrangianBound, value: float) -> float:
     """Return the bound once nothing more can be gained; it is held against a plan at each turn."""
     for _ in range(400):
         prices.advance(5, value)
@@ -139,17 +139,17 @@ def test_dear_problems_are_priced_on_buckets_first(
         monkeypatch.setattr(generation, "MOST_REQUESTS", 10)
         monkeypatch.setattr(turns, "MOST_REQUESTS", 10)
     problem, value = crowded(kind)
-    bound = drained(Prices(problem, fine=False), value)
+    bound = drained(LagrangianBound(problem, fine=False), value)
     assert bound - value <= (problem.total - value) / 5
 
 
 def test_a_master_of_groups_holds_what_its_requests_hold() -> None:
     """What groups take together and are worth is the sum over their requests."""
     problem, _ = crowded("mixed")
-    whole = generation.Generation(problem, np.zeros(problem.room.free.shape), 4)
+    whole = generation.ColumnGeneration(problem, np.zeros(problem.room.free.shape), 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(generation, "MOST_REQUESTS", 10)
-        grouped = generation.Generation(problem, np.zeros(problem.room.free.shape), 4)
+        grouped = generation.ColumnGeneration(problem, np.zeros(problem.room.free.shape), 4)
     for one in (whole, grouped):
         one.price()
     assert len(set(grouped._owner)) == generation.GROUPS

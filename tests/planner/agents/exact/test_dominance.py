@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.agents.check import sound
-from planner.agents.exact.build import problem_of
+from planner.agents.check import check_plan
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.dominance import Sweep, suits_sweep
+from planner.agents.exact.dominance import DominanceSearch, suits_sweep
 from planner.agents.exact.subgradient import starts
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
@@ -31,17 +31,17 @@ def swept(
     requests: list[Request], view: object, seed: int, value: float = 0.0
 ) -> tuple[float, float]:
     """Return (value found, bound) of a sweep at drawn prices; plans must pass the check."""
-    problem = problem_of(requests, view)
+    problem = build_problem(requests, view)
     rng = np.random.default_rng(seed)
     prices = rng.random(problem.room.free.shape) * problem.total / problem.room.free.size
     if seed % 3 == 0:
         prices[:] = 0.0
-    answer = Sweep(problem, prices).run(lambda: value, never)
+    answer = DominanceSearch(problem, prices).run(lambda: value, never)
     assert answer is not None
     if answer.results is None:
         return value, answer.bound
     results = [one or REFUSED for one in answer.results]
-    assert sound(requests, results, view) == results
+    assert check_plan(requests, results, view) == results
     return score_of(requests, results, view.nominal)[0], answer.bound
 
 
@@ -50,7 +50,7 @@ def test_it_finds_the_optimum_of_tiny_sets(seed: int) -> None:
     """At any prices, none among them, by full enumeration: plan and bound."""
     requests = [one for s in (seed, seed + 50) for one in rigid(s)]
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    blocks = [one for one in requests if suits_sweep(problem_of([one], view))][:4]
+    blocks = [one for one in requests if suits_sweep(build_problem([one], view))][:4]
     if not blocks:
         return
     best = best_value(blocks, CAPACITY, HORIZON)
@@ -86,7 +86,7 @@ def test_an_outage_is_kept_and_used_after_its_end(seed: int) -> None:
         text = f"window({atom}, {begin}, {end})"
         requests.append(a_request(f"r{index}", text).weight(float(rng.integers(1, 5))).on(cluster))
     view = Plan(cluster, cluster.grid()).view()
-    problem = problem_of(requests, view)
+    problem = build_problem(requests, view)
     assert suits_sweep(problem)
     answer = solve_rigid(problem, [REFUSED] * len(requests), CpLimits(20.0, repeats=True))
     value, _ = swept(requests, view, seed)
@@ -107,8 +107,8 @@ def test_too_many_labels_and_a_stop_give_nothing() -> None:
     """No proof is made up where the sweep did not come to its end."""
     problem, _ = laid_out(gangs(20))
     flat, _ = starts(problem)
-    assert Sweep(problem, flat.prices, most=2).run(lambda: 0.0, never) is None
-    assert Sweep(problem, flat.prices).run(lambda: 0.0, lambda: True) is None
+    assert DominanceSearch(problem, flat.prices, most=2).run(lambda: 0.0, never) is None
+    assert DominanceSearch(problem, flat.prices).run(lambda: 0.0, lambda: True) is None
 
 
 def test_only_single_blocks_are_swept() -> None:

@@ -9,14 +9,14 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits, SolverOutcome
 from planner.agents import agent_named
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.agents.exact import agent as agent_module
 from planner.agents.exact import warm_up as ready
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.budget import Effort, Field
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.incumbent import BoundError, Race
-from planner.agents.exact.parallel import pursue
+from planner.agents.exact.budget import Budget, SolveInput
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import BoundError, Incumbent
+from planner.agents.exact.parallel import solve_in_parallel
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
@@ -48,7 +48,7 @@ def test_the_greedy_plan_outlives_a_fault(
     assert report.value == pytest.approx(score_of(requests, results, view.nominal)[0])
     assert report.bound >= report.value >= value * (1 - 1e-12)
     assert sum(one.placed for one in results) == sum(
-        one.placed for one in sound(requests, results, view)
+        one.placed for one in check_plan(requests, results, view)
     )
     [told] = [one for one in caplog.records if one.exc_info]
     assert told.exc_info is not None
@@ -60,8 +60,8 @@ def test_what_the_search_had_found_outlives_a_fault(monkeypatch: pytest.MonkeyPa
     requests, view = crowded()
     whole = EXACT.solve(requests, view, Limits(work=400))[1]
 
-    def better_then_broken(race: Race, field: Field, effort: Effort) -> None:
-        pursue(race, field, effort)
+    def better_then_broken(race: Incumbent, field: SolveInput, effort: Budget) -> None:
+        solve_in_parallel(race, field, effort)
         _broken()
 
     monkeypatch.setattr(agent_module, "pursue", better_then_broken)
@@ -75,7 +75,7 @@ def test_a_wrong_bound_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound below a checked plan says that one of the two is wrong: it still raises."""
     requests, view = crowded("malleable")
 
-    def wrong(race: Race, *_: object) -> None:
+    def wrong(race: Incumbent, *_: object) -> None:
         race.lower(race.value / 2, "a fault")
 
     monkeypatch.setattr(agent_module, "route", wrong)
@@ -86,7 +86,7 @@ def test_a_wrong_bound_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_loops_count_as_loaded_only_once_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a fault on the way the next call loads them; the one after has nothing to do."""
     requests, view = crowded()
-    problem = problem_of(requests[:1], view)
+    problem = build_problem(requests[:1], view)
     monkeypatch.setattr(ready, "_ready", [])
     with monkeypatch.context() as broken:
         broken.setattr(ready, "load_sweep", _broken)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
-from planner.agent import Limits, News, all_asked
+from planner.agent import Limits, SolveProgress, all_asked
 from planner.agents import agent_named
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.hybrid import HYBRID
@@ -60,7 +60,7 @@ def test_the_search_goes_on_from_the_start() -> None:
     requests, view = crowded("mixed", 60)
     greedy = agent_named("portfolio-free").plan(requests, view, Limits())
     start = score_of(requests, greedy, view.nominal)[0]
-    seen: list[News] = []
+    seen: list[SolveProgress] = []
     limits = Limits(
         time_s=60.0, gap=0.0, news=seen.append, stop=lambda: any(n.value > start for n in seen)
     )

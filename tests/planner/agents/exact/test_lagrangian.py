@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.column_generation import Generation
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.column_generation import ColumnGeneration
 from planner.agents.exact.kernels import bound as kernels
-from planner.agents.exact.problem import Problem
+from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.subgradient import space_of, starts
 from planner.placement import PlacementResult, shifts_of
 from planner.plan.plan import Plan
@@ -30,14 +30,16 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too
 LAWS = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 
 
-def gains_at(problem: Problem, prices: np.ndarray) -> np.ndarray:
+def gains_at(problem: PlanningProblem, prices: np.ndarray) -> np.ndarray:
     """Return what the programme says each request can be worth more than it costs, at most."""
     space = space_of(problem)
     kernels.evaluate(problem.forest, problem.room, space, prices)
     return space.gains
 
 
-def cost_of(problem: Problem, index: int, result: PlacementResult, prices: np.ndarray) -> float:
+def cost_of(
+    problem: PlanningProblem, index: int, result: PlacementResult, prices: np.ndarray
+) -> float:
     """Return the price of an allocation, added up step by step."""
     request, room, total = problem.requests[index], problem.room, 0.0
     offset = int(problem.forest.first[index])
@@ -52,7 +54,7 @@ def cost_of(problem: Problem, index: int, result: PlacementResult, prices: np.nd
     return float(total)
 
 
-def prices_like(problem: Problem, seed: int) -> np.ndarray:
+def prices_like(problem: PlanningProblem, seed: int) -> np.ndarray:
     """Draw prices, some steps free, of the size at which requests begin not to pay."""
     rng = np.random.default_rng(seed)
     shape = problem.room.free.shape
@@ -72,7 +74,7 @@ def test_no_placement_costs_less_than_the_programme_says(
         return
     plan = Plan(cluster, asked[0].graph.grid)  # type: ignore[arg-type]
     view = plan.view()
-    problem = problem_of(asked, view)
+    problem = build_problem(asked, view)
     prices = prices_like(problem, seed)
     gains = gains_at(problem, prices)
     for name in ("gree", "earliest", "gree-l", "aligned-early"):
@@ -88,7 +90,7 @@ def test_no_placement_costs_less_than_the_programme_says(
 def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     """The same against every allocation that the idle cluster could hold, by full enumeration."""
     requests = requests_of(seed)
-    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     names = sorted(CAPACITY)
     capacity = np.array([[CAPACITY[name]] for name in names])
     rows = [names.index(resource) for resource in _resources(problem)]
@@ -105,7 +107,7 @@ def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
                 assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
 
 
-def _resources(problem: Problem) -> list[str]:
+def _resources(problem: PlanningProblem) -> list[str]:
     """Return the resource of each row of the room."""
     names = Plan(CLUSTER, CLUSTER.grid()).view().row_names
     assert len(problem.rows) == len(problem.room.free)
@@ -116,7 +118,7 @@ def _resources(problem: Problem) -> list[str]:
 def test_the_bound_is_never_below_the_best_plan(seed: int) -> None:
     """From both starts, after any number of steps, by full enumeration of tiny sets."""
     requests = requests_of(seed)
-    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     best = best_value(requests, CAPACITY, HORIZON)
     for ascent in starts(problem):
         for _ in range(6):
@@ -130,7 +132,9 @@ def test_two_gangs_that_exclude_each_other_are_bounded_by_the_greater() -> None:
         a_request(name, "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.004)").weight(weight)
         for name, weight in (("a", 1.0), ("b", 2.0))
     ]
-    problem = problem_of([gang.on(CLUSTER) for gang in gangs], Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(
+        [gang.on(CLUSTER) for gang in gangs], Plan(CLUSTER, CLUSTER.grid()).view()
+    )
     flat, _ = starts(problem)
     for _ in range(40):
         flat.run(50, problem.total * 2 / 3)
@@ -143,8 +147,8 @@ def test_columns_are_generated_from_prices_at_which_nothing_pays() -> None:
         a_request(name, "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.004)") for name in "ab"
     ]
     requests = [gang.on(CLUSTER) for gang in gangs]
-    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
-    generation = Generation(problem, np.full(problem.room.free.shape, problem.total), 1)
+    problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    generation = ColumnGeneration(problem, np.full(problem.room.free.shape, problem.total), 1)
     assert generation.price() == (True, 0)
     for _ in range(60):
         generation.round(0.0)

@@ -9,13 +9,13 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.column_generation import Generation
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.column_generation import ColumnGeneration
 from planner.agents.exact.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.must_keep import Keep
-from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.must_keep import MustKeep
+from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.subgradient import starts
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
@@ -52,7 +52,7 @@ def test_the_bound_is_that_of_plans_that_keep(seed: int) -> None:
     """Never below the best plan with all kept ones, by full enumeration; steps and columns."""
     kept = kept_of(seed, tiny(seed))
     requests = least_wanted_first(tiny(seed), kept)
-    problem = problem_of(requests, Plan(CLUSTER, CLUSTER.grid()).view(), kept)
+    problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view(), kept)
     best = best_value(requests, CAPACITY, HORIZON, keep=kept)
     if best == -math.inf:
         return
@@ -61,7 +61,7 @@ def test_the_bound_is_that_of_plans_that_keep(seed: int) -> None:
             ascent.run(10, 0.5 * best)
             assert ascent.bound >= best - ROUNDING
     flat, _ = starts(problem)
-    generation = Generation(problem, flat.prices, 1)
+    generation = ColumnGeneration(problem, flat.prices, 1)
     for _ in range(6):
         generation.round(0.0)
     assert generation.bound >= best - ROUNDING
@@ -75,7 +75,7 @@ def test_keeping_lowers_the_bound() -> None:
     ]
     requests = [gang.on(CLUSTER) for gang in gangs]
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    free, tied = problem_of(requests, view), problem_of(requests, view, [0])
+    free, tied = build_problem(requests, view), build_problem(requests, view, [0])
     for problem, share in ((free, 2 / 3), (tied, 1 / 3)):
         flat, _ = starts(problem)
         for _ in range(40):
@@ -89,7 +89,7 @@ def test_cp_sat_keeps_what_it_must(seed: int) -> None:
     kept = kept_of(seed, rigid(seed))
     requests = least_wanted_first(rigid(seed), kept)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    problem = problem_of(requests, view, kept)
+    problem = build_problem(requests, view, kept)
     answer = solve_rigid(problem, [REFUSED] * 3, CpLimits(10.0, repeats=True))
     best = best_value(requests, CAPACITY, HORIZON, keep=kept)
     if best == -math.inf:
@@ -108,7 +108,7 @@ def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
     requests, view = small(kind)
     standing = list(agent_named("gree").plan(requests, view, Limits()))
     kept = [index for index, one in enumerate(standing) if one.placed]
-    hunt = Hunt(problem_of(requests, view, kept), seed=1)
+    hunt = RuinRecreate(build_problem(requests, view, kept), seed=1)
     hunt.load(standing)
     for temperature in (1e9, hunt.problem.total / 50, 0.0):
         hunt.run(120, 6, temperature)
@@ -124,14 +124,14 @@ def test_the_agent_keeps_and_proves(seed: int) -> None:
     kept = kept_of(seed, tiny(seed))
     requests = least_wanted_first(tiny(seed), kept)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    keep = Keep(frozenset(kept))
+    keep = MustKeep(frozenset(kept))
     results, report = EXACT.solve(requests, view, Limits(work=400, gap=0.0), keep)
     best = best_value(requests, CAPACITY, HORIZON, keep=kept)
     if report.status == "no_answer":
         assert not all(results[index].placed for index in kept)
         return
     assert all(results[index].placed for index in kept)
-    assert sound(requests, results, view) == results
+    assert check_plan(requests, results, view) == results
     assert report.value <= best + ROUNDING <= report.bound + 2 * ROUNDING
 
 
@@ -140,13 +140,15 @@ def test_what_stands_is_the_start_and_a_false_one_is_refused() -> None:
     requests, view = small("gangs", seed=4)
     standing = list(agent_named("earliest").plan(requests, view, Limits()))
     kept = frozenset(index for index, one in enumerate(standing) if one.placed)
-    results, report = EXACT.solve(requests, view, Limits(work=300, gap=0.0), Keep(kept, standing))
+    results, report = EXACT.solve(
+        requests, view, Limits(work=300, gap=0.0), MustKeep(kept, standing)
+    )
     assert all(results[index].placed for index in kept)
     assert report.value >= score_of(requests, standing, view.nominal)[0] - ROUNDING
     with pytest.raises(ValueError, match="no request 99"):
-        EXACT.solve(requests, view, Limits(work=1), Keep(frozenset({99})))
+        EXACT.solve(requests, view, Limits(work=1), MustKeep(frozenset({99})))
     with pytest.raises(ValueError, match="results for"):
-        EXACT.solve(requests, view, Limits(work=1), Keep(kept, standing[1:]))
+        EXACT.solve(requests, view, Limits(work=1), MustKeep(kept, standing[1:]))
     index = min(kept)
     doubled = [*standing]
     doubled[index] = PlacementResult(
@@ -154,4 +156,4 @@ def test_what_stands_is_the_start_and_a_false_one_is_refused() -> None:
         rows=standing[index].rows + np.array([0, 0, 10**6]),
     )  # fmt: skip
     with pytest.raises(ValueError, match="breaks a limit"):
-        EXACT.solve(requests, view, Limits(work=1), Keep(kept, doubled))
+        EXACT.solve(requests, view, Limits(work=1), MustKeep(kept, doubled))

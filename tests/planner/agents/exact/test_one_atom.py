@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.agents.exact.build import problem_of
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import search_state as state
 from planner.agents.exact.kernels.one_atom import place
-from planner.agents.exact.kernels.one_block import Span
+from planner.agents.exact.kernels.one_block import BlockWindow
 from planner.agents.exact.problem import (
     V_BLOCKED,
     V_DEMAND,
@@ -20,9 +20,9 @@ from planner.agents.exact.problem import (
     V_SHIFT,
     V_SHIFTS,
     V_START,
-    Problem,
+    PlanningProblem,
 )
-from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request
 
@@ -39,16 +39,16 @@ TEXTS = (
 CUT = st.tuples(st.integers(0, 299), st.integers(1, 60), st.integers(0, 3))
 
 
-def problem(text: int, length: int) -> Problem:
+def problem(text: int, length: int) -> PlanningProblem:
     """Return one request of one block on three machines, two of them away for a while."""
     builder = a_cluster().horizon("300s").machines("m", 3, cpu=4, memory="8 GiB")
     cluster = builder.outage("m", 2, "130s", "170s").build()
     asked = TEXTS[text].format(length, 3 * length, 2 * length)
     view = Plan(cluster, cluster.grid()).view()
-    return problem_of([a_request("r", asked).on(cluster)], view)
+    return build_problem([a_request("r", asked).on(cluster)], view)
 
 
-def fits(one: Problem, free: np.ndarray, start: int) -> bool:
+def fits(one: PlanningProblem, free: np.ndarray, start: int) -> bool:
     """Return whether the block may begin at a column, every column of every occurrence read."""
     room, forest = one.room, one.forest
     row = forest.vertices[int(np.flatnonzero(forest.vertices[:, V_RUN])[0])]
@@ -78,7 +78,7 @@ def test_a_block_goes_to_its_first_or_last_place(
 ) -> None:
     """Of all starts that fit a span and what is free, the earliest or the latest; none: refused."""
     one = problem(text, length)
-    hunt = Hunt(one, seed=0)
+    hunt = RuinRecreate(one, seed=0)
     for begin, width, quarters in cuts:
         free = hunt.arrays.free[:, begin : begin + width]
         free[:] = np.minimum(free, one.room.free[:, begin : begin + width] * quarters // 4)
@@ -86,7 +86,7 @@ def test_a_block_goes_to_its_first_or_last_place(
     row = one.forest.vertices[atom]
     lo, hi = int(row[V_START]) + ends[0], int(row[V_END]) - ends[1]
     possible = [t for t in range(lo, hi - length + 1) if fits(one, hunt.arrays.free, t)]
-    placed = place(one.forest, one.room, hunt.arrays, atom, Span(lo, hi, late), False)
+    placed = place(one.forest, one.room, hunt.arrays, atom, BlockWindow(lo, hi, late), False)
     assert placed == bool(possible)
     if possible:
         begin, end, bundles = hunt.arrays.rows[state.PLAN, hunt.arrays.first[atom]]

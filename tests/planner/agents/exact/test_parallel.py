@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from planner.agents.exact import parallel as pursuit
-from planner.agents.exact.annealing import Finder
-from planner.agents.exact.budget import LEFT_OUT, Effort, Field
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.incumbent import Race
-from planner.agents.exact.lagrangian import Prices
-from planner.agents.exact.parallel import pursue
+from planner.agents.exact.annealing import Annealer
+from planner.agents.exact.budget import LEFT_OUT, Budget, SolveInput
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.lagrangian import LagrangianBound
+from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.warm_up import load_loops
 from tests.planner.agents.exact.test_faults import crowded
 
@@ -25,28 +25,28 @@ Began = list[tuple[int, int, bool]]
 def began(monkeypatch: pytest.MonkeyPatch) -> Began:
     """Note each search when it begins; column generation is cut short, so that prices end soon."""
     found: Began = []
-    find, bound_done = Finder.find_plans, [False]
+    find, bound_done = Annealer.find_plans, [False]
 
-    def noted(self: Finder, done: Callable[[], bool], cycle: int = 0) -> None:
+    def noted(self: Annealer, done: Callable[[], bool], cycle: int = 0) -> None:
         found.append((self._hunt.seed, cycle, bound_done[0]))
         find(self, done, cycle)
 
-    def over(self: Prices, rounds: int, target: float) -> None:
+    def over(self: LagrangianBound, rounds: int, target: float) -> None:
         self.over = bound_done[0] = True
 
-    monkeypatch.setattr(Finder, "find_plans", noted)
-    monkeypatch.setattr(Prices, "advance", over)
+    monkeypatch.setattr(Annealer, "find_plans", noted)
+    monkeypatch.setattr(LagrangianBound, "advance", over)
     return found
 
 
-def _pursued(seconds: float, prove: bool = False) -> Race:
+def _pursued(seconds: float, prove: bool = False) -> Incumbent:
     requests, view = crowded()
-    problem = problem_of(requests, view)
+    problem = build_problem(requests, view)
     load_loops(problem)
-    race = Race(requests, view, [LEFT_OUT] * len(requests), problem.total, "nobody")
+    race = Incumbent(requests, view, [LEFT_OUT] * len(requests), problem.total, "nobody")
     until = time.monotonic() + seconds
-    effort = Effort(until, None, 1e-3, lambda: False, time.monotonic, lambda: None)
-    pursue(race, Field(problem, range(len(requests)), 7, prove), effort)
+    effort = Budget(until, None, 1e-3, lambda: False, time.monotonic, lambda: None)
+    solve_in_parallel(race, SolveInput(problem, range(len(requests)), 7, prove), effort)
     return race
 
 
@@ -63,7 +63,7 @@ def test_where_cp_sat_proves_there_is_one_search(
 ) -> None:
     """CP-SAT has the other core to itself."""
     asked: list[float] = []
-    monkeypatch.setattr(pursuit._Chase, "prove", lambda self, ended: asked.append(ended.wait(5)))
+    monkeypatch.setattr(pursuit._Workers, "prove", lambda self, ended: asked.append(ended.wait(5)))
     _pursued(0.3, prove=True)
     assert asked
     assert [seed for seed, *_ in began] == [7]

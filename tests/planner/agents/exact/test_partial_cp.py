@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.agents.exact.cp_model import worths_of
 from planner.agents.exact.cp_sat import CpAnswer, CpLimits, solve_rigid
-from planner.agents.exact.partial_cp import ASIDE, FAR, Parts, left_out
-from planner.agents.exact.problem import Problem
+from planner.agents.exact.partial_cp import ASIDE, FAR, PartialProof, left_out
+from planner.agents.exact.problem import PlanningProblem
 from planner.value import score_of
 from tests.planner.agents.exact.test_router import REFUSED, gangs, laid_out, rigid
 from tests.planner.agents.milp.test_milp import CAPACITY, HORIZON
@@ -46,14 +46,14 @@ def test_who_is_left_out_counts_as_accepted(seed: int) -> None:
     assert answer.results is not None
     assert all(answer.results[index] is None for index in aside)
     results = [one or REFUSED for one in answer.results]
-    assert sound(requests, results, view) == results
+    assert check_plan(requests, results, view) == results
 
 
-def a_hopeless_one(problem: Problem, told: list[CpAnswer]) -> Parts:
+def a_hopeless_one(problem: PlanningProblem, told: list[CpAnswer]) -> PartialProof:
     """Return a proof whose look is over at once and whose end is never in sight."""
     limits = CpLimits(1e6, repeats=True, tell=told.append)
     seconds = count(0.0, 0.5e6)
-    return Parts(
+    return PartialProof(
         problem,
         [REFUSED] * len(problem.requests),
         limits,
@@ -108,7 +108,7 @@ def test_no_time_left_is_no_fault(seconds: float) -> None:
     """Where the limit is over before CP-SAT begins, there is a bound all the same."""
     problem, _ = laid_out(gangs(24))
     limits = CpLimits(seconds)
-    parts = Parts(problem, [REFUSED] * 24, limits, value=lambda: 0.0)
+    parts = PartialProof(problem, [REFUSED] * 24, limits, value=lambda: 0.0)
     assert 0.0 < parts.prove().bound <= problem.total
     assert parts.parts == [0]
 
@@ -120,7 +120,7 @@ def test_the_least_valuable_are_left_out_and_those_to_be_kept_never() -> None:
     least = int(np.argmin(worths_of(problem)))
     keep[least] = 1.0
     forest = problem.forest._replace(keep=keep)
-    kept = Problem(problem.requests, forest, problem.room, problem.base, problem.rows)
+    kept = PlanningProblem(problem.requests, forest, problem.room, problem.base, problem.rows)
     parts = left_out(kept)
     assert parts[-1] == ()
     for more, fewer in pairwise(parts):

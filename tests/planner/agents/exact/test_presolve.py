@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.workloads.exact_shapes import narrow, wide
-from planner.agents.exact.build import problem_of
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.presolve import binding_rows, thinned
 from planner.plan.plan import Plan
 from planner.view import Demand
@@ -93,7 +93,7 @@ def test_shapes_of_one_bundle_have_one_row_and_those_of_three_have_two() -> None
     """Seven tenants that ask for one bundle are one demand on one row; three bundles need both."""
     for shape, rows, demands in ((wide, 1, 1), (narrow, 2, 3)):
         cluster, requests = shape(1, 1.2)
-        room = problem_of(requests, Plan(cluster, cluster.grid()).view()).room
+        room = build_problem(requests, Plan(cluster, cluster.grid()).view()).room
         assert (len(room.free), len(room.demand_first) - 1) == (rows, demands)
 
 
@@ -107,7 +107,7 @@ def test_memory_that_is_plentiful_changes_nothing() -> None:
             "atom(<2 cpu, 2 GiB memory>, 1, 4, 2, 8)",
         )
         requests = [a_request(f"r{i}", text).on(cluster) for i, text in enumerate(atoms)]
-        laid.append(problem_of(requests, Plan(cluster, cluster.grid()).view()).room)
+        laid.append(build_problem(requests, Plan(cluster, cluster.grid()).view()).room)
     one, two = laid
     assert len(one.free) == len(two.free) == 1
     assert (one.free == two.free).all()
@@ -118,5 +118,5 @@ def test_kernels_see_one_type_of_room() -> None:
     """One demand or several: every array of the room lies row after row, and compiles once."""
     for shape in (wide, narrow):
         cluster, requests = shape(1, 1.2)
-        room = problem_of(requests[:12], Plan(cluster, cluster.grid()).view()).room
+        room = build_problem(requests[:12], Plan(cluster, cluster.grid()).view()).room
         assert all(part.flags.c_contiguous for part in room if isinstance(part, np.ndarray))

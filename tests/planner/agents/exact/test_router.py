@@ -15,11 +15,11 @@ from bench.workloads.rcpsp import Project, read_archive, read_rcp, read_sm, shor
 from bench.workloads.traces import VARIABLE
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.agents.check import sound
+from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.build import problem_of
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.cp_sat import CpAnswer, CpLimits, is_rigid, solve_rigid, starts_of
-from planner.agents.exact.problem import Problem
+from planner.agents.exact.problem import PlanningProblem
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -61,10 +61,10 @@ def rigid(seed: int) -> list[Request]:
     return found
 
 
-def laid_out(requests: list[Request]) -> tuple[Problem, PlanView]:
+def laid_out(requests: list[Request]) -> tuple[PlanningProblem, PlanView]:
     """Return the problem on the idle cluster of the MILP's tests."""
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    return problem_of(requests, view), view
+    return build_problem(requests, view), view
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -76,7 +76,7 @@ def test_cp_sat_proves_the_best_plan_of_rigid_sets(seed: int) -> None:
     answer = solve_rigid(problem, [REFUSED] * 3, CpLimits(10.0, repeats=True))
     assert answer.results is not None
     results = [one or REFUSED for one in answer.results]
-    assert sound(requests, results, view) == results
+    assert check_plan(requests, results, view) == results
     best = best_value(requests, CAPACITY, HORIZON)
     assert score_of(requests, results, view.nominal)[0] == pytest.approx(best)
     assert best * (1 - 1e-12) <= answer.bound <= best * (1 + 1e-6)
@@ -177,7 +177,7 @@ def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
     for one in told:
         if one.results is not None:
             results = [result or REFUSED for result in one.results]
-            assert sound(requests, results, view) == results
+            assert check_plan(requests, results, view) == results
             assert score_of(requests, results, view.nominal)[0] <= answer.bound * (1 + 1e-9)
 
 

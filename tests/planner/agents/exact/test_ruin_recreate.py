@@ -10,12 +10,12 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits, all_asked
 from planner.agents import agent_named
-from planner.agents.check import satisfied, sound
+from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT, ExactAgent
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.incumbent import BoundError, Race
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import BoundError, Incumbent
 from planner.agents.exact.lagrangian import evaluation_s
-from planner.agents.exact.ruin_recreate import Hunt
+from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.warm_up import load_loops
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
@@ -46,12 +46,12 @@ def portfolio(requests: list[Request], view: PlanView) -> tuple[float, int]:
 def test_every_plan_found_passes_the_check(kind: str) -> None:
     """After any number of moves, hot or cold, no part of the best plan breaks a rule."""
     requests, view = small(kind)
-    hunt = Hunt(problem_of(requests, view), seed=3)
+    hunt = RuinRecreate(build_problem(requests, view), seed=3)
     hunt.load([REFUSED] * len(requests))
     for temperature in (1e9, hunt.problem.total / 50, 0.0):
         hunt.run(150, 6, temperature)
         results = [result or REFUSED for result in hunt.plan()]
-        kept = sound(requests, results, view)
+        kept = check_plan(requests, results, view)
         assert [one.placed for one in kept] == [one.placed for one in results]
         assert score_of(requests, results, view.nominal)[0] == pytest.approx(hunt.value)
 
@@ -61,11 +61,11 @@ def test_plans_of_every_operator_satisfy_the_oracle(seed: int) -> None:
     """On tiny sets over all operators, and never more value than full enumeration finds."""
     requests = tiny(seed)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    hunt = Hunt(problem_of(requests, view), seed)
+    hunt = RuinRecreate(build_problem(requests, view), seed)
     hunt.load([REFUSED] * len(requests))
     hunt.run(200, 3, hunt.problem.total / 4)
     for request, result in zip(requests, hunt.plan(), strict=True):
-        assert result is None or satisfied(request, result)
+        assert result is None or satisfies(request, result)
     assert hunt.value <= best_value(requests, CAPACITY, HORIZON) + 1e-9
 
 
@@ -73,7 +73,7 @@ def test_the_search_starts_from_the_plan_it_is_given() -> None:
     """A loaded plan comes back unchanged, and moves never lose value."""
     requests, view = small("mixed")
     greedy = agent_named("gree").plan(requests, view, Limits())
-    hunt = Hunt(problem_of(requests, view), seed=1)
+    hunt = RuinRecreate(build_problem(requests, view), seed=1)
     hunt.load(greedy)
     for before, after in zip(greedy, hunt.plan(), strict=True):
         assert before.placed == (after is not None)
@@ -95,12 +95,12 @@ def test_the_check_refuses_what_breaks_a_limit() -> None:
     )
     late = replace(good, rows=np.array([[70, 110, 4]]))
     little = replace(good, rows=np.array([[0, 39, 4]]))
-    assert [one.placed for one in sound([request], [good], view)] == [True]
-    assert [one.placed for one in sound([request], [late], view)] == [False]
-    assert [one.placed for one in sound([request], [little], view)] == [False]
+    assert [one.placed for one in check_plan([request], [good], view)] == [True]
+    assert [one.placed for one in check_plan([request], [late], view)] == [False]
+    assert [one.placed for one in check_plan([request], [little], view)] == [False]
     second = a_request("s", "window(atom(<1 cpu>, 4, 4, 40, 160), 0, 100)").weight(2).on(cluster)
     behind = replace(good, rows=np.array([[40, 80, 4]]))
-    both = sound([request, second], [good, behind], view)
+    both = check_plan([request, second], [good, behind], view)
     assert [one.placed for one in both] == [False, True]  # half of 4 for 100 s is 200, not 320
 
 
@@ -109,10 +109,10 @@ def test_a_bound_below_a_checked_plan_is_an_error() -> None:
     requests, view = small("gangs")
     greedy = list(agent_named("gree").plan(requests, view, Limits()))
     value = score_of(requests, greedy, view.nominal)[0]
-    race = Race(requests, view, greedy, all_asked(requests, view.nominal), "gree")
+    race = Incumbent(requests, view, greedy, all_asked(requests, view.nominal), "gree")
     with pytest.raises(BoundError):
         race.lower(0.9 * value, "prices")
-    empty = Race(requests, view, [REFUSED] * len(requests), 0.9 * value, "nothing")
+    empty = Incumbent(requests, view, [REFUSED] * len(requests), 0.9 * value, "nothing")
     with pytest.raises(BoundError):
         empty.offer(greedy, "gree")
 
@@ -129,7 +129,7 @@ def test_never_below_the_portfolio_and_the_gap_is_true(kind: str) -> None:
     assert score >= start
     assert score[0] == pytest.approx(report.value)
     assert report.value <= report.bound * (1 + 1e-9)
-    assert all(one.placed for one in sound(requests, results, view)) == all(
+    assert all(one.placed for one in check_plan(requests, results, view)) == all(
         one.placed for one in results
     )
 
@@ -185,9 +185,9 @@ def test_windows_too_long_for_the_limit_are_priced_on_buckets() -> None:
     view = Plan(cluster, cluster.grid()).view()
     text = "window(atom(<1 cpu>, 1, 50, 40h, 4000h), 0, 100d)"
     requests = [a_request(f"w{index}", text).on(cluster) for index in range(30)]
-    problem = problem_of(requests, view)
+    problem = build_problem(requests, view)
     assert evaluation_s(problem) > 2.0
-    load_loops(problem_of(requests[:1], view))  # a limit is given more time where this compiles
+    load_loops(build_problem(requests[:1], view))  # a limit is given more time where this compiles
     with stopwatch() as taken:
         _, report = EXACT.solve(requests, view, Limits(time_s=2.0))
     assert taken.seconds < 2.0 * 1.05 + 1.0

@@ -11,12 +11,12 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from lp.result import Solution
 from lp.solver import solve
-from planner.agent import Ending, Limits, News, SolverReport, all_asked
+from planner.agent import Ending, Limits, SolveProgress, SolverReport, all_asked
 from planner.agents.exact import router, whole
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.budget import LEFT_OUT, Effort, Field
-from planner.agents.exact.build import problem_of
-from planner.agents.exact.incumbent import Race
+from planner.agents.exact.budget import LEFT_OUT, Budget, SolveInput
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.whole import Whole
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -39,14 +39,14 @@ def small(kind: str, seed: int) -> tuple[list[Request], PlanView]:
 
 def whole_of(
     requests: list[Request], view: PlanView, keep: frozenset[int] = frozenset()
-) -> tuple[Race, Whole]:
+) -> tuple[Incumbent, Whole]:
     """Return a race that knows nothing yet, and the model that is to run in it."""
-    problem = problem_of(requests, view, sorted(keep))
+    problem = build_problem(requests, view, sorted(keep))
     asked = all_asked(requests, view.nominal)
-    race = Race(requests, view, [LEFT_OUT] * len(requests), asked, "nobody", keep=keep)
+    race = Incumbent(requests, view, [LEFT_OUT] * len(requests), asked, "nobody", keep=keep)
     until = time.monotonic() + AGES
-    effort = Effort(until, None, 0.0, lambda: False, time.monotonic, lambda: None)
-    return race, Whole(race, Field(problem, range(len(requests)), 0), effort)
+    effort = Budget(until, None, 0.0, lambda: False, time.monotonic, lambda: None)
+    return race, Whole(race, SolveInput(problem, range(len(requests)), 0), effort)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -86,7 +86,7 @@ def prices_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gap_that_prices_leave_is_closed(kind: str, seed: int) -> None:
     """The search is exhausted and prices have settled: the proof comes all the same."""
     requests, view = small(kind, seed)
-    told: list[News] = []
+    told: list[SolveProgress] = []
     report = EXACT.solve(requests, view, Limits(time_s=AGES, gap=0.0, news=told.append))[1]
     assert (report.status, report.ending, report.detail) == ("optimal", Ending.PROVEN, "")
     assert "milp" in {one.proof for one in told}
@@ -138,7 +138,7 @@ def test_every_other_ending_is_told_by_its_name(limits: Limits, ending: Ending, 
 @pytest.mark.usefixtures("prices_alone")
 def test_a_stop_is_heard_while_the_model_is_solved() -> None:
     """A stop after the model's first bound ends the run with what is proven by then."""
-    heard: list[News] = []
+    heard: list[SolveProgress] = []
 
     def stop() -> bool:
         return any(one.proof == "milp" for one in heard)

@@ -16,7 +16,7 @@ from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.kernels import BLOCKS, COMPACT, HEADROOM, LOWEST, OUTCOME, PLACED
 from planner.placement import Code
 from planner.request import Request
-from planner.view import AverageLimits, Demand
+from planner.view import AverageSlack, Demand
 from rdl.resources import Resources
 from tests.planner.exact_atom import is_allocation
 from tests.planner.graphs import ArrayView, all_of, atom, every, heights, order, request, within
@@ -31,14 +31,14 @@ class AverageView(ArrayView):
     before: list[int] = field(default_factory=list)
 
     @property
-    def averages(self) -> AverageLimits:
+    def averages(self) -> AverageSlack:
         """Slack of the one limit; `before` is what is used at each step already."""
         steps = self.free.shape[1]
         used = np.array(self.before or [0] * steps, dtype=np.int64)
         total = np.concatenate([[0], np.cumsum(used)])
         taus = np.arange(-self.window, steps)
         inside = total[np.clip(taus + self.window, 0, steps)] - total[np.clip(taus, 0, steps)]
-        return AverageLimits(
+        return AverageSlack(
             np.array([self.window]),
             (self.allowed - inside).reshape(1, -1),
             self.window,

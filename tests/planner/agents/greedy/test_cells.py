@@ -15,10 +15,10 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels import BLOCKS, HEADROOM, LOWEST
-from planner.agents.greedy.results import Answers
-from planner.agents.greedy.single import answered_alone
+from planner.agents.greedy.results import LazyResults
+from planner.agents.greedy.single import place_single
 from planner.capacity.block_index import BLOCK, INDEXED_FROM, block_minima
-from planner.view import Lent
+from planner.view import ProfileArrays
 from tests.planner.graphs import ArrayView, atom, heights, request, within
 
 _STEPS = INDEXED_FROM + 40
@@ -29,11 +29,11 @@ _AGENTS = ("gree", "gree-l", "aligned", "aligned-early", "earliest", "headroom",
 class LendingView(ArrayView):
     """An `ArrayView` that lends its array and the least of each block."""
 
-    def lent(self) -> Lent:
+    def lent(self) -> ProfileArrays:
         """Return arrays that are typed writable, as a ledger's are."""
         none = np.zeros((0, 0), dtype=np.int64)
         free = self.free.copy()
-        return Lent(free, block_minima(free), none, none.copy())
+        return ProfileArrays(free, block_minima(free), none, none.copy())
 
 
 def _rugged(seed: int, most: int, pieces: int) -> NDArray[np.int64]:
@@ -84,7 +84,7 @@ def test_a_block_starts_and_ends_inside_cells(strategy: int, early: bool) -> Non
     free[begin:end] = 2
     piece = within(10, 900, atom(1, 4, 200, 2 * (end - begin)))
     asked = request(piece, _STEPS)
-    found = answered_alone(asked, LendingView(free), (strategy,), early=early)
+    found = place_single(asked, LendingView(free), (strategy,), early=early)
     assert found is not None
     assert found.placed
     assert found.rows.tolist() == [[begin, end, 2]]
@@ -125,7 +125,7 @@ def test_stacking_is_as_it_is_defined(c: list[int], numbers: tuple[int, int, int
     if expected is None:
         return
     asked = request(atom(least, least + above, lease, work), len(c))
-    found = answered_alone(asked, LendingView(np.array(c)), (BLOCKS,), early=False)
+    found = place_single(asked, LendingView(np.array(c)), (BLOCKS,), early=False)
     assert found is not None
     assert found.placed
     assert heights(found, 0, len(c)) == expected
@@ -140,5 +140,5 @@ def test_a_batch_placed_again_knows_what_is_free() -> None:
     for _ in range(2):
         batch = first.again(free, slack)
         batch.place(np.arange(9), np.array([LOWEST]))
-        told.append([one.rows.tolist() for one in Answers(batch, requests)])
+        told.append([one.rows.tolist() for one in LazyResults(batch, requests)])
     assert told[0] == told[1]

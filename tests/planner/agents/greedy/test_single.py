@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.capacity.block_index import BLOCK, INDEXED_FROM, block_minima
-from planner.capacity.capacity_rows import RowBook
-from planner.capacity.profile import Ledger
+from planner.capacity.capacity_rows import CapacityRows
+from planner.capacity.profile import FreeProfile
 from planner.plan.changes import Admit, Advance, Cancel
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request
@@ -113,7 +113,7 @@ def test_the_index_follows_every_change(texts: list[str], data: st.DataObject) -
     assert np.array_equal(cells.low[: cells.rows], block_minima(cells.free[: cells.rows]))
     slack = cells.slack[: cells.averages]
     assert np.array_equal(cells.slack_low[: cells.averages], block_minima(slack))
-    fresh = Ledger(RowBook(plan.cluster), plan.grid, plan.ledger.first)
+    fresh = FreeProfile(CapacityRows(plan.cluster), plan.grid, plan.ledger.first)
     for one in plan.table.held():
         demand = fresh.demand(one.bundle, one.label, one.tenant, one.queue)
         for row in one.rows:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.agents.greedy.kernels.window_limits import UNBOUND, Limits, Task, too_much
+from planner.agents.greedy.kernels.window_limits import UNBOUND, WindowLimits, WindowTask, too_much
 from planner.agents.greedy.kernels.windowed import fit_within
 from tests.planner.exact_atom import is_allocation
 
@@ -18,9 +18,9 @@ from tests.planner.exact_atom import is_allocation
 class Asked:
     """An atom of multiples, what may be held, and what averages leave."""
 
-    limits: Limits
+    limits: WindowLimits
     may: list[int]
-    task: Task
+    task: WindowTask
 
     def used(self, heights: list[int], j: int, place: int) -> int:
         """What heights use of a window."""
@@ -61,7 +61,9 @@ def asked(draw: st.DrawFn, least: int = 3, lease: int = 5) -> Asked:
         size = n + window - 1
         room[j, :size] = whole - np.array(draw(st.lists(some, min_size=size, max_size=size)))
     work = draw(st.integers(least * lease, max(least * lease, 3 * n)))
-    return Asked(Limits(np.array(windows), np.array(units), room), may, Task(least, lease, work))
+    return Asked(
+        WindowLimits(np.array(windows), np.array(units), room), may, WindowTask(least, lease, work)
+    )
 
 
 def _allowed(one: Asked, heights: list[int], begin: int, end: int, top: int) -> int:
@@ -161,8 +163,8 @@ def test_many_columns_under_a_rough_average_are_fitted_whole(window: int) -> Non
     rng, n, lease = np.random.default_rng(window), 5_000, 400
     use = np.concatenate([[0], np.cumsum(rng.integers(0, 30, n + 2 * window))])
     room = 40 * window - (use[window:] - use[:-window])[: n + window - 1]
-    limits = Limits(np.array([window]), np.array([1]), room.reshape(1, -1))
-    one = Asked(limits, [60] * n, Task(1, lease, int(0.9 * room.min() / window * n)))
+    limits = WindowLimits(np.array([window]), np.array([1]), room.reshape(1, -1))
+    one = Asked(limits, [60] * n, WindowTask(1, lease, int(0.9 * room.min() / window * n)))
     left, heights = one.fitted()
     held = np.concatenate([[0], np.cumsum(heights)])
     ends = np.arange(1, n + window)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from service.cli.client.server import Reply, Server
+from service.cli.client.server import Server, ServerReply
 from service.cli.output import CSV, JSON, TABLE, print_listing
 
 NUMBERS = [{"n": number} for number in range(2500)]
@@ -17,12 +17,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     """Stand in for a server that holds 2,500 entries; returns the queries it gets."""
     queries: list[dict[str, object]] = []
 
-    def call(_self: Server, _method: str, _path: str, *, query: Mapping[str, object]) -> Reply:
+    def call(
+        _self: Server, _method: str, _path: str, *, query: Mapping[str, object]
+    ) -> ServerReply:
         queries.append(dict(query))
         first = int(str(query["cursor"] or 0))
         last = first + int(str(query["limit"]))
         rest = str(last) if last < len(NUMBERS) else None
-        return Reply(200, {"numbers": NUMBERS[first:last], "next": rest})
+        return ServerReply(200, {"numbers": NUMBERS[first:last], "next": rest})
 
     monkeypatch.setattr(Server, "call", call)
     return queries

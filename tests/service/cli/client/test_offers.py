@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from service.cli.client.server import Reply, Server
+from service.cli.client.server import Server, ServerReply
 from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
 from service.cli.main import main
 from tests.service.conftest import Service
@@ -89,9 +89,9 @@ def test_what_offers_cannot_be_asked_with(day: tuple[Path, Path]) -> None:
 def test_offers_of_a_server(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal that the server keeps is asked for by its id; what is granted is not refused."""
 
-    def call(self: Server, method: str, path: str, body: Any = None, *_: Any) -> Reply:
+    def call(self: Server, method: str, path: str, body: Any = None, *_: Any) -> ServerReply:
         answer = service.client.open(path, method=method, json=body)
-        return Reply(answer.status_code, answer.get_json())
+        return ServerReply(answer.status_code, answer.get_json())
 
     monkeypatch.setattr(Server, "call", call)
     whole = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)"
@@ -114,9 +114,9 @@ def test_submit_and_show_print_offers(
 
     def call(
         self: Server, method: str, path: str, body: Any = None, query: Any = None, *_: Any
-    ) -> Reply:
+    ) -> ServerReply:
         answer = service.client.open(path, method=method, json=body)
-        return Reply(answer.status_code, answer.get_json())
+        return ServerReply(answer.status_code, answer.get_json())
 
     monkeypatch.setattr(Server, "call", call)
     asked = tmp_path / "asked.rdl"

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from service.cli.client.reservation_tables import allocation_rows, row_of, why_not
 from service.cli.client.reservations import bodies_in
-from service.cli.client.server import Reply
-from service.cli.errors import Trouble
+from service.cli.client.server import ServerReply
+from service.cli.errors import CliError
 from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.main import main
 
@@ -201,7 +201,7 @@ def test_numbers_that_json_does_not_know_are_told(tmp_path: Path) -> None:
     done = agenda("submit", file, "--weight", "nan")
     assert (done.exit_code, "not a finite number" in done.stderr) == (USAGE, True)
     file.write_text(f'{{"rdl": "{RDL}"}}\n{{"rdl": "{RDL}", "weight": NaN}}\n')
-    with pytest.raises(Trouble, match="line 2 is not a workload line"):
+    with pytest.raises(CliError, match="line 2 is not a workload line"):
         list(bodies_in(str(file)))
 
 
@@ -230,6 +230,6 @@ def test_what_is_wrong_with_text_is_shown_under_it() -> None:
     text = "any(\n  atm(<1 cpu>))"
     entry = {"pointer": "/rdl", "span": [7, 10], "code": "malformed", "message": "no", "fix": None}
     document = {"title": "The request cannot be read", "detail": "no", "errors": [entry]}
-    told = why_not({"rdl": text}, Reply(400, document))
+    told = why_not({"rdl": text}, ServerReply(400, document))
     assert told.splitlines()[1:] == ["line 2, column 3: no", "      atm(<1 cpu>))", "      ^^^"]
-    assert why_not({"rdl": {"atm": {}}}, Reply(400, document)).endswith("read: /rdl: no")
+    assert why_not({"rdl": {"atm": {}}}, ServerReply(400, document)).endswith("read: /rdl: no")

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.experiments.catalogue import EXPERIMENTS
-from service.cli.experiments.effort import Effort
+from service.cli.experiments.effort import ExperimentEffort
 from service.cli.main import main
-from service.cli.progress import Run
+from service.cli.progress import CommandProgress
 
 TRACES = os.environ.get("AGENDA_TRACES", "")
 
@@ -159,8 +159,8 @@ def test_rayon_keeps_every_accepted_deadline(tmp_path: Path) -> None:
 
 def test_parts_stop_when_asked_and_keep_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
     """After the first ^C the part that runs is finished and the rest left; that is told."""
-    run = Run()
-    effort = Effort(None, True, run)
+    run = CommandProgress()
+    effort = ExperimentEffort(None, True, run)
     done: list[int] = []
 
     def part(number: int) -> int:
@@ -176,9 +176,9 @@ def test_parts_stop_when_asked_and_keep_what_is_done(capsys: pytest.CaptureFixtu
 
 def test_seeds_are_counted_from_one_and_small_takes_the_first() -> None:
     """--seeds wins over the experiment's own; --small alone runs one."""
-    assert Effort(3, True, Run()).seeds_or((7, 8)) == (1, 2, 3)
-    assert Effort(None, True, Run()).seeds_or((7, 8)) == (7,)
-    assert Effort(None, False, Run()).seeds_or((7, 8)) == (7, 8)
+    assert ExperimentEffort(3, True, CommandProgress()).seeds_or((7, 8)) == (1, 2, 3)
+    assert ExperimentEffort(None, True, CommandProgress()).seeds_or((7, 8)) == (7,)
+    assert ExperimentEffort(None, False, CommandProgress()).seeds_or((7, 8)) == (7, 8)
 
 
 @pytest.mark.parametrize(("name", "settings"), [("lotes-resources", 2), ("lotes-rates", 4)])

@@ -1,0 +1,79 @@
+"""The house keeps its order: contracts hold, no circle of imports, one class for a name."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("rdl", "lp", "planner", "dispatch", "service")
+
+#: Twins of the oracle and of the compiler, which share no code; and gunicorn's name for its own.
+TWINS = {"Frame", "Period", "Application"}
+
+
+def _classes() -> dict[str, list[str]]:
+    """Return the files that define each class of the product."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    found[node.name].append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """No two classes of the product share a name, but for those that are meant to."""
+    twice = {name: files for name, files in _classes().items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if name not in TWINS} == {}
+    assert set(twice) == TWINS
+
+
+def test_import_contracts_hold() -> None:
+    """Every contract of pyproject.toml is kept."""
+    command = [sys.executable, "-c", "from importlinter import cli; cli.lint_imports_command()"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    """Who imports whom, imports inside functions and for types alone included."""
+    return grimp.build_graph(*PACKAGES)
+
+
+def test_no_module_imports_in_a_circle(graph: grimp.ImportGraph) -> None:
+    """From no module does a way of imports lead back to it."""
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert _on_circles(imports) == set()
+
+
+def test_no_package_imports_in_a_circle(graph: grimp.ImportGraph) -> None:
+    """Of the parts of a package none leads back to itself, each taken as one."""
+    for package in sorted(graph.modules):
+        imports: dict[str, set[str]] = {part: set() for part in graph.find_children(package)}
+        for part in imports:
+            for module in {part} | graph.find_descendants(part):
+                for other in graph.find_modules_directly_imported_by(module):
+                    for sibling in imports.keys() - {part}:
+                        if other == sibling or other.startswith(f"{sibling}."):
+                            imports[part].add(sibling)
+        assert _on_circles(imports) == set(), package
+
+
+def _on_circles(imports: dict[str, set[str]]) -> set[str]:
+    """Return what is left when all that imports, or is imported by, nothing left is taken away."""
+    left = {one: set(others) for one, others in imports.items()}
+    while True:
+        imported = set().union(*left.values()) if left else set()
+        gone = {one for one, others in left.items() if not others or one not in imported}
+        if not gone:
+            return set(left)
+        left = {one: others - gone for one, others in left.items() if one not in gone}
