@@ -8,6 +8,7 @@ which knows all the files they are made of: an edit of any of them compiles ever
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,17 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.extending import intrinsic
+
+# What reading code raises that names moved classes or was cut short.
+_UNREADABLE = (
+    pickle.UnpicklingError,
+    ImportError,
+    AttributeError,
+    EOFError,
+    IndexError,
+    TypeError,
+    ValueError,
+)
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 
@@ -84,7 +96,20 @@ def _cache_class(family: KernelFamily) -> type[FunctionCache]:
         for locator in CompileResultCacheImpl._locator_classes  # noqa: SLF001
     ]
     found = type("_Found", (CompileResultCacheImpl,), {"_locator_classes": locators})
-    return type("_Cache", (FunctionCache,), {"_impl_class": found})
+    return type("_Cache", (FunctionCache,), {"_impl_class": found, "load_overload": _load_readable})
+
+
+def _load_readable(cache: Any, signature: Any, context: Any) -> Any:
+    """Return the compiled code of a signature; none, and an empty cache, where it is unreadable.
+
+    numba reads a whole index, with the classes that it names, before it looks at the stamp.
+    """
+    load: Any = FunctionCache.load_overload
+    try:
+        return load(cache, signature, context)
+    except _UNREADABLE:
+        cache.flush()
+        return None
 
 
 def _stripped(context: Any, builder: Any, kind: Any, value: Any) -> Any:

@@ -64,8 +64,8 @@ def test_kernels_are_found() -> None:
 
 _CALLEE = """
 from pathlib import Path
-from planner.kernel_cache import Family
-FAMILY = Family(Path(__file__).parent, nogil=True)
+from planner.kernel_cache import KernelFamily
+FAMILY = KernelFamily(Path(__file__).parent, nogil=True)
 @FAMILY.kernel
 def inner(x):
     return x + {number}
@@ -103,6 +103,65 @@ def test_an_edit_of_the_callee_compiles_the_caller_anew(
     other = _load(tmp_path, 20)
     assert other(1) == 21
     assert len(other.stats.cache_misses) == 1
+
+
+_PAIR = """
+from typing import NamedTuple
+class {name}(NamedTuple):
+    number: int
+"""
+
+_TAKER = """
+from pathlib import Path
+from planner.kernel_cache import KernelFamily
+from {module} import {name}
+FAMILY = KernelFamily(Path(__file__).parent)
+@FAMILY.kernel
+def taker(pair):
+    return pair.number + 1
+def result():
+    return taker({name}(1))
+"""
+
+
+def _load_taker(folder: Path, module: str, name: str) -> Any:
+    """Import a kernel that takes the tuple `module.name`, as a new process would."""
+    (folder / f"{module}.py").write_text(_PAIR.format(name=name))
+    (folder / "taking.py").write_text(_TAKER.format(module=module, name=name))
+    importlib.invalidate_caches()
+    planner.kernel_cache._digest.cache_clear()
+    for loaded in ("taking", module):
+        sys.modules.pop(loaded, None)
+    return importlib.import_module("taking")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("before", "After"), ("after", "Pair")], ids=["class", "module"]
+)
+def test_a_cache_that_names_what_is_gone_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str
+) -> None:
+    """The index names the classes of what a kernel takes: they may have moved, or been renamed."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert _load_taker(tmp_path, "before", "Pair").result() == 2
+    (tmp_path / "before.py").unlink()
+    del sys.modules["before"]
+    assert _load_taker(tmp_path, module, name).result() == 2
+    again = _load_taker(tmp_path, module, name)
+    assert again.result() == 2
+    assert len(again.taker.stats.cache_hits) == 1
+
+
+def test_a_damaged_cache_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index or code that was cut short, by a full disk say, is compiled anew."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for suffix in ("nbi", "nbc"):
+        assert _load_taker(tmp_path, "pairs", "Pair").result() == 2
+        (damaged,) = tmp_path.rglob(f"taking.taker*.{suffix}")
+        damaged.write_bytes(damaged.read_bytes()[:-20])
+        assert _load_taker(tmp_path, "pairs", "Pair").result() == 2
 
 
 def test_files_of_a_family() -> None:
