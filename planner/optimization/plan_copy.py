@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from planner.plan.changes import Advance
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 
 
 def frozen(plan: Plan, step: int) -> Plan:
     """Return a copy of a Plan in which all before `step` is past."""
-    twin = read_checkpoint(take_checkpoint(plan).encode())
+    twin = plan.copy()
     advance_to(twin, step)
     return twin
 

@@ -40,6 +40,13 @@ class Words(Generic[Word]):
             self.values.append(value)
         return found
 
+    def copy(self) -> Words[Word]:
+        """Return equal words under the same numbers."""
+        twin: Words[Word] = Words()
+        twin.values = list(self.values)
+        twin._numbers = dict(self._numbers)
+        return twin
+
     def find(self, value: Word) -> int | None:
         """Return the number of a value, or None."""
         return self._numbers.get(value)
@@ -77,6 +84,12 @@ class Column:
             self._data[first : first + count] = entries
         self.count = first + count
         return first
+
+    def copy(self) -> Column:
+        """Return an equal column on pages of its own."""
+        twin = Column(self._data.dtype)
+        twin.append(self.data, self.count)
+        return twin
 
     def nbytes(self) -> int:
         """Return the memory it takes, room to grow included."""
@@ -125,6 +138,12 @@ class IdIndex:
     def put(self, id_: str, number: int) -> None:
         """Note the number of an id."""
         self._parts[hash(id_) % _PARTS][id_] = number
+
+    def copy(self) -> IdIndex:
+        """Return an equal index."""
+        twin = IdIndex()
+        twin._parts = [dict(part) for part in self._parts]
+        return twin
 
     def get(self, id_: str) -> int | None:
         """Return the number of an id, or None."""

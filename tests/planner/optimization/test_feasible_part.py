@@ -18,7 +18,6 @@ from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit, Cancel, Change, Update
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.policy import CapacityOverTime
 from planner.policy import Scope as PolicyScope
@@ -49,10 +48,6 @@ def _holders(plan: Plan) -> dict[str, tuple[bool, str]]:
     return {one.id: (one.state in whole, one.expression) for one in plan.reservations()}
 
 
-def _twin(plan: Plan) -> Plan:
-    return read_checkpoint(take_checkpoint(plan).encode())
-
-
 def _took(plan: Plan, found: Rebased) -> None:
     if found.kept:
         prepared = plan.prepare(found.kept, plan.version, joint=True)
@@ -74,7 +69,7 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
             commit(plan, Cancel(one.id))
     elsewhere = data.draw(st.booleans())
     frozen = data.draw(st.integers(0, 6)) if elsewhere else 0
-    found = rebase(_twin(plan), changes, frozen) if elsewhere else still_fitting(plan, changes)
+    found = rebase(plan.copy(), changes, frozen) if elsewhere else still_fitting(plan, changes)
     whole = bool(changes) and plan.prepare(changes, plan.version, joint=True).record is not None
     # Elsewhere all may find a place though not all fit where they were to be.
     assert (not found.left_out) == (whole or not changes) or (elsewhere and not found.left_out)
@@ -161,11 +156,11 @@ def test_who_finds_another_place_makes_room_all_the_same() -> None:
     assert _post(plan, "new", new)
     assert plan.prepare(changes, plan.version, joint=True).record is None
     assert still_fitting(plan, changes).kept == ()
-    found = rebase(_twin(plan), changes, 0)
+    found = rebase(plan.copy(), changes, 0)
     assert (_names(found), found.left_out) == ({"a", "b"}, ())
     _took(plan, found)
     assert violations(plan) == []
-    assert rebase(_twin(plan), (), 0) == Rebased()
+    assert rebase(plan.copy(), (), 0) == Rebased()
 
 
 def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:

@@ -14,7 +14,6 @@ from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Admit, Change
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request, ask
 
@@ -52,7 +51,7 @@ def test_other_places_hold_more_than_dropping_alone(seed: int) -> None:
     plan, changes = crowd(seed)
     assert sum(isinstance(one, Admit) for one in changes) == 3
     dropped = still_fitting(plan, changes)
-    elsewhere = rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0)
+    elsewhere = rebase(plan.copy(), changes, 0)
     assert worth(plan, elsewhere) > worth(plan, dropped)
     prepared = plan.prepare(elsewhere.kept, plan.version, joint=True)
     assert prepared.record is not None, prepared.conflicts

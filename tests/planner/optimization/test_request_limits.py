@@ -17,7 +17,6 @@ from planner.optimization.result import OptimizeOptions
 from planner.optimization.result import OptimizeScope as Movable
 from planner.placement import Code
 from planner.plan.changes import Admit, Refuse
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.policy import RequestLimits, Scope
 from planner.workload.reload import metrics_of
@@ -57,7 +56,7 @@ def _post(plan: Plan, name: str, slot: tuple[int, int]) -> None:
 
 def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> Rebased:
     if elsewhere:
-        return rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0)
+        return rebase(plan.copy(), changes, 0)
     return still_fitting(plan, changes)
 
 

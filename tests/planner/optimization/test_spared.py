@@ -18,7 +18,6 @@ from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Change, Degrade, Reconfigure, Update
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import unfit
 from planner.reservation_state import State
@@ -40,7 +39,7 @@ def _changes(plan: Plan) -> tuple[Change, ...]:
 
 
 def _after(plan: Plan, changes: tuple[Change, ...]) -> Plan:
-    twin = read_checkpoint(take_checkpoint(plan).encode())
+    twin = plan.copy()
     if changes:
         prepared = twin.prepare(changes, twin.version, joint=True)
         assert prepared.record is not None, prepared.outcomes
@@ -61,7 +60,7 @@ def test_nobody_is_degraded_once_all_machines_are_back(
     _lose(plan, lost, start)
     changes = _changes(plan)
     _lose(plan, 0)
-    twin = read_checkpoint(take_checkpoint(plan).encode())
+    twin = plan.copy()
     found = rebase(twin, changes, 0) if elsewhere else still_fitting(plan, changes)
     assert not any(isinstance(one, Degrade) for one in found.kept)
     losses = {index for index, one in enumerate(changes) if isinstance(one, Degrade)}
@@ -133,7 +132,7 @@ def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
     found = still_fitting(plan, changes)
     assert [one.id for one in found.kept if isinstance(one, Degrade)] == ["a"]
     assert [(one.id, one.code.value) for one in found.left_out] == [("b", "conflict")]
-    assert rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0) == found
+    assert rebase(plan.copy(), changes, 0) == found
 
 
 #: One request takes five of six machines, the others two or three at a time; weights beside them.
