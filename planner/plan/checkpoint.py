@@ -100,7 +100,7 @@ def take_checkpoint(plan: Plan) -> Checkpoint:
     }
     return Checkpoint(
         head,
-        tuple(column.data.copy() for column in (table._meta, table._atoms, table._rows)),
+        tuple(column.copy().data for column in (table._meta, table._atoms, table._rows)),
         words,
         tuple(table.details._kept),
         {number: tuple(entries) for number, entries in table._history.items()},
