@@ -16,7 +16,6 @@ from planner.adaptation.adapter import adapt
 from planner.adaptation.drain import drained_from
 from planner.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
-from planner.plan.changes import Advance
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
@@ -132,11 +131,7 @@ def _twin_at_now(runtime: Runtime) -> Plan:
     with runtime.reading() as plan:
         twin = plan.copy()
     now_step = runtime.now_ms() // twin.grid.step_ms
-    if now_step > twin.now:
-        horizon = now_step + twin.cluster.horizon_ms // twin.grid.step_ms
-        prepared = twin.prepare([Advance(now_step, horizon)], twin.version)
-        assert prepared.record is not None
-        twin.apply(prepared.record)
+    twin.advance_to(now_step, now_step + twin.cluster.horizon_ms // twin.grid.step_ms)
     return twin
 
 

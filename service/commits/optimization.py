@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from planner.optimization.codec import changes_from_json
-from planner.optimization.feasible_part import still_fitting
+from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
 from planner.plan.changes import Change, Conflict
 from planner.plan.plan import Plan
@@ -106,7 +106,7 @@ class Applier:
             changes, strange = command.read if same else changes_from_json(command.written, plan)
             if not command.partial:
                 return changes, strange
-            fitting = still_fitting(plan, changes)
+            fitting = feasible_part(plan, changes)
             left = (*strange, *fitting.left_out)
             return fitting.kept, () if fitting.kept else left
 

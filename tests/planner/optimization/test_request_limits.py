@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Rebased, still_fitting
+from planner.optimization.feasible_part import Rebased, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions
@@ -57,7 +57,7 @@ def _post(plan: Plan, name: str, slot: tuple[int, int]) -> None:
 def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> Rebased:
     if elsewhere:
         return rebase(plan.copy(), changes, 0)
-    return still_fitting(plan, changes)
+    return feasible_part(plan, changes)
 
 
 def _ids(found: Rebased) -> set[str]:
