@@ -164,7 +164,7 @@ def _commit(plan: Plan, changes: Sequence[Admit | Cancel]) -> None:
     prepared = plan.prepare(changes, plan.version)
     if prepared.record is None:
         raise AssertionError(f"the plan took nothing: {prepared.outcomes[0]}")
-    plan.apply(prepared.record)
+    plan.apply(prepared.record, prepared.takings)
 
 
 def _request(

@@ -95,7 +95,7 @@ def _commit(plan: Plan, *changes: Admit | Cancel) -> None:
     prepared = plan.prepare(changes, plan.version)
     if prepared.record is None:
         raise AssertionError(f"the plan took nothing: {prepared.outcomes[0]}")
-    plan.apply(prepared.record)
+    plan.apply(prepared.record, prepared.takings)
 
 
 def _plan_of(case: _Case) -> Plan:
@@ -118,7 +118,7 @@ def _plan_of(case: _Case) -> Plan:
         result = PlacementResult(vertices=np.array([0]), first=np.array([0, 1]), rows=rows)
         prepared = plan.prepare([Admit(request, result, "gree")], plan.version)
         if prepared.record is not None:  # else a window is full: this one is left out
-            plan.apply(prepared.record)
+            plan.apply(prepared.record, prepared.takings)
     return plan
 
 

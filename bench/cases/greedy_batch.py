@@ -82,11 +82,11 @@ def _time_parts(
     marks.append(time.process_time())
     placed = zip(requests, LazyResults(batch, requests), strict=True)
     changes = [Admit(one, result, agent.name) for one, result in placed if result.placed]
-    record = plan.prepare(changes, plan.version).record
-    if record is None:
+    prepared = plan.prepare(changes, plan.version)
+    if prepared.record is None:
         raise AssertionError("the plan took nothing")
     marks.append(time.process_time())
-    plan.apply(record)
+    plan.apply(prepared.record, prepared.takings)
     marks.append(time.process_time())
     return [1000 * (b - a) for a, b in pairwise(marks)], len(changes)
 

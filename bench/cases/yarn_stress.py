@@ -131,7 +131,7 @@ def _commit(plan: Plan, request: Request, result: PlacementResult, agent: str) -
     prepared = plan.prepare([Admit(request, result, agent)], plan.version)
     if prepared.record is None or prepared.conflicts:
         raise AssertionError(f"the Plan does not take {request.id}: {prepared.outcomes}")
-    plan.apply(prepared.record)
+    plan.apply(prepared.record, prepared.takings)
 
 
 def _batch(workload: CompiledWorkload, cluster: Cluster, agent: Agent) -> dict[str, object]:

@@ -197,8 +197,7 @@ class _Answer:
         return "machines were lost, and its place went to promises that are worth more"
 
     def _search(self) -> OfferSearch:
-        view = self.layout.view()
-        view.version = self.plan.version + 1
+        view = self.layout.view(self.plan.version + 1)
         return OfferSearch(view, self.layout.ledger.book.cluster)
 
     def _offers(self, search: OfferSearch, promise: Commitment) -> tuple[dict[str, Any], ...]:

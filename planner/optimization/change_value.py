@@ -1,4 +1,7 @@
-"""What a change of an optimisation is good for: value, room on machines, or nothing."""
+"""What a change of an optimisation is good for: value, room on machines, or nothing.
+
+A file of its own because the choice of what still fits and the search for other places both ask.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from planner.value import prices_of, value_of
 SAME: Final = 1e-9
 
 
-def worth_of(plan: Plan, change: Change) -> float:
-    """Return the value that a change brings: of whom it takes in, restores, or (less) lowers."""
+def value_of_change(plan: Plan, change: Change) -> float:
+    """Return the value of what a change admits or restores, less than 0 for a loss, else 0."""
     if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
         return value_of(change.request, change.result.choices, plan.cluster.nominal)
     number = plan.table.number_of(change.id) if isinstance(change, Degrade) else None
@@ -29,16 +32,16 @@ def worth_of(plan: Plan, change: Change) -> float:
 
 
 def is_short(plan: Plan, changes: Sequence[Change]) -> bool:
-    """Return whether machines do not suffice for what a Plan holds, or for an owner of a change."""
-    owners = (one for one in changes if isinstance(one, Update | Degrade))
-    return bool(shortage_of(plan.ledger).counts) or any(_unfit(plan, one) for one in owners)
+    """Return whether machines are short of what a Plan, or a reservation to be changed, holds."""
+    changed = (one for one in changes if isinstance(one, Update | Degrade))
+    return bool(shortage_of(plan.ledger).counts) or any(_unfit(plan, one) for one in changed)
 
 
-def is_idle(plan: Plan, change: Change) -> bool:
+def is_useless(plan: Plan, change: Change) -> bool:
     """Return whether a change is of no use by itself, unless machines are short where it leaves.
 
-    A move after which its owner falls and costs no less, or a loss: of use neither where the owner
-    holds more than machines can.
+    That is a move after which the reservation has no less preemption and costs no less, or a loss;
+    but neither where the reservation holds more than machines can.
     """
     if isinstance(change, Degrade):
         return not _unfit(plan, change)
@@ -57,7 +60,7 @@ def _is_degraded(plan: Plan, change: Update) -> bool:
 
 
 def _unfit(plan: Plan, change: Update | Degrade) -> bool:
-    """Return whether an atom of the owner holds more bundles than the machines that are up can."""
+    """Return whether an atom of the reservation holds more bundles than the machines can."""
     number = plan.table.number_of(change.id)
     if number is None:
         return False
@@ -66,7 +69,7 @@ def _unfit(plan: Plan, change: Update | Degrade) -> bool:
 
 
 def _figures(plan: Plan, held: Holding) -> tuple[int, float]:
-    """Return falls and cost of a holding."""
+    """Return preemption (bundles) and cost of a holding."""
     rows = [(one.bundle, rows) for one in held.atoms for _, rows in one.occurrences() if len(rows)]
     prices = prices_of(plan.cluster, plan.grid)
     cost = 0.0 if prices is None else prices.cost(rows, plan.cluster.nominal)

@@ -1,13 +1,14 @@
-"""What of an optimisation still fits a Plan that has moved on: the rest of it is left out.
+"""The part of an optimisation that still fits a Plan which has moved on.
 
-Changes were found together: one moves away so that another can come. Where somebody else has taken
-a place meanwhile, a change that needs it drops out, and then those that needed *its* place. What is
-left is jointly feasible, so whoever holds something still does; moves that no longer make room for
-anybody, and are no better by themselves, are not made at all.
+Changes were found together: one reservation moves away so that another can come. Where its new
+place is taken by now, a change is left out, and then the changes that needed the room it would have
+made. What is kept is jointly feasible, and every reservation holds as much as before. A move that
+makes room for nothing any more, and is no better by itself, is left out too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,19 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.capacity.overlay import Overlay, RowChange, Taking
-from planner.optimization.change_value import SAME, is_idle, is_short, worth_of
-from planner.optimization.request_limits import count_conflict, counted_out
+from planner.optimization.change_value import SAME, is_short, is_useless, value_of_change
 from planner.placement import Code
+from planner.plan.admission import limit_refusal
 from planner.plan.changes import Admit, Change, Conflict, Degrade
 from planner.plan.joint_commit import pieces_of_change
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
 
-#: A row of the profile ("free") or a window average ("slack"), by its number.
-_Place: TypeAlias = tuple[str, int]
+#: A row of the profile ("free") or of the window averages ("slack"), by its number.
+_Row: TypeAlias = tuple[str, int]
 
-_IDLE: Final = "it would have made room for somebody who does not fit any more"
-_SPARED: Final = "there are machines for it again: it keeps all that it holds"
+_USELESS: Final = "it would have made room for a request that does not fit any more"
+_UNNEEDED: Final = "there are machines for it again: it keeps all that it holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,218 +42,288 @@ class Rebased:
     kept
         Jointly feasible, in the order they were given.
     left_out
-        One entry a change that is not among them, numbered as the changes were.
+        One entry a change that is not kept, numbered as the changes were.
     """
 
     kept: tuple[Change, ...] = ()
     left_out: tuple[Conflict, ...] = ()
 
 
-def still_fitting(plan: Plan, changes: Sequence[Change]) -> Rebased:
+def feasible_part(plan: Plan, changes: Sequence[Change]) -> Rebased:
     """Return the part of `changes` that a Plan takes; all of them where all still fit.
 
-    Two rules say who gives way where too much is asked: whoever brings least value, and whoever
-    comes in before whoever moves. The outcome that holds more value is taken. Nobody is degraded
-    whom the machines there are now, and the changes that are made, leave all that it holds.
+    Two rules say which change is left out where too much is taken: that of the least value; or an
+    admission before any move, that of the least value first. The part of more value is returned. A
+    reservation is not degraded where the present machines, with the changes that are made, leave it
+    all that it holds.
     """
-    losing = any(isinstance(one, Degrade) for one in changes)
     if not changes:
         return Rebased()
+    losing = any(isinstance(one, Degrade) for one in changes)
     if not losing and plan.prepare(changes, plan.version, joint=True).record is not None:
         return Rebased(tuple(changes))
-    unfit = {one.index: one for one in conflicts_but_for_room(plan, changes)}
-    late = counted_out(plan, changes, unfit)
-    unfit = {index: one for index, one in unfit.items() if index not in late}
-    parts = {
-        index: pieces_of_change(plan, change)
-        for index, change in enumerate(changes)
-        if index not in unfit
-    }
+    pool = _Pool.of(plan, changes)
+    best = _best_of(_Selection(pool, admissions_first) for admissions_first in (False, True))
     overlay = Overlay(plan.ledger)
-    spared = losing and not is_short(plan, changes)
-    adds = {
-        index: _adds(overlay, one)
-        for index, one in parts.items()
-        if not (spared and isinstance(changes[index], Degrade)) and not overlay.fit_shortage(one)
-    }
-    worths = [worth_of(plan, change) for change in changes]
-    idle = cache(lambda index: is_idle(plan, changes[index]))
-    rules = (_Choice(plan, changes, worths, adds, idle, late, first) for first in (False, True))
-    best = _best_of(rules)
-    for index in best.made:
-        overlay.add(parts[index])
+    for index in best.chosen:
+        overlay.add(pool.takings[index])
     left = [
-        unfit.get(index)
-        or (best.one_too_many(index) if index in late else None)
-        or _conflict(overlay, index, change, parts[index])
+        pool.invalid.get(index)
+        or (best.limit_conflict(index) if index in pool.limited else None)
+        or _conflict(overlay, index, change, pool.takings[index])
         for index, change in enumerate(changes)
-        if index not in best.made
+        if index not in best.chosen
     ]
-    return Rebased(tuple(changes[index] for index in sorted(best.made)), tuple(left))
+    return Rebased(tuple(changes[index] for index in sorted(best.chosen)), tuple(left))
 
 
-def _best_of(choices: Iterable[_Choice]) -> _Choice:
-    """Settle one after the other; return what holds most value, the first that makes all."""
-    best: _Choice | None = None
-    for choice in choices:
-        choice.settle()
-        if best is None or choice.worth > best.worth + SAME:
-            best = choice
-        if len(choice.made) == len(choice.adds):
+def limited_admissions(
+    plan: Plan, changes: Sequence[Change], invalid: Mapping[int, Conflict]
+) -> frozenset[int]:
+    """Return which invalid admissions could be made if fewer were made before them.
+
+    Policies on counts are held against the admissions that are made, not all that are given.
+
+    Parameters
+    ----------
+    invalid
+        Why changes mean nothing, by their index, where all before them are made.
+    """
+    return frozenset(
+        index
+        for index, one in invalid.items()
+        if one.code is Code.COUNT_LIMIT and not conflicts_but_for_room(plan, [changes[index]])
+    )
+
+
+def limit_conflict(
+    plan: Plan, index: int, change: Change, made: Iterable[Change]
+) -> Conflict | None:
+    """Return which `limits` policy an admission breaks beside the admissions of `made`, or None."""
+    if not isinstance(change, Admit):
+        return None
+    others = (one.request for one in made if isinstance(one, Admit))
+    added = Counter((one.tenant, one.queue) for one in others)
+    refused = limit_refusal(plan, change.request, added)
+    if refused is None or refused.code is None:
+        return None
+    return Conflict(index, change.request.id, refused.code, refused.detail, refused.binding)
+
+
+def id_of_change(change: Change) -> str | None:
+    """Return the id of the request or reservation that a change is about, or None."""
+    return change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
+
+
+def _conflict(overlay: Overlay, index: int, change: Change, takings: Sequence[Taking]) -> Conflict:
+    """Return why a change is not made beside those that are."""
+    short = overlay.shortage(takings)
+    if short is None:
+        detail = _UNNEEDED if isinstance(change, Degrade) else _USELESS
+        return Conflict(index, id_of_change(change), Code.CONFLICT, detail)
+    return Conflict(index, id_of_change(change), short.code, short.detail, short.binding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The changes to choose from, each held against the Plan by itself.
+
+    Attributes
+    ----------
+    values
+        Value that each change brings.
+    invalid
+        Why a change means nothing on the Plan, however much room there is, by index.
+    limited
+        Indexes of admissions that policies on counts take only where fewer others are made.
+    takings
+        What each valid change gives back and takes, by index.
+    added
+        What each change that can be made by itself adds to each row, by index.
+    useless
+        Whether the change of an index is of no use by itself.
+    """
+
+    plan: Plan
+    changes: Sequence[Change]
+    values: Sequence[float]
+    invalid: Mapping[int, Conflict]
+    limited: frozenset[int]
+    takings: Mapping[int, Sequence[Taking]]
+    added: Mapping[int, Mapping[_Row, RowChange]]
+    useless: Callable[[int], bool]
+
+    @classmethod
+    def of(cls, plan: Plan, changes: Sequence[Change]) -> _Pool:
+        """Hold changes against a Plan."""
+        invalid = {one.index: one for one in conflicts_but_for_room(plan, changes)}
+        limited = limited_admissions(plan, changes, invalid)
+        invalid = {index: one for index, one in invalid.items() if index not in limited}
+        takings = {
+            index: pieces_of_change(plan, change)
+            for index, change in enumerate(changes)
+            if index not in invalid
+        }
+        overlay = Overlay(plan.ledger)
+        losses = any(isinstance(one, Degrade) for one in changes)
+        no_loss_needed = losses and not is_short(plan, changes)
+        added = {
+            index: _added(overlay, one)
+            for index, one in takings.items()
+            if not (no_loss_needed and isinstance(changes[index], Degrade))
+            and not overlay.fit_shortage(one)
+        }
+        values = [value_of_change(plan, change) for change in changes]
+        useless = cache(lambda index: is_useless(plan, changes[index]))
+        return cls(plan, changes, values, invalid, limited, takings, added, useless)
+
+
+def _added(overlay: Overlay, takings: Sequence[Taking]) -> dict[_Row, RowChange]:
+    """Return what takings add to each row of the profile and of the window averages."""
+    rows, averages = overlay.added(takings)
+    found = {("free", number): one for number, one in rows.items()}
+    return found | {("slack", number): one for number, one in averages.items()}
+
+
+def _best_of(selections: Iterable[_Selection]) -> _Selection:
+    """Solve one after the other; return that of most value, the first that chooses all."""
+    best: _Selection | None = None
+    for selection in selections:
+        selection.solve()
+        if best is None or selection.value > best.value + SAME:
+            best = selection
+        if len(selection.chosen) == len(selection.pool.added):
             break
     assert best is not None
     return best
 
 
-def _adds(overlay: Overlay, pieces: Sequence[Taking]) -> dict[_Place, RowChange]:
-    rows, averages = overlay.added(pieces)
-    found = {("free", number): one for number, one in rows.items()}
-    return found | {("slack", number): one for number, one in averages.items()}
-
-
-def _conflict(overlay: Overlay, index: int, change: Change, pieces: Sequence[Taking]) -> Conflict:
-    """Return why a change is not made beside those that are."""
-    id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
-    short = overlay.shortage(pieces)
-    if short is None:
-        detail = _SPARED if isinstance(change, Degrade) else _IDLE
-        return Conflict(index, id_, Code.CONFLICT, detail)
-    return Conflict(index, id_, short.code, short.detail, short.binding)
-
-
 @dataclass(slots=True)
-class _Choice:
-    """Changes that are to be made together, one less at a time.
+class _Selection:
+    """Changes chosen to be made together.
 
     Attributes
     ----------
-    adds
-        What each change that can be made at all adds to each place.
-    idle
-        Whether a change is of no use by itself.
-    late
-        Who comes in only where the policies on counts have room for it beside those that are made.
-    comers_first
-        Whether who comes in gives way before who moves, whatever it is worth.
-    made
-        Indexes of those that are made.
+    pool
+        What is chosen from.
+    admissions_first
+        Whether an admission is left out before any move, whatever it is worth.
+    chosen
+        Indexes of the changes chosen.
     """
 
-    plan: Plan
-    changes: Sequence[Change]
-    worths: Sequence[float]
-    adds: Mapping[int, Mapping[_Place, RowChange]]
-    idle: Callable[[int], bool]
-    late: frozenset[int]
-    comers_first: bool
-    made: set[int] = field(default_factory=set)
-    _sums: dict[_Place, NDArray[np.int64]] = field(default_factory=dict)
+    pool: _Pool
+    admissions_first: bool
+    chosen: set[int] = field(default_factory=set)
+    _sums: dict[_Row, NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Sum up all that can be made at all."""
-        for index in self.adds.keys() - self.late:
-            self._make(index)
+        """Choose all that can be made by itself."""
+        for index in self.pool.added.keys() - self.pool.limited:
+            self._choose(index)
 
     @property
-    def worth(self) -> float:
-        """Value that the changes bring which are made."""
-        return sum(self.worths[index] for index in self.made)
+    def value(self) -> float:
+        """Value that the chosen changes bring."""
+        return sum(self.pool.values[index] for index in self.chosen)
 
-    def settle(self) -> None:
-        """Leave out until the rest fits, take back in what then fits after all, drop idle moves.
+    def solve(self) -> None:
+        """Leave changes out until the rest fits, choose again what then fits, drop useless moves.
 
-        A move that is of no use takes nothing from anybody: while a loss is made, or a change is
-        left out, idle moves are dropped too.
+        A useless move takes nothing from any reservation, so it stays where every change is made
+        and none is a loss.
         """
-        self._leave_out()
-        if len(self.made) < len(self.changes) or self._loses():
-            self._drop_idle()
-            while self._take_in():
-                self._drop_idle()
+        self._resolve_shortages()
+        if len(self.chosen) < len(self.pool.changes) or self._has_losses():
+            self._drop_useless()
+            while self._choose_again():
+                self._drop_useless()
 
-    def _loses(self) -> bool:
-        """Return whether a loss is made."""
-        return any(isinstance(self.changes[index], Degrade) for index in self.made)
+    def limit_conflict(self, index: int) -> Conflict | None:
+        """Return which `limits` policy a change breaks beside those that are chosen, or None."""
+        pool = self.pool
+        made = [pool.changes[one] for one in self.chosen]
+        return limit_conflict(pool.plan, index, pool.changes[index], made)
 
-    def _leave_out(self) -> None:
-        """Leave changes out until no place is short any more."""
-        open_ = list(self._sums)
-        while open_:
-            place = open_[-1]
-            over = self._over(place)
-            if not over.any():
-                open_.pop()
+    def _has_losses(self) -> bool:
+        return any(isinstance(self.pool.changes[index], Degrade) for index in self.chosen)
+
+    def _resolve_shortages(self) -> None:
+        """Leave changes out until no row is short any more."""
+        rows = list(self._sums)
+        while rows:
+            row = rows[-1]
+            short = self._short(row)
+            if not short.any():
+                rows.pop()
                 continue
-            index = self._gives_way(place, int(np.argmax(over)))
-            self._unmake(index)
-            open_ += self.adds[index]
+            index = self._first_to_leave_out(row, int(np.argmax(short)))
+            self._leave_out(index)
+            rows += self.pool.added[index]
 
-    def _over(self, place: _Place) -> NDArray[np.bool_]:
-        """Return where more is added than is free: what was short before is made no worse."""
-        ledger, (kind, number) = self.plan.ledger, place
+    def _short(self, row: _Row) -> NDArray[np.bool_]:
+        """Return bool[columns]: where more is added, in sum, than is free."""
+        ledger, (kind, number) = self.pool.plan.ledger, row
         free = ledger.free[number] if kind == "free" else ledger.averages.slack[number]
-        added = self._sums[place]
+        added = self._sums[row]
         return np.asarray((added > free) & (added > 0))
 
-    def _gives_way(self, place: _Place, column: int) -> int:
-        """Return who of those that add something there is left out."""
+    def _first_to_leave_out(self, row: _Row, column: int) -> int:
+        """Return which of the changes that add something to a cell is left out first."""
 
-        def key(index: int) -> tuple[bool, float, int]:
-            moves = not isinstance(self.changes[index], Admit)
-            return (moves and self.comers_first, self.worths[index], -index)
+        def rank(index: int) -> tuple[bool, float, int]:
+            moves = not isinstance(self.pool.changes[index], Admit)
+            return (moves and self.admissions_first, self.pool.values[index], -index)
 
-        return min((one for one in self.made if self._at(one, place, column) > 0), key=key)
+        return min((one for one in self.chosen if self._adds(one, row, column)), key=rank)
 
-    def _at(self, index: int, place: _Place, column: int) -> int:
-        one = self.adds[index].get(place)
-        inside = one is not None and one.low <= column < one.high
-        return int(one.values[column - one.low]) if one is not None and inside else 0
-
-    def _take_in(self) -> bool:
-        """Take back in who fits beside all that is made, most valuable first."""
-        out = sorted(self.adds.keys() - self.made, key=lambda one: (-self.worths[one], one))
-        return sum(self._fits_in(one) for one in out if not self.idle(one)) > 0
-
-    def one_too_many(self, index: int) -> Conflict | None:
-        """Return which policy on counts a change breaks beside all that is made, or None."""
-        made = [self.changes[one] for one in self.made]
-        return count_conflict(self.plan, index, self.changes[index], made)
-
-    def _fits_in(self, index: int) -> bool:
-        if self.late and self.one_too_many(index) is not None:
+    def _adds(self, index: int, row: _Row, column: int) -> bool:
+        """Return whether a change takes more of a cell than it gives back."""
+        one = self.pool.added[index].get(row)
+        if one is None or not one.low <= column < one.high:
             return False
-        self._make(index)
-        if self._fit(index):
+        return bool(one.values[column - one.low] > 0)
+
+    def _choose_again(self) -> bool:
+        """Choose what fits beside all that is chosen, the most valuable first."""
+        pool = self.pool
+        out = sorted(pool.added.keys() - self.chosen, key=lambda one: (-pool.values[one], one))
+        return sum(self._choose_if_it_fits(one) for one in out if not pool.useless(one)) > 0
+
+    def _choose_if_it_fits(self, index: int) -> bool:
+        if self.pool.limited and self.limit_conflict(index) is not None:
+            return False
+        self._choose(index)
+        if self._fits(index):
             return True
-        self._unmake(index)
+        self._leave_out(index)
         return False
 
-    def _drop_idle(self) -> None:
-        """Leave out what is no better by itself and makes room for nobody.
+    def _drop_useless(self) -> None:
+        """Leave out what is no better by itself and makes room for no other change.
 
-        Losses come first, of the most valuable promise first. What is dropped gives room, in which
-        another may stay where it is: until nothing more is dropped.
+        Losses come first, that of the most valuable reservation first. What is dropped gives room,
+        in which another may stay where it is: until nothing more is dropped.
         """
-        while sum(self._drops(one) for one in sorted(self.made, key=self._value_then_index)):
+        while sum(self._drop_if_useless(one) for one in sorted(self.chosen, key=self._rank)):
             pass
 
-    def _value_then_index(self, index: int) -> tuple[float, int]:
-        return self.worths[index], index
+    def _rank(self, index: int) -> tuple[float, int]:
+        return self.pool.values[index], index
 
-    def _drops(self, index: int) -> bool:
-        """Leave a change out where it is idle and all that is made fits without it."""
-        if not self.idle(index):
+    def _drop_if_useless(self, index: int) -> bool:
+        if not self.pool.useless(index):
             return False
-        self._unmake(index)
-        if self._fit(index) and not self._relieves(index):
+        self._leave_out(index)
+        if self._fits(index) and not self._relieves(index):
             return True
-        self._make(index)
+        self._choose(index)
         return False
 
     def _relieves(self, index: int) -> bool:
-        """Return whether machines are short without a change where it would give some back."""
-        ledger = self.plan.ledger
-        for (kind, number), one in self.adds[index].items():
+        """Return whether machines are short, without a change, where it would give some back."""
+        ledger = self.pool.plan.ledger
+        for (kind, number), one in self.pool.added[index].items():
             if kind == "free" and ledger.book.rows[number].policy is None:
                 cells = slice(one.low, one.high)
                 over = self._sums[kind, number][cells] > ledger.free[number, cells]
@@ -260,21 +331,23 @@ class _Choice:
                     return True
         return False
 
-    def _fit(self, index: int) -> bool:
-        return not any(self._over(place).any() for place in self.adds[index])
+    def _fits(self, index: int) -> bool:
+        """Return whether no row that a change is about is short."""
+        return not any(self._short(row).any() for row in self.pool.added[index])
 
-    def _make(self, index: int) -> None:
-        self.made.add(index)
-        self._count(index, 1)
+    def _choose(self, index: int) -> None:
+        self.chosen.add(index)
+        self._add(index, 1)
 
-    def _unmake(self, index: int) -> None:
-        self.made.remove(index)
-        self._count(index, -1)
+    def _leave_out(self, index: int) -> None:
+        self.chosen.remove(index)
+        self._add(index, -1)
 
-    def _count(self, index: int, sign: int) -> None:
-        ledger = self.plan.ledger
-        for place, one in self.adds[index].items():
-            if place not in self._sums:
-                cells = ledger.free if place[0] == "free" else ledger.averages.slack
-                self._sums[place] = np.zeros(cells.shape[1], dtype=np.int64)
-            self._sums[place][one.low : one.high] += sign * one.values
+    def _add(self, index: int, sign: int) -> None:
+        """Add what a change takes to the sums of its rows, or take it off."""
+        ledger = self.pool.plan.ledger
+        for row, one in self.pool.added[index].items():
+            if row not in self._sums:
+                cells = ledger.free if row[0] == "free" else ledger.averages.slack
+                self._sums[row] = np.zeros(cells.shape[1], dtype=np.int64)
+            self._sums[row][one.low : one.high] += sign * one.values

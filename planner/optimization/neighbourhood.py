@@ -1,7 +1,7 @@
 """Ruin and recreate over the promises of a Plan: lift a few, place them again, keep what is better.
 
-Promises that were kept stay kept: a trial in which one of them finds no place is thrown away. So a
-refused request comes in only where everybody else still fits.
+Promises that hold something keep it: a trial in which one of them finds no place is thrown away. So
+a refused request comes in only where all the others still fit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_LIFTED = 5
 
 @dataclass(slots=True)
 class Candidate:
-    """The best layout so far.
+    """A draft of the Plan with its score.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Candidate:
     """
 
     layout: DraftPlan
-    parts: PlanCost
+    cost: PlanCost
     score: tuple[float, ...]
     source: str = "plan"
 
@@ -57,15 +57,15 @@ class NeighbourhoodSearch:
     Attributes
     ----------
     promises
-        All that may move: kept ones, and waiting ones (refused or degraded).
+        All that may move: reservations, and what waits (refused or degraded).
     fixed
-        Parts of all that may not.
+        Cost of all that may not.
     """
 
     promises: Sequence[Commitment]
-    goal: Objective
-    account: CostModel
-    units: CostScale
+    objective: Objective
+    cost_model: CostModel
+    scale: CostScale
     moves: CommitmentMoves
     fixed: PlanCost
     draw: np.random.Generator
@@ -73,17 +73,17 @@ class NeighbourhoodSearch:
         default_factory=lambda: tuple(agent_named(name) for name in _PLACERS)
     )
 
-    def judged(self, layout: DraftPlan, source: str) -> Candidate:
+    def evaluate(self, layout: DraftPlan, source: str) -> Candidate:
         """Return a layout with its score."""
-        parts = self.fixed
+        cost = self.fixed
         for promise in self.promises:
-            parts += self._parts(layout, promise)
-        return Candidate(layout, parts, self.goal.score(parts, self.units), source)
+            cost += self._cost(layout, promise)
+        return Candidate(layout, cost, self.objective.score(cost, self.scale), source)
 
-    def _parts(self, layout: DraftPlan, promise: Commitment) -> PlanCost:
+    def _cost(self, layout: DraftPlan, promise: Commitment) -> PlanCost:
         waits = promise.number in layout.lifted
         held = None if waits else layout.held(promise)
-        return self.account.parts(promise, held, self.value(layout, promise))
+        return self.cost_model.cost_of(promise, held, self.value(layout, promise))
 
     def value(self, layout: DraftPlan, promise: Commitment) -> float:
         """Return what a promise is worth where it stands, by the options taken; 0 if it waits."""
@@ -93,27 +93,29 @@ class NeighbourhoodSearch:
         request = promise.request
         if moved is None or request is None or not request.graph.options:
             return promise.value
-        return value_of(request, moved[1].choices, self.account.nominal)
+        return value_of(request, moved[1].choices, self.cost_model.nominal)
 
     def take(self, layout: DraftPlan, promise: Commitment, whole: PlacementResult) -> bool:
         """Give a lifted promise another place, if it fits and is worth no less than its own."""
         if not whole.placed or not layout.take(promise, whole):
             return False
-        return self._worth_it(layout, promise)
+        return self._keeps_value(layout, promise)
 
     def place(self, layout: DraftPlan, promise: Commitment, agent: Agent) -> bool:
         """Find a lifted promise a place that is worth no less than its own."""
         moves = self.moves.plain(layout, promise)
-        return any(layout.place(move, agent) and self._worth_it(layout, promise) for move in moves)
+        return any(
+            layout.place(move, agent) and self._keeps_value(layout, promise) for move in moves
+        )
 
-    def settled(self, layout: DraftPlan) -> DraftPlan:
-        """Return a layout in which those who moved without need have their rows back.
+    def undo_needless_moves(self, layout: DraftPlan) -> DraftPlan:
+        """Return a layout in which what moved without need has its rows back.
 
-        A solver places everybody anew; most of them have room where they were. First all go back
-        at once, for some have only swapped their places; then one after the other.
+        A solver places everything anew; most of it has room where it was. First all go back at
+        once, for some have only swapped their places; then one after the other.
         """
         together = layout.copy()
-        movers = [(one, result) for one, result, _ in layout.moved.values() if self._may_go(one)]
+        movers = [(one, result) for one, result, _ in layout.moved.values() if self._has_place(one)]
         for one, _ in movers:
             together.lift(one)
         away = [pair for pair in movers if not together.put_back(pair[0])]
@@ -124,23 +126,24 @@ class NeighbourhoodSearch:
         while restless:
             restless = False
             for promise, result, _ in list(layout.moved.values()):
-                if not self._may_go(promise) or self.value(layout, promise) > promise.value:
+                if not self._has_place(promise) or self.value(layout, promise) > promise.value:
                     continue
                 layout.lift(promise)
                 if layout.put_back(promise):
                     restless = True
                 elif not layout.take(promise, result):
-                    raise RuntimeError(f"{promise.id} lost its place while nobody took it")
+                    raise RuntimeError(f"{promise.id} lost its place though nothing took it")
         return layout
 
     @staticmethod
-    def _may_go(promise: Commitment) -> bool:
+    def _has_place(promise: Commitment) -> bool:
         """Return whether a promise has rows of its own to go back to."""
         return promise.state not in (State.REFUSED, State.DEGRADED)
 
-    def _worth_it(self, layout: DraftPlan, promise: Commitment) -> bool:
-        """Lift a promise again whose new options are worth less than those it had."""
-        if not self._may_go(promise) or self.value(layout, promise) >= promise.value * (1 - _SAME):
+    def _keeps_value(self, layout: DraftPlan, promise: Commitment) -> bool:
+        """Return whether a promise is worth no less than before; one worth less is lifted again."""
+        least = promise.value * (1 - _SAME)
+        if not self._has_place(promise) or self.value(layout, promise) >= least:
             return True
         layout.lift(promise)
         return False
@@ -163,7 +166,7 @@ class NeighbourhoodSearch:
         layout = best.layout.copy()
         chosen = self._chosen(layout)
         owed = [one for one in chosen if one.number not in layout.lifted]
-        touched = sum((self._parts(layout, one) for one in chosen), PlanCost())
+        touched = sum((self._cost(layout, one) for one in chosen), PlanCost())
         for one in owed:
             layout.lift(one)
         agent = self.placers[int(self.draw.integers(len(self.placers)))]
@@ -171,9 +174,9 @@ class NeighbourhoodSearch:
             placed = self._place(layout, one, agent)
             if not placed and one in owed:
                 return None
-        later = sum((self._parts(layout, one) for one in chosen), PlanCost())
-        parts = best.parts - touched + later
-        return Candidate(layout, parts, self.goal.score(parts, self.units), "search")
+        later = sum((self._cost(layout, one) for one in chosen), PlanCost())
+        cost = best.cost - touched + later
+        return Candidate(layout, cost, self.objective.score(cost, self.scale), "search")
 
     def _chosen(self, layout: DraftPlan) -> list[Commitment]:
         """Return a waiting promise and some around it, or some that stand near each other."""

@@ -27,7 +27,7 @@ class Weights:
     churn
         Of the work held before: 1 is all of it moved.
     preemption
-        Of the bundles that fall at the start: 1 is as much as before.
+        Of the bundles dropped at the start: 1 is as many as before.
     cost
         Of the price of the work at the start: 1 is as dear as before.
     """
@@ -53,7 +53,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class PlanCost:
-    """What a layout costs, in the units of the metrics.
+    """What a draft of the Plan costs, in the units of the metrics.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class PlanCost:
     churn
         Work moved from where it was promised (`work_moved`), in steps of the whole cluster.
     preemption
-        Falls, each last fall included, in bundles.
+        Bundles dropped from one step to the next, the end of each atom included.
     cost
         Sum over steps of work x price factor, in steps of the whole cluster.
     """
@@ -106,13 +106,13 @@ class Objective:
     weights: Weights = field(default_factory=Weights)
     lexicographic: bool = False
 
-    def score(self, parts: PlanCost, units: CostScale) -> tuple[float, ...]:
+    def score(self, cost: PlanCost, scale: CostScale) -> tuple[float, ...]:
         """Return the score, comparable with others of the same plan."""
         shares = (
-            parts.rejected / units.value,
-            parts.churn / units.work,
-            parts.preemption / units.falls,
-            parts.cost / units.price,
+            cost.rejected / scale.value,
+            cost.churn / scale.work,
+            cost.preemption / scale.preemption,
+            cost.cost / scale.price,
         )
         rounded = tuple(round(share, 9) for share in shares)
         if self.lexicographic:
@@ -133,12 +133,20 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class CostScale:
-    """What one share of each part is: all that is asked, held, fallen and paid at the start."""
+    """What the parts of a cost are shares of.
 
-    value: float
-    work: float
-    falls: float
-    price: float
+    Attributes
+    ----------
+    value
+        All that is asked.
+    work, preemption, price
+        Of all that is held at the start.
+    """
+
+    value: float = 1.0
+    work: float = 1.0
+    preemption: float = 1.0
+    price: float = 1.0
 
 
 class CostModel:
@@ -154,22 +162,22 @@ class CostModel:
         self.nominal = nominal
         self._prices = prices
         self._now = now
-        self._asked: dict[int, float] = {}
+        self._requested: dict[int, float] = {}
 
-    def asked(self, promise: Commitment) -> float:
+    def requested_value(self, promise: Commitment) -> float:
         """Return the most a promise can be worth: its value at a preference of 1."""
-        known = self._asked.get(promise.number)
+        known = self._requested.get(promise.number)
         if known is None:
             request = promise.request
             known = promise.value
             if request is not None and request.graph.options:
                 known = max(known, value_asked(request, self.nominal))
-            self._asked[promise.number] = known
+            self._requested[promise.number] = known
         return known
 
-    def parts(self, promise: Commitment, held: Holding | None, value: float) -> PlanCost:
+    def cost_of(self, promise: Commitment, held: Holding | None, value: float) -> PlanCost:
         """Return what one promise costs where it holds `held`, worth `value`; None: it waits."""
-        rejected = max(0.0, self.asked(promise) - value)
+        rejected = max(0.0, self.requested_value(promise) - value)
         if held is None:
             return PlanCost(rejected)
         new = promise.state in (State.REFUSED, State.DEGRADED)
@@ -182,14 +190,14 @@ class CostModel:
         rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
         return self._prices.cost(rows, self.nominal)
 
-    def units(self, promises: Iterable[Commitment]) -> CostScale:
-        """Return what the shares of a score are taken of."""
-        value = work = falls = price = 0.0
+    def scale_of(self, promises: Iterable[Commitment]) -> CostScale:
+        """Return what the parts of a cost are shares of, where these stand at the start."""
+        value = work = dropped = price = 0.0
         nothing = Holding((), 0, 0)
         for one in promises:
-            value += self.asked(one)
+            value += self.requested_value(one)
             work += work_moved(nothing, one.before, self._now, self.nominal)
             rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]
-            falls += preemption([held for held in rows if len(held)])[0]
+            dropped += preemption([held for held in rows if len(held)])[0]
             price += self.price(one.before)
-        return CostScale(value or 1.0, work or 1.0, falls or 1.0, price or 1.0)
+        return CostScale(value or 1.0, work or 1.0, dropped or 1.0, price or 1.0)

@@ -27,7 +27,6 @@ from planner.optimization.left_out import left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
-from planner.optimization.plan_copy import frozen
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.optimization.solver_step import Solving
 from planner.placement import PlacementResult
@@ -61,7 +60,7 @@ _TRIALS: Final = 500
 
 def optimize(
     plan: Plan,
-    goal: Objective | None = None,
+    objective: Objective | None = None,
     scope: OptimizeScope | None = None,
     effort: OptimizeOptions | None = None,
 ) -> Optimized:
@@ -73,7 +72,7 @@ def optimize(
         For a pin that is no reservation which holds anything.
     """
     return _Optimization(
-        plan, goal or Objective(), scope or OptimizeScope(), effort or OptimizeOptions()
+        plan, objective or Objective(), scope or OptimizeScope(), effort or OptimizeOptions()
     ).run()
 
 
@@ -81,11 +80,12 @@ class _Optimization:
     """One optimisation."""
 
     def __init__(
-        self, plan: Plan, goal: Objective, scope: OptimizeScope, effort: OptimizeOptions
+        self, plan: Plan, objective: Objective, scope: OptimizeScope, effort: OptimizeOptions
     ) -> None:
         self.began = time.monotonic()
-        self.origin, self.goal, self.scope, self.effort = plan, goal, scope, effort
-        self.plan = frozen(plan, scope.frozen_until)
+        self.origin, self.objective, self.scope, self.effort = plan, objective, scope, effort
+        self.plan = plan.copy()
+        self.plan.advance_to(scope.frozen_until)
         self.standing = {
             one.id: one for one in (promise_of(self.plan, n) for n in standing(self.plan).tolist())
         }
@@ -108,9 +108,9 @@ class _Optimization:
             return Optimized(based_on=self.origin.version, conflict=conflict)
         layout = self._start()
         search = self._search(layout)
-        self.asked = sum(search.account.asked(one) for one in self.everything)
+        self.asked = sum(search.cost_model.requested_value(one) for one in self.everything)
         self.bound = self.asked - search.fixed.rejected
-        start = search.judged(layout, "plan")
+        start = search.evaluate(layout, "plan")
         best = self._solved(search, start)
         if not self._proven(best):
             best, self.trials = search.improve(best, self._over, self._tell)
@@ -122,9 +122,9 @@ class _Optimization:
         Where nothing moved, falls and cost are those of the plan itself; only a goal that weighs
         them against churn could ask for another.
         """
-        reached = self._value(best) >= self.bound * (1 - _SAME) and best.parts.churn == 0
-        w = self.goal.weights
-        return reached and (self.goal.lexicographic or not (w.preemption or w.cost))
+        reached = self._value(best) >= self.bound * (1 - _SAME) and best.cost.churn == 0
+        w = self.objective.weights
+        return reached and (self.objective.lexicographic or not (w.preemption or w.cost))
 
     def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
@@ -149,18 +149,18 @@ class _Optimization:
     def _search(self, layout: DraftPlan) -> NeighbourhoodSearch:
         plan = self.plan
         prices = PriceList(plan.cluster.price_factors(plan.grid))
-        account = CostModel(plan.cluster.nominal, prices, plan.now)
+        cost_model = CostModel(plan.cluster.nominal, prices, plan.now)
         movable = [*self.movable, *self.waiting]
         known = {one.number for one in movable}
         fixed = PlanCost()
         for one in self.everything:
             if one.number not in known:
-                fixed += account.parts(one, one.before, one.value)
+                fixed += cost_model.cost_of(one, one.before, one.value)
         return NeighbourhoodSearch(
             movable,
-            self.goal,
-            account,
-            account.units(self.everything),
+            self.objective,
+            cost_model,
+            cost_model.scale_of(self.everything),
             CommitmentMoves(plan, shortage_of(layout.ledger)),
             fixed,
             np.random.default_rng(self.effort.limits.seed),
@@ -185,7 +185,7 @@ class _Optimization:
             self.effort.tell(OptimizeProgress(self._value(best), self.bound, best.source, elapsed))
 
     def _value(self, best: Candidate) -> float:
-        return self.asked - best.parts.rejected
+        return self.asked - best.cost.rejected
 
     def _solved(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
         """Ask a solver for a bound, and for a plan; that counts where it keeps everybody."""
@@ -194,7 +194,7 @@ class _Optimization:
         if not name or not search.promises:
             return start
         others = self.asked - search.fixed.rejected
-        others -= sum(search.account.asked(one) for one in search.promises)
+        others -= sum(search.cost_model.requested_value(one) for one in search.promises)
 
         def lower(bound: float) -> None:
             self._lower(others + bound, start)
@@ -247,7 +247,7 @@ class _Optimization:
         for promise, _, _ in best.layout.moved.values():
             if promise.id in self.too_many:
                 layout.lift(promise)
-        return search.judged(layout, best.source)
+        return search.evaluate(layout, best.source)
 
     def _answer(self, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
@@ -259,8 +259,8 @@ class _Optimization:
         return Optimized(
             tuple(changes),
             self.origin.version,
-            start.parts,
-            best.parts,
+            start.cost,
+            best.cost,
             value,
             self.bound,
             status,

@@ -87,7 +87,7 @@ class Solving:
     ) -> None:
         self._search, self._name, self._limits = search, name, limits
         self._tell = tell
-        self.bound = sum(search.account.asked(one) for one in search.promises)
+        self.bound = sum(search.cost_model.requested_value(one) for one in search.promises)
 
     def run(self, start: DraftPlan) -> Candidate | None:
         """Return the solver's plan, or None where somebody who was kept has no place in it."""
@@ -146,7 +146,7 @@ class Solving:
         give it (rows were given back, say) is lifted and not asked about: its value is counted
         whole, so that the bound stays one.
         """
-        layout, account = start.copy(), self._search.account
+        layout, cost_model = start.copy(), self._search.cost_model
         found = _Question(layout)
         for one in self._search.promises:
             move = move_of(start.plan, one)
@@ -154,7 +154,7 @@ class Solving:
             if not isinstance(move, Move) or move.remainder.request is None:
                 if any(self._search.moves.plain(start, one)):  # another way than the whole of it
                     layout.lift(one)
-                    found.aside += account.asked(one)
+                    found.aside += cost_model.requested_value(one)
                 elif kept:
                     found.aside += self._search.value(start, one)
                 continue
@@ -162,7 +162,7 @@ class Solving:
             if kept:
                 layout.lift(one)
             if standing is None:
-                found.aside += account.asked(one)
+                found.aside += cost_model.requested_value(one)
                 continue
             if kept:
                 found.kept.append(len(found.moves))
@@ -181,7 +181,7 @@ class Solving:
         left = _Question(found.layout, aside=found.aside)
         for index, move in enumerate(found.moves):
             if index in bad:
-                left.aside += self._search.account.asked(move.promise)
+                left.aside += self._search.cost_model.requested_value(move.promise)
                 continue
             if index in kept:
                 left.kept.append(len(left.moves))
@@ -195,10 +195,10 @@ class Solving:
 
         Options that are taken for good are not in what is left, so their preference counts here.
         """
-        rest, account = move.remainder.request, self._search.account
+        rest, cost_model = move.remainder.request, self._search.cost_model
         assert rest is not None
-        size = size_of(rest.graph, account.nominal)
-        value = account.asked(move.promise) * _worth_taken(move)
+        size = size_of(rest.graph, cost_model.nominal)
+        value = cost_model.requested_value(move.promise) * _worth_taken(move)
         return replace(rest, weight=value / size if size else 0.0)
 
     def _completed(
@@ -213,8 +213,8 @@ class Solving:
                 continue
             if not layout.put_back(one) and not search.place(layout, one, search.placers[0]):
                 return None
-        calmer = search.settled(layout.copy())
-        found = [search.judged(one, self._name) for one in (layout, calmer)]
+        calmer = search.undo_needless_moves(layout.copy())
+        found = [search.evaluate(one, self._name) for one in (layout, calmer)]
         return min(found, key=lambda one: one.score)
 
 

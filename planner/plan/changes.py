@@ -7,9 +7,10 @@ needs and nothing else, so that a log of records alone makes the same Plan again
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
 from planner.placement import Binding, Code, PlacementResult
 from planner.plan.records import CommitRecord
@@ -190,10 +191,21 @@ Outcome: TypeAlias = Committed | Conflict
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a batch of changes comes to; `record` is None when nothing is to be done."""
+    """What a batch of changes comes to.
+
+    Attributes
+    ----------
+    record
+        The changes that can be made; None when nothing is to be done.
+    outcomes
+        One a change, in order.
+    takings
+        What a record of admissions alone takes, for `Plan.apply`; None for other records.
+    """
 
     record: CommitRecord | None
-    outcomes: tuple[Outcome, ...] = field(default=())
+    outcomes: tuple[Outcome, ...] = ()
+    takings: tuple[Taking, ...] | None = None
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:

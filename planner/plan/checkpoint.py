@@ -20,7 +20,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
-from planner.plan.details import Kept, MemoryDetails, packed
+from planner.plan.details import Kept, packed
 from planner.plan.growing_columns import Column, IdIndex
 from planner.plan.plan import Plan
 from planner.plan.reservation_records import Refused
@@ -80,16 +80,8 @@ class Checkpoint:
 
 
 def take_checkpoint(plan: Plan) -> Checkpoint:
-    """Copy what a Plan holds; the caller sees to it that nothing changes meanwhile.
-
-    Raises
-    ------
-    TypeError
-        If the details of the Plan are kept elsewhere than in memory.
-    """
+    """Copy what a Plan holds; the caller sees to it that nothing changes meanwhile."""
     table = plan.table
-    if not isinstance(table.details, MemoryDetails):
-        raise TypeError("only a Plan that keeps its details in memory can be captured")
     head = {
         "version": plan.version,
         "now": plan.now,
@@ -108,7 +100,7 @@ def take_checkpoint(plan: Plan) -> Checkpoint:
     }
     return Checkpoint(
         head,
-        tuple(column.data.copy() for column in (table._meta, table._atoms, table._rows)),
+        tuple(column.copy().data for column in (table._meta, table._atoms, table._rows)),
         words,
         tuple(table.details._kept),
         {number: tuple(entries) for number, entries in table._history.items()},
@@ -163,9 +155,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     for shifts in document["shifts"]:
         table._shifts.number(_frozen(shifts))
     table._idle_rows = document["idle_rows"]
-    details = MemoryDetails()
-    details._kept = document["details"]
-    table.details = details
+    table.details._kept = document["details"]
     for number, entry in document.get("degradations", ()):
         table.degradations[number] = Degradation.from_json(entry)
     for number, entries in document["history"]:

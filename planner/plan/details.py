@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from planner.reservation import RequestDetails
 from rdl.expressions import Expression
@@ -13,24 +13,8 @@ from rdl.expressions import Expression
 Kept: TypeAlias = "bytes | RequestDetails | Expression"
 
 
-class DetailStore(Protocol):
-    """Keeps the details of reservation number i."""
-
-    def put(self, number: int, details: RequestDetails) -> None:
-        """Keep or replace."""
-        ...
-
-    def get(self, number: int) -> RequestDetails:
-        """Return what was put last."""
-        ...
-
-    def nbytes(self) -> int:
-        """Return the memory it takes."""
-        ...
-
-
-class MemoryDetails:
-    """Details in memory: compact text, or the tree a commit brought while nobody wrote its text."""
+class DetailStore:
+    """Details by reservation number: compact text, or the tree of a commit that has no text yet."""
 
     def __init__(self) -> None:
         # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
@@ -53,8 +37,14 @@ class MemoryDetails:
         entry = self._kept[number]
         return unpacked(entry) if isinstance(entry, bytes) else _object(entry)
 
+    def copy(self) -> DetailStore:
+        """Return an equal store."""
+        twin = DetailStore()
+        twin._kept = list(self._kept)
+        return twin
+
     def nbytes(self) -> int:
-        """Return the memory of the texts; trees that a commit brought are their maker's."""
+        """Return the memory of the texts; trees belong to the requests that brought them."""
         texts = sum(sys.getsizeof(one) for one in self._kept if isinstance(one, bytes))
         return texts + sys.getsizeof(self._kept)
 

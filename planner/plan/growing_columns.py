@@ -40,6 +40,13 @@ class Words(Generic[Word]):
             self.values.append(value)
         return found
 
+    def copy(self) -> Words[Word]:
+        """Return equal words under the same numbers."""
+        twin: Words[Word] = Words()
+        twin.values = list(self.values)
+        twin._numbers = dict(self._numbers)
+        return twin
+
     def find(self, value: Word) -> int | None:
         """Return the number of a value, or None."""
         return self._numbers.get(value)
@@ -69,14 +76,27 @@ class Column:
     def append(self, entries: Any, count: int = 1) -> int:
         """Append entries; return the index of the first."""
         first = self.count
-        if first + count > len(self._data):
-            self._grow(max(first + count, len(self._data) + len(self._data) // _GROWTH))
+        self.reserve(first + count)
         if count == 1:
             self._data[first] = entries[0]  # several times faster than a slice of one
         else:
             self._data[first : first + count] = entries
         self.count = first + count
         return first
+
+    def copy(self) -> Column:
+        """Return an equal column on pages of its own."""
+        twin = Column(self._data.dtype)
+        twin.reserve(self.count)
+        # As bytes: NumPy would copy structured entries field by field.
+        twin._data[: self.count].view(np.uint8)[:] = self.data.view(np.uint8)
+        twin.count = self.count
+        return twin
+
+    def reserve(self, count: int) -> None:
+        """Make room for `count` entries in all, and for some more if there is too little."""
+        if count > len(self._data):
+            self._grow(max(count, len(self._data) + len(self._data) // _GROWTH))
 
     def nbytes(self) -> int:
         """Return the memory it takes, room to grow included."""
@@ -125,6 +145,12 @@ class IdIndex:
     def put(self, id_: str, number: int) -> None:
         """Note the number of an id."""
         self._parts[hash(id_) % _PARTS][id_] = number
+
+    def copy(self) -> IdIndex:
+        """Return an equal index."""
+        twin = IdIndex()
+        twin._parts = [dict(part) for part in self._parts]
+        return twin
 
     def get(self, id_: str) -> int | None:
         """Return the number of an id, or None."""

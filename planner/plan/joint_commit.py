@@ -37,15 +37,6 @@ def degrade_conflict(plan: PlanState, index: int, change: Degrade) -> Conflict |
     return None
 
 
-def pieces_of_degrade(plan: PlanState, change: Degrade) -> list[Taking]:
-    """Return what the change gives back, and what it keeps."""
-    number = plan.table.number_of(change.id)
-    assert number is not None
-    tenant, queue = plan.table.scope(number)
-    before = pieces_of(plan.table.holding(number), plan.ledger, tenant, queue, -1)
-    return before + pieces_of(change.kept, plan.ledger, tenant, queue)
-
-
 def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | None:
     """Return what does not fit once all of `changes` are made, or None.
 
@@ -77,8 +68,8 @@ def pieces_of_change(plan: PlanState, change: Change) -> list[Taking]:
         case Update(request=request, result=result):
             held = holding_of(request, result)
             return pieces + pieces_of(held, plan.ledger, tenant, queue)
-        case Degrade():
-            return pieces_of_degrade(plan, change)
+        case Degrade(kept=kept):
+            return pieces + pieces_of(kept, plan.ledger, tenant, queue)
         case Release(released=released):
             _, given = given_back(plan.table.holding(number), released, plan.now)
             return pieces_of(given, plan.ledger, tenant, queue, -1)

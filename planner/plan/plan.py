@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.plan.changes import Change, Prepared
+from planner.plan.changes import Advance, Change, Prepared
 from planner.plan.prepare import prepare
 from planner.plan.state import PlanState, StaleVersionError
 
@@ -59,5 +59,18 @@ class Plan(PlanState):
         """
         if not 0 <= based_on <= self.version:
             raise StaleVersionError(f"the plan is at version {self.version}, never at {based_on}")
-        prepared: Prepared = prepare(self, changes, atomic=atomic, joint=joint, at_ms=at_ms)
-        return prepared
+        return prepare(self, changes, atomic=atomic, joint=joint, at_ms=at_ms)
+
+    def advance_to(self, step: int, horizon: int | None = None) -> None:
+        """Make all before `step` past, in place; of a copy, since no log hears of it.
+
+        Raises
+        ------
+        ValueError
+            If the step is past the horizon.
+        """
+        if step > self.now:
+            prepared = self.prepare([Advance(step, horizon)], self.version)
+            if prepared.record is None:
+                raise ValueError(prepared.conflicts[0].detail)
+            self.apply(prepared.record)

@@ -5,11 +5,10 @@ Pure: the Plan is read, never written. Each change sees the changes of the batch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, pieces_of
-from planner.holding import details_of, given_back, holding_of, past_of
+from planner.holding import details_of, holding_of, past_of
 from planner.placement import Code
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
@@ -30,13 +29,13 @@ from planner.plan.changes import (
     UncompiledRequest,
     Update,
 )
-from planner.plan.joint_commit import degrade_conflict, joint_shortage, pieces_of_degrade
+from planner.plan.joint_commit import degrade_conflict, joint_shortage, pieces_of_change
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.release import keeping_released, release_conflict
 from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
 from planner.plan.rolling_horizon import extensions
 from planner.plan.state import PlanState
-from planner.request import header_of
+from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import Event, State, may
 
@@ -73,9 +72,10 @@ def prepare(
     if failed or not records:
         return Prepared(None, tuple(outcomes))
     record = CommitRecord(plan.version + 1, at_ms, tuple(records))
+    takings = None
     if len(batch.admitted) == len(records):
-        plan.remember_judged(record, [piece for pieces in batch.admitted for piece in pieces])
-    return Prepared(record, tuple(outcomes))
+        takings = tuple(taking for admission in batch.admitted for taking in admission)
+    return Prepared(record, tuple(outcomes), takings)
 
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
@@ -129,7 +129,27 @@ class _Batch:
 
     def answer(self, index: int, change: Change) -> _Answer:
         """Return the record of a change, or why there is none."""
-        return _ANSWERS[type(change)](self, index, change)
+        match change:
+            case Admit():
+                return self._admit(index, change)
+            case Refuse():
+                return self._refuse(index, change)
+            case Update():
+                return self._update(index, change)
+            case Degrade():
+                return self._degrade(index, change)
+            case Release():
+                return self._release(index, change)
+            case Fail():
+                return self._end(index, change, Event.FAIL, State.FAILED)
+            case Cancel():
+                return self._end(index, change, Event.CANCEL, State.CANCELLED)
+            case Close():
+                return self._end(index, change, Event.CLOSE, State.COMPLETED)
+            case Advance():
+                return self._advance(index, change)
+            case Reconfigure():
+                return self._reconfigure(index, change)
 
     def _admit(self, index: int, change: Admit) -> _Answer:
         request, result = change.request, change.result
@@ -170,12 +190,7 @@ class _Batch:
         if self._known(asked.id):
             return _duplicate(index, asked.id)
         self.new_ids.add(asked.id)
-        if isinstance(asked, UncompiledRequest):
-            text = asked.expression
-        else:
-            from rdl.text.formatter import format_expression
-
-            text = format_expression(asked.graph.expression)
+        text = asked.expression if isinstance(asked, UncompiledRequest) else _text_of(asked)
         refusal = Refusal(
             **header_of(asked),
             expression=text,
@@ -201,9 +216,7 @@ class _Batch:
             detail = "what was held before now is not what the new allocation says"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
         holding = keeping_released(holding, before, change.request, change.result)
-        tenant, queue = plan.table.scope(number)
-        pieces = pieces_of(before, plan.ledger, tenant, queue, -1)
-        pieces += pieces_of(holding, plan.ledger, tenant, queue)
+        pieces = pieces_of_change(plan, change)
         short = None if self._assured else self.overlay.shortage(pieces)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
@@ -227,7 +240,7 @@ class _Batch:
             blocked = degrade_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        pieces = pieces_of_degrade(self.plan, change)
+        pieces = pieces_of_change(self.plan, change)
         short = None if self._assured else self.overlay.shortage(pieces)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
@@ -241,38 +254,20 @@ class _Batch:
             blocked = release_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        plan = self.plan
-        number = plan.table.number_of(change.id)
-        assert number is not None
-        _, given = given_back(plan.table.holding(number), change.released, plan.now)
-        self.overlay.add(pieces_of(given, plan.ledger, *plan.table.scope(number), -1))
+        self.overlay.add(pieces_of_change(self.plan, change))
         self.touched.add(change.id)
         return Released(change.id, change.released, change.reason)
 
-    def _fail(self, index: int, change: Fail) -> _Answer:
-        return self._ended(index, change, Event.FAIL, State.FAILED)
-
-    def _cancel(self, index: int, change: Cancel) -> _Answer:
-        return self._ended(index, change, Event.CANCEL, State.CANCELLED)
-
-    def _close(self, index: int, change: Close) -> _Answer:
-        return self._ended(index, change, Event.CLOSE, State.COMPLETED)
-
-    def _ended(
+    def _end(
         self, index: int, change: Cancel | Close | Fail, event: Event, state: State
     ) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, event)
         if blocked is not None:
             return blocked
-        plan = self.plan
-        number = plan.table.number_of(change.id)
-        assert number is not None
-        tenant, queue = plan.table.scope(number)
-        held = plan.table.holding(number)
         # What is given back in this batch serves the changes after it, from the present step on.
-        self.overlay.add(pieces_of(held, plan.ledger, tenant, queue, -1))
+        self.overlay.add(pieces_of_change(self.plan, change))
         self.touched.add(change.id)
-        return Ended(change.id, state, plan.now, getattr(change, "reason", ""))
+        return Ended(change.id, state, self.plan.now, getattr(change, "reason", ""))
 
     def _advance(self, index: int, change: Advance) -> _Answer:
         plan = self.plan
@@ -313,19 +308,11 @@ class _Batch:
         return None
 
 
-_ANSWERS: dict[type, Callable[[_Batch, int, Any], _Answer]] = {
-    Admit: _Batch._admit,  # noqa: SLF001 - one dict for all batches instead of one for each
-    Refuse: _Batch._refuse,  # noqa: SLF001
-    Update: _Batch._update,  # noqa: SLF001
-    Degrade: _Batch._degrade,  # noqa: SLF001
-    Release: _Batch._release,  # noqa: SLF001
-    Fail: _Batch._fail,  # noqa: SLF001
-    Cancel: _Batch._cancel,  # noqa: SLF001
-    Close: _Batch._close,  # noqa: SLF001
-    Advance: _Batch._advance,  # noqa: SLF001
-    Reconfigure: _Batch._reconfigure,  # noqa: SLF001
-}
-
-
 def _duplicate(index: int, id_: str) -> Conflict:
     return Conflict(index, id_, Code.DUPLICATE_ID, f"the id {id_!r} is taken")
+
+
+def _text_of(request: Request) -> str:
+    from rdl.text.formatter import format_expression
+
+    return format_expression(request.graph.expression)

@@ -6,6 +6,7 @@ state knows no store and no clock: time comes in as `Advance`.
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
@@ -18,7 +19,6 @@ from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
 from planner.holding import extended, given_back, without_after
-from planner.plan.details import DetailStore
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
 from planner.plan.table import ReservationTable
@@ -50,30 +50,21 @@ class PlanState:
         The present step; 0 until the first `Advance`.
     """
 
-    def __init__(
-        self, cluster: Cluster, grid: TimeGrid, details: DetailStore | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
         self.cluster = cluster
         self.grid = grid
         self.version = 0
         self.now = 0
-        self.table = ReservationTable(details)
+        self.table = ReservationTable()
         self.ledger = FreeProfile(CapacityRows(cluster), grid, 0)
         self._refusals: dict[str, Refusal] = {}
         self._live: dict[tuple[str, str], int] = {}
         self._readers: weakref.WeakSet[PlanSnapshot] = weakref.WeakSet()
-        self._judged: tuple[CommitRecord, list[Taking]] | None = None
 
     @classmethod
-    def replay(
-        cls,
-        cluster: Cluster,
-        grid: TimeGrid,
-        records: Iterable[CommitRecord],
-        details: DetailStore | None = None,
-    ) -> Self:
+    def replay(cls, cluster: Cluster, grid: TimeGrid, records: Iterable[CommitRecord]) -> Self:
         """Return the Plan that `records` make from nothing."""
-        plan = cls(cluster, grid, details)
+        plan = cls(cluster, grid)
         for record in records:
             plan.apply(record)
         return plan
@@ -128,15 +119,29 @@ class PlanState:
             if tenant in (None, one) and queue in (None, other)
         )
 
-    def remember_judged(self, record: CommitRecord, pieces: list[Taking]) -> None:
-        """Keep what a record of admissions alone takes: the same Plan applies it, as a rule, next.
+    def copy(self) -> Self:
+        """Return an equal Plan that shares nothing that is written; it has no snapshots yet."""
+        twin = copy.copy(self)
+        twin._detach()  # noqa: SLF001 - of its own class
+        return twin
 
-        The version that a record makes tells that nothing came between.
-        """
-        self._judged = (record, pieces)
+    def _detach(self) -> None:
+        """Stop sharing what is written with the Plan this is a copy of."""
+        self.table = self.table.copy()
+        self.ledger = self.ledger.copy()
+        self._refusals = dict(self._refusals)
+        self._live = dict(self._live)
+        self._readers = weakref.WeakSet()
 
-    def apply(self, record: CommitRecord) -> None:
+    def apply(self, record: CommitRecord, takings: Iterable[Taking] | None = None) -> None:
         """Make the changes of a record.
+
+        Parameters
+        ----------
+        record
+            Of the next version.
+        takings
+            `Prepared.takings` of a record that does nothing but admit; None to work it out.
 
         Raises
         ------
@@ -148,7 +153,7 @@ class PlanState:
                 f"the plan is at version {self.version}, the record makes {record.version}"
             )
         if self._readers:
-            # Somebody still reads the profile as it was.
+            # A snapshot still reads the profile as it was.
             self.ledger = self.ledger.copy()
             self._readers = weakref.WeakSet()
         admitted: list[Admitted] = []
@@ -159,7 +164,8 @@ class PlanState:
                 self._admit(admitted, record)
                 admitted = []
                 self._apply(change, record)
-        self._admit(admitted, record)
+        whole = len(admitted) == len(record.changes)
+        self._admit(admitted, record, takings if whole else None)
         self.version = record.version
 
     def _apply(self, change: RecordedChange, record: CommitRecord) -> None:
@@ -179,19 +185,22 @@ class PlanState:
             case Reconfigured(cluster=cluster):
                 self._reconfigure(cluster)
 
-    def _admit(self, changes: Sequence[Admitted], record: CommitRecord) -> None:
+    def _admit(
+        self,
+        changes: Sequence[Admitted],
+        record: CommitRecord,
+        takings: Iterable[Taking] | None = None,
+    ) -> None:
         if not changes:
             return
         first = self.table.append(changes, record.at_ms, record.version)
-        judged, self._judged = self._judged, None
-        known = judged is not None and judged[0] is record
-        pieces: list[Taking] = judged[1] if judged is not None and known else []
+        pieces = list(takings or ())
         for number, change in enumerate(changes, first):
             if self._refusals:
                 self._refusals.pop(change.id, None)  # refused once, and placed since
             scope = (change.tenant, change.queue)
             self._live[scope] = self._live.get(scope, 0) + 1
-            if not known:
+            if takings is None:
                 pieces += pieces_of(change.holding, self.ledger, *scope)
             if change.holding.begin <= self.now and self.now > 0:
                 self.table.meta[number]["state"] = _ACTIVE
@@ -218,7 +227,7 @@ class PlanState:
         self.table.replace(number, change.holding)
         self._take_new(number, change.holding)
         self.table.meta[number]["revision"] += 1
-        self._set_state(number, State.DEGRADED)
+        self.set_state(number, State.DEGRADED)
         known = self.table.degradations.get(number)
         since_ms = record.at_ms if known is None else known.since_ms
         self.table.degradations[number] = Degradation(since_ms, change.reason, change.offers)
@@ -243,7 +252,7 @@ class PlanState:
         self._take_new(number, kept)
         meta = self.table.meta[number]
         meta["revision"] += 1
-        self._set_state(number, change.state)
+        self.set_state(number, change.state)
         self.table.degradations.pop(number, None)
         what = "closed" if change.state is State.COMPLETED else change.state.value
         self.table.note(number, HistoryEntry(record.at_ms, record.version, what, change.reason))
@@ -261,7 +270,7 @@ class PlanState:
         meta["state"][begun] = _ACTIVE
         ended = np.flatnonzero((meta["state"] == _ACTIVE) & (meta["finish"] <= self.now))
         for number in ended.tolist():
-            self._set_state(number, State.COMPLETED)
+            self.set_state(number, State.COMPLETED)
 
     def _extend(self, number: int, shifts: tuple[tuple[int, ...], ...]) -> None:
         holding = self.table.holding(number)
@@ -289,7 +298,8 @@ class PlanState:
         pieces = pieces_of(holding, ledger, tenant, queue, sign)
         ledger.take((piece.demand, piece.rows, sign) for piece in pieces)
 
-    def _set_state(self, number: int, state: State) -> None:
+    def set_state(self, number: int, state: State) -> None:
+        """Give a reservation another state, and count it among the live no more if it ended."""
         before = self.table.state(number)
         self.table.meta[number]["state"] = STATE_NUMBERS[state]
         if before in LIVE and state not in LIVE:

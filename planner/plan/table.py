@@ -2,12 +2,12 @@
 
 What is counted against 300 bytes a reservation: every column below, the id index (dicts of str to
 int, and the id texts), rows, atoms and interned words. Expression texts, choices and notes stand in
-`DetailStore`: the default keeps them in memory as compact bytes, a service may read them from its
-log instead.
+`DetailStore`, as compact bytes.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.details import DetailStore, MemoryDetails
+from planner.plan.details import DetailStore
 from planner.plan.growing_columns import Column, IdIndex, Words
 from planner.plan.reservation_records import Admitted
 from planner.request import RequestHeader
@@ -77,8 +77,8 @@ class HeldRows:
 class ReservationTable:
     """All reservations of a Plan, by number in order of admission."""
 
-    def __init__(self, details: DetailStore | None = None) -> None:
-        self.details: DetailStore = MemoryDetails() if details is None else details
+    def __init__(self) -> None:
+        self.details = DetailStore()
         self._meta = Column(_META)
         self._atoms = Column(_ATOM)
         self._rows = Column(_ROW)
@@ -92,6 +92,25 @@ class ReservationTable:
         self._history: dict[int, list[HistoryEntry]] = {}
         self.degradations: dict[int, Degradation] = {}
         self._idle_rows = 0
+
+    def copy(self) -> ReservationTable:
+        """Return an equal table that shares nothing that is written."""
+        twin = copy.copy(self)
+        twin._detach()  # noqa: SLF001 - of its own class
+        return twin
+
+    def _detach(self) -> None:
+        """Stop sharing what is written with the table this is a copy of."""
+        self.details = self.details.copy()
+        self._meta, self._atoms, self._rows = (
+            column.copy() for column in (self._meta, self._atoms, self._rows)
+        )
+        self._numbers, self._ids = self._numbers.copy(), list(self._ids)
+        self._names, self._paths = self._names.copy(), self._paths.copy()
+        self._kinds, self._shifts = self._kinds.copy(), self._shifts.copy()
+        self._released = dict(self._released)
+        self._history = {number: list(entries) for number, entries in self._history.items()}
+        self.degradations = dict(self.degradations)
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -117,9 +117,9 @@ class DraftPlan:
         lifted, moved, stripped = dict(self.lifted), dict(self.moved), dict(self.stripped)
         return DraftPlan(self.plan, self.ledger.copy(), lifted, moved, stripped, self._anchors)
 
-    def view(self) -> PlanSnapshot:
-        """Return what an agent sees of it; true until the next change."""
-        return PlanSnapshot(self.ledger, self.plan.version)
+    def view(self, version: int | None = None) -> PlanSnapshot:
+        """Return what an agent sees of it, as of a version; true until the next change."""
+        return PlanSnapshot(self.ledger, self.plan.version if version is None else version)
 
     def pieces(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
         """Return the pieces of a holding of a promise."""

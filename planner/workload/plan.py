@@ -150,7 +150,7 @@ def _commit(
             final[one.id] = PlacementResult(one.code, one.detail, binding=one.binding)
         prepared = plan.prepare(_changes(workload, final, agent), plan.version)
     if prepared.record is not None:
-        plan.apply(prepared.record)
+        plan.apply(prepared.record, prepared.takings)
     return [final[request.id] for request in workload.requests]
 
 

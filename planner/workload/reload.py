@@ -1,5 +1,4 @@
-"""From a plan file back to a Plan, and the figures of a Plan that nobody has just planned."""
-# ruff: noqa: SLF001 - a Plan that is read again is made whole here, as from a stored state
+"""From a plan file back to a Plan, and the figures of a Plan that was planned before."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
     for number, entry in enumerate(document.reservations):
         state = State(entry["state"])
         if state is not plan.table.state(number):
-            plan._set_state(number, state)
+            plan.set_state(number, state)
         plan.table.meta[number]["revision"] = entry["revision"]
         if "degradation" in entry:
             plan.table.degradations[number] = Degradation.from_json(entry["degradation"])

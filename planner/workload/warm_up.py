@@ -42,4 +42,4 @@ def load_kernels() -> None:
     ]
     prepared = plan.prepare(changes, plan.version)
     assert prepared.record is not None
-    plan.apply(prepared.record)
+    plan.apply(prepared.record, prepared.takings)

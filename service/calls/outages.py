@@ -16,13 +16,12 @@ from planner.adaptation.adapter import adapt
 from planner.adaptation.drain import drained_from
 from planner.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
-from planner.plan.changes import Advance
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls import reservations as use_cases
-from service.commits.adaptation import EFFORT, twin_of
+from service.commits.adaptation import EFFORT
 from service.commits.cluster_trial import too_costly
 from service.commits.commands import Adapted, Adapting, Answer, Described, Reconfiguration, Rendered
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
@@ -130,13 +129,9 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
 def _twin_at_now(runtime: Runtime) -> Plan:
     """Return a copy of the Plan, brought to the clock's step as a change would bring it."""
     with runtime.reading() as plan:
-        twin = twin_of(plan)
+        twin = plan.copy()
     now_step = runtime.now_ms() // twin.grid.step_ms
-    if now_step > twin.now:
-        horizon = now_step + twin.cluster.horizon_ms // twin.grid.step_ms
-        prepared = twin.prepare([Advance(now_step, horizon)], twin.version)
-        assert prepared.record is not None
-        twin.apply(prepared.record)
+    twin.advance_to(now_step, now_step + twin.cluster.horizon_ms // twin.grid.step_ms)
     return twin
 
 

@@ -17,8 +17,6 @@ from planner.adaptation.adapter import adapt, needs_adaptation
 from planner.adaptation.result import Adaptation, joined
 from planner.agent import Limits
 from planner.cluster import Cluster
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-from planner.plan.plan import Plan
 from service.clock import Clock
 from service.commits.commands import Adapted, Adapting, QueuedChange
 from service.commits.joint_commit import commit_jointly
@@ -98,9 +96,9 @@ class PlanAdapter:
                 version = plan.version
                 if not needs_adaptation(plan):
                     return Adapted(Adaptation(based_on=version).to_json(), version)
-                state = take_checkpoint(plan)
-            found = adapt(read_checkpoint(state.encode()), EFFORT)
-            del state
+                twin = plan.copy()
+            found = adapt(twin, EFFORT)
+            del twin
             if not found.changes:
                 return Adapted(found.to_json(), version)
             committed = self._commit(found)
@@ -126,8 +124,3 @@ class PlanAdapter:
         logger.info("adapted the Plan: %s", counts)
         if found.short:
             logger.warning("machines are still short: %s", found.short)
-
-
-def twin_of(plan: Plan) -> Plan:
-    """Return an equal Plan that shares nothing; for asking what would be."""
-    return read_checkpoint(take_checkpoint(plan).encode())

@@ -18,7 +18,6 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster import Cluster
 from planner.cluster_cost import excesses
 from planner.plan.changes import Advance, Change, Reconfigure
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from service.commits.replica import Replica
@@ -44,9 +43,9 @@ def tried(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
         refused = too_costly(plan, cluster)
         if refused is not None or cluster.step_ms != plan.grid.step_ms:
             return refused  # another step is a conflict, and told as one
-        state, same_machines = take_checkpoint(plan), cluster.machines == plan.cluster.machines
+        twin, same_machines = plan.copy(), cluster.machines == plan.cluster.machines
     try:
-        _try(read_checkpoint(state.encode()), cluster, dispatch=not same_machines)
+        _try(twin, cluster, dispatch=not same_machines)
     except Exception as error:
         logger.exception(
             "a description of the cluster was refused: a copy of the Plan failed on it"

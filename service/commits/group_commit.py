@@ -281,7 +281,7 @@ class GroupCommit:
         clock_ms = self._clock.now_ms()
         remembered = group.to_remember(answers, clock_ms)
         self.attempts += 1
-        if not self._replica.commit(record, clock_ms, remembered):
+        if not self._replica.commit(record, clock_ms, remembered, prepared.takings):
             self._telemetry.lost_races.inc()
             return False
         self._note_commit(record)

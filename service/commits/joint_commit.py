@@ -86,7 +86,7 @@ def commit_jointly(
             raise RuntimeError(f"the oracle rejects the place of {broken[0]}: {broken[1]}")
         record = replace(record, adapted=adapted)
         kept = remembered(record.version, before)
-        done = replica.commit(record, clock.now_ms(), kept)
+        done = replica.commit(record, clock.now_ms(), kept, prepared.takings)
         return JointOutcome(record.version if done else None, before)
 
 

@@ -13,10 +13,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from planner.optimization.codec import changes_from_json
-from planner.optimization.feasible_part import still_fitting
+from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
 from planner.plan.changes import Change, Conflict
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.reservation_state import LIVE, STATE_NUMBERS
 from service.clock import Clock
@@ -69,9 +68,9 @@ def applying_of(
     if frozen_until is None:
         return Applying(written, (changes, strange), grid, based_on)
     with reading() as plan:
-        state, same = take_checkpoint(plan), plan.grid == grid
+        twin, same = plan.copy(), plan.grid == grid
     if same:
-        fitting = rebase(read_checkpoint(state.encode()), changes, frozen_until)
+        fitting = rebase(twin, changes, frozen_until)
         changes = list(fitting.kept)
         strange += fitting.left_out
     return Applying(written, (changes, strange), grid, based_on, partial=True)
@@ -107,7 +106,7 @@ class Applier:
             changes, strange = command.read if same else changes_from_json(command.written, plan)
             if not command.partial:
                 return changes, strange
-            fitting = still_fitting(plan, changes)
+            fitting = feasible_part(plan, changes)
             left = (*strange, *fitting.left_out)
             return fitting.kept, () if fitting.kept else left
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
 from planner.cluster_cost import cost_of
 from planner.plan.plan import Plan
@@ -87,8 +89,8 @@ class Replaying:
             raise self._broken from error
         self.apply(record)
 
-    def apply(self, record: CommitRecord) -> None:
-        """Apply a record.
+    def apply(self, record: CommitRecord, takings: Sequence[Taking] | None = None) -> None:
+        """Apply a record; `takings` as for `Plan.apply`.
 
         Raises
         ------
@@ -97,7 +99,7 @@ class Replaying:
         """
         try:
             self._require_memory(record)
-            self.plan.apply(record)
+            self.plan.apply(record, takings)
         except Exception as error:
             timed = any(isinstance(one, Advanced) for one in record.changes)
             described = self._described if timed else 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
@@ -78,9 +79,15 @@ class Replica:
             yield self._plan
 
     def commit(
-        self, record: CommitRecord, at_ms: int, remembered: Sequence[RememberedAnswer]
+        self,
+        record: CommitRecord,
+        at_ms: int,
+        remembered: Sequence[RememberedAnswer],
+        takings: Sequence[Taking] | None = None,
     ) -> bool:
         """Make a record durable, then true; False when another process was first.
+
+        `takings` are those that `Plan.prepare` found with the record.
 
         Returns
         -------
@@ -96,7 +103,7 @@ class Replica:
         with self._lock:
             # A reader may have met the record in the log first.
             if self._plan.version < record.version:
-                self._replaying.apply(record)
+                self._replaying.apply(record, takings)
         return True
 
     def adapted_since(self, version: int) -> list[Mapping[str, Any]] | None:

@@ -230,7 +230,7 @@ class _Simulation:
         changes: list[Change] = [Admit(tasks[i], placed[i], self.agent.name) for i in kept]
         prepared = self.plan.prepare(changes, version, atomic=self.run.all_or_nothing)
         if prepared.record is not None:
-            self.plan.apply(prepared.record)
+            self.plan.apply(prepared.record, prepared.takings)
             for index, outcome in zip(kept, prepared.outcomes, strict=True):
                 if not isinstance(outcome, Conflict):
                     self.touched[cells[index]] = self.plan.version

@@ -128,7 +128,7 @@ def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocumen
         prepared = held.prepare(found.changes, found.based_on, joint=True)
         if prepared.record is None:
             return None
-        held.apply(prepared.record)
+        held.apply(prepared.record, prepared.takings)
     plain = metrics_of(held)
     # What cannot move is part of the Plan's value, and not of what was looked for.
     metrics = plain.with_bound(plain.value + found.missing, found.status)

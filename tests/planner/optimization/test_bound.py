@@ -174,13 +174,13 @@ def test_who_only_swapped_places_goes_back() -> None:
         assert one.request is not None
         graph = one.request.graph
         assert layout.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
-    account = CostModel(cluster.nominal, PriceList(np.ones(12)), 0)
+    cost_model = CostModel(cluster.nominal, PriceList(np.ones(12)), 0)
     moves = CommitmentMoves(plan, shortage_of(layout.ledger))
     draw = np.random.default_rng(0)
     search = NeighbourhoodSearch(
-        promises, _ORDER, account, account.units(promises), moves, PlanCost(), draw
+        promises, _ORDER, cost_model, cost_model.scale_of(promises), moves, PlanCost(), draw
     )
-    assert search.judged(layout, "x").parts.churn > 0
-    calm = search.settled(layout)
-    assert search.judged(calm, "x").parts.churn == 0
+    assert search.evaluate(layout, "x").cost.churn > 0
+    calm = search.undo_needless_moves(layout)
+    assert search.evaluate(calm, "x").cost.churn == 0
     assert not calm.moved

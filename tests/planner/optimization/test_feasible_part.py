@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Rebased, still_fitting
+from planner.optimization.feasible_part import Rebased, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit, Cancel, Change, Update
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.policy import CapacityOverTime
 from planner.policy import Scope as PolicyScope
@@ -49,10 +48,6 @@ def _holders(plan: Plan) -> dict[str, tuple[bool, str]]:
     return {one.id: (one.state in whole, one.expression) for one in plan.reservations()}
 
 
-def _twin(plan: Plan) -> Plan:
-    return read_checkpoint(take_checkpoint(plan).encode())
-
-
 def _took(plan: Plan, found: Rebased) -> None:
     if found.kept:
         prepared = plan.prepare(found.kept, plan.version, joint=True)
@@ -74,7 +69,7 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
             commit(plan, Cancel(one.id))
     elsewhere = data.draw(st.booleans())
     frozen = data.draw(st.integers(0, 6)) if elsewhere else 0
-    found = rebase(_twin(plan), changes, frozen) if elsewhere else still_fitting(plan, changes)
+    found = rebase(plan.copy(), changes, frozen) if elsewhere else feasible_part(plan, changes)
     whole = bool(changes) and plan.prepare(changes, plan.version, joint=True).record is not None
     # Elsewhere all may find a place though not all fit where they were to be.
     assert (not found.left_out) == (whole or not changes) or (elsewhere and not found.left_out)
@@ -104,7 +99,7 @@ def test_nobody_is_left_out_who_could_come_in(
     changes = _changes(plan)
     for index, post in enumerate(posts):
         _post(plan, f"n{index}", post)
-    found = still_fitting(plan, changes)
+    found = feasible_part(plan, changes)
     for one in found.left_out:
         if isinstance(changes[one.index], Admit):
             more = (*found.kept, changes[one.index])
@@ -139,7 +134,7 @@ def test_who_needs_a_place_that_stays_taken_drops_out_with_it() -> None:
     """Somebody came where `y1` is to move: it stays, so `y2` does not come in; both say why."""
     plan, changes = _two_pairs()
     assert _post(plan, "new", (1, 2, 24))
-    found = still_fitting(plan, changes)
+    found = feasible_part(plan, changes)
     assert _names(found) == {"x1", "x2"}
     codes = {one.id: (one.code.value, bool(one.detail)) for one in found.left_out}
     assert codes == {"y1": ("capacity", True), "y2": ("capacity", True)}
@@ -160,12 +155,12 @@ def test_who_finds_another_place_makes_room_all_the_same() -> None:
     new = (2, 1, 2) if start < 4 else (2, 1, 7)
     assert _post(plan, "new", new)
     assert plan.prepare(changes, plan.version, joint=True).record is None
-    assert still_fitting(plan, changes).kept == ()
-    found = rebase(_twin(plan), changes, 0)
+    assert feasible_part(plan, changes).kept == ()
+    found = rebase(plan.copy(), changes, 0)
     assert (_names(found), found.left_out) == ({"a", "b"}, ())
     _took(plan, found)
     assert violations(plan) == []
-    assert rebase(_twin(plan), (), 0) == Rebased()
+    assert rebase(plan.copy(), (), 0) == Rebased()
 
 
 def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:
@@ -173,10 +168,10 @@ def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:
     plan, changes = _two_pairs()
     refused = next(one for one in changes if isinstance(one, Admit) and one.request.id == "y2")
     commit(plan, replace(refused, result=_elsewhere(plan, refused)))
-    found = still_fitting(plan, changes)
+    found = feasible_part(plan, changes)
     assert _names(found) == {"x1", "x2"}
     details = {one.id: one.detail for one in found.left_out}
-    assert "made room for somebody" in details["y1"]
+    assert "made room for a request" in details["y1"]
     assert details.keys() == {"y1", "y2"}
 
 
@@ -190,7 +185,7 @@ def test_who_is_gone_is_told_and_the_others_come() -> None:
     """A reservation that was cancelled needs no move; the one that waited for it comes in."""
     plan, changes = _two_pairs()
     commit(plan, Cancel("y1"))
-    found = still_fitting(plan, changes)
+    found = feasible_part(plan, changes)
     assert _names(found) == {"x1", "x2", "y2"}
     assert [(one.id, one.code.value) for one in found.left_out] == [("y1", "conflict")]
     assert "revision" in found.left_out[0].detail
@@ -206,8 +201,8 @@ def test_averages_are_kept_too(share: float) -> None:
     result = agent_named("gree").plan([waits], plan.view(), Limits())[0]
     assert result.placed
     change = Admit(waits, result, "gree")
-    assert still_fitting(plan, [change]).kept == (change,)
+    assert feasible_part(plan, [change]).kept == (change,)
     taken = a_request("t", "window(atom(<1 cpu>, 1, 2, 6, 12), 0, 6)").on(plan.cluster)
     assert ask(plan, taken, agent_named("earliest")).record is not None
-    left = still_fitting(plan, [change]).left_out
+    left = feasible_part(plan, [change]).left_out
     assert [one.code.value for one in left] == ["capacity_over_time"]

@@ -8,13 +8,12 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.change_value import worth_of
-from planner.optimization.feasible_part import Rebased, still_fitting
+from planner.optimization.change_value import value_of_change
+from planner.optimization.feasible_part import Rebased, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Admit, Change
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request, ask
 
@@ -43,7 +42,7 @@ def crowd(seed: int) -> tuple[Plan, tuple[Change, ...]]:
 
 def worth(plan: Plan, found: Rebased) -> float:
     """Return the value that comes in."""
-    return sum(worth_of(plan, one) for one in found.kept)
+    return sum(value_of_change(plan, one) for one in found.kept)
 
 
 @pytest.mark.parametrize("seed", [13, 23])
@@ -51,8 +50,8 @@ def test_other_places_hold_more_than_dropping_alone(seed: int) -> None:
     """Nothing that fits as it was found is given up, and a search finds room for more."""
     plan, changes = crowd(seed)
     assert sum(isinstance(one, Admit) for one in changes) == 3
-    dropped = still_fitting(plan, changes)
-    elsewhere = rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0)
+    dropped = feasible_part(plan, changes)
+    elsewhere = rebase(plan.copy(), changes, 0)
     assert worth(plan, elsewhere) > worth(plan, dropped)
     prepared = plan.prepare(elsewhere.kept, plan.version, joint=True)
     assert prepared.record is not None, prepared.conflicts

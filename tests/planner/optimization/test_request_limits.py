@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Rebased, still_fitting
+from planner.optimization.feasible_part import Rebased, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions
 from planner.optimization.result import OptimizeScope as Movable
 from planner.placement import Code
 from planner.plan.changes import Admit, Refuse
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.policy import RequestLimits, Scope
 from planner.workload.reload import metrics_of
@@ -57,8 +56,8 @@ def _post(plan: Plan, name: str, slot: tuple[int, int]) -> None:
 
 def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> Rebased:
     if elsewhere:
-        return rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0)
-    return still_fitting(plan, changes)
+        return rebase(plan.copy(), changes, 0)
+    return feasible_part(plan, changes)
 
 
 def _ids(found: Rebased) -> set[str]:

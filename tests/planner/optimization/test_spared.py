@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.capacity.overlay import pieces_of
-from planner.optimization.change_value import is_idle
-from planner.optimization.feasible_part import still_fitting
+from planner.optimization.change_value import is_useless
+from planner.optimization.feasible_part import feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Change, Degrade, Reconfigure, Update
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import unfit
 from planner.reservation_state import State
@@ -40,7 +39,7 @@ def _changes(plan: Plan) -> tuple[Change, ...]:
 
 
 def _after(plan: Plan, changes: tuple[Change, ...]) -> Plan:
-    twin = read_checkpoint(take_checkpoint(plan).encode())
+    twin = plan.copy()
     if changes:
         prepared = twin.prepare(changes, twin.version, joint=True)
         assert prepared.record is not None, prepared.outcomes
@@ -61,8 +60,8 @@ def test_nobody_is_degraded_once_all_machines_are_back(
     _lose(plan, lost, start)
     changes = _changes(plan)
     _lose(plan, 0)
-    twin = read_checkpoint(take_checkpoint(plan).encode())
-    found = rebase(twin, changes, 0) if elsewhere else still_fitting(plan, changes)
+    twin = plan.copy()
+    found = rebase(twin, changes, 0) if elsewhere else feasible_part(plan, changes)
     assert not any(isinstance(one, Degrade) for one in found.kept)
     losses = {index for index, one in enumerate(changes) if isinstance(one, Degrade)}
     told = {one.index: one.detail for one in found.left_out}
@@ -85,7 +84,7 @@ def test_only_losses_that_are_needed_are_made(
     _lose(plan, lost, start)
     changes = _changes(plan)
     _lose(plan, min(still, lost), start)
-    kept = still_fitting(plan, changes).kept
+    kept = feasible_part(plan, changes).kept
     assert violations(_after(plan, kept)) == []
     for loss in kept:
         if isinstance(loss, Degrade):
@@ -97,7 +96,7 @@ def test_only_losses_that_are_needed_are_made(
 
 def _without_idle_moves(plan: Plan, changes: tuple[Change, ...]) -> Iterator[tuple[Change, ...]]:
     """Yield the changes without each set of their moves that are of no use by themselves."""
-    moves = [one for one in changes if isinstance(one, Update) and is_idle(plan, one)]
+    moves = [one for one in changes if isinstance(one, Update) and is_useless(plan, one)]
     for many in range(len(moves) + 1):
         for some in combinations(moves, many):
             yield tuple(one for one in changes if one not in some)
@@ -128,12 +127,12 @@ def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
     _lose(plan, 6)
     changes = _changes(plan)
     assert [type(one) for one in changes] == [Degrade, Degrade]
-    assert len(still_fitting(plan, changes).kept) == 2
+    assert len(feasible_part(plan, changes).kept) == 2
     _lose(plan, 3)
-    found = still_fitting(plan, changes)
+    found = feasible_part(plan, changes)
     assert [one.id for one in found.kept if isinstance(one, Degrade)] == ["a"]
     assert [(one.id, one.code.value) for one in found.left_out] == [("b", "conflict")]
-    assert rebase(read_checkpoint(take_checkpoint(plan).encode()), changes, 0) == found
+    assert rebase(plan.copy(), changes, 0) == found
 
 
 #: One request takes five of six machines, the others two or three at a time; weights beside them.
@@ -157,6 +156,6 @@ def test_no_loss_makes_room_for_a_move_that_is_of_no_use(left: tuple[int, ...]) 
     changes = _changes(plan)
     assert "r1" in {one.id for one in changes if isinstance(one, Degrade)}
     _lose(plan, 3, 8)
-    kept = still_fitting(plan, changes).kept
+    kept = feasible_part(plan, changes).kept
     assert not any(isinstance(one, Degrade) for one in kept)
     assert violations(_after(plan, kept)) == []

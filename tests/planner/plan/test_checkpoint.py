@@ -98,6 +98,26 @@ def test_restoring_gives_the_same_plan(actions: list[int]) -> None:
     assert_same(plan, other)
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 8), max_size=25), st.lists(st.integers(0, 8), max_size=6))
+def test_a_copy_is_the_same_plan_and_shares_nothing(before: list[int], after: list[int]) -> None:
+    """A copy holds the same, goes on alike, and what happens to it leaves the Plan as it was."""
+    plan = Plan(CLUSTER, CLUSTER.grid())
+    for number, action in enumerate(before):
+        step(plan, action, number)
+    restored = read_checkpoint(take_checkpoint(plan).encode())
+
+    twin = plan.copy()
+
+    assert_same(plan, twin)
+    for number, action in enumerate((*after, 0, 6, 8)):
+        step(twin, action, 100 + number)
+    assert_same(plan, restored)
+    for number, action in enumerate((*after, 0, 6, 8)):
+        step(plan, action, 100 + number)
+    assert_same(plan, twin)
+
+
 def test_a_capture_stays_as_it_is() -> None:
     """What happens to the Plan after the capture is not in it."""
     plan = Plan(CLUSTER, CLUSTER.grid())

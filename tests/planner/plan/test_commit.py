@@ -83,6 +83,25 @@ def test_prepare_changes_nothing() -> None:
     assert first.record.to_json() == second.record.to_json()
 
 
+def test_takings_are_those_of_a_record_of_admissions_alone() -> None:
+    """With them or without, a record makes the same Plan; a record of other changes has none."""
+    plan = _empty()
+    changes = _placed(plan, _request("a", 3), _request("b", 1))
+    prepared = plan.prepare(changes, 0)
+    assert prepared.record is not None
+    assert prepared.takings is not None
+    other = plan.copy()
+    plan.apply(prepared.record, prepared.takings)
+    other.apply(prepared.record)
+    assert (plan.view().free == other.view().free).all()
+    mixed = plan.prepare([*_placed(plan, _request("c", 1)), Cancel("a")], 1)
+    assert mixed.record is not None
+    assert mixed.takings is None
+    plan.apply(mixed.record, prepared.takings)
+    other.apply(mixed.record)
+    assert (plan.view().free == other.view().free).all()
+
+
 def test_each_change_of_a_batch_sees_those_before_it() -> None:
     """Four cores hold two of the three pairs that were each placed alone."""
     plan = _empty()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.plan.details import MemoryDetails, packed, unpacked
+from planner.plan.details import DetailStore, packed, unpacked
 from planner.plan.growing_columns import Column, IdIndex
 from planner.plan.reservation_records import Admitted
 from planner.plan.table import ReservationTable
@@ -17,21 +17,6 @@ from rdl.resources import Resources
 from rdl.text.parser import parse
 
 BUNDLE = Resources.of({"cpu": 1000, "memory": 2048})
-
-
-class Elsewhere:
-    """Details that a service reads from its log."""
-
-    def put(self, number: int, details: RequestDetails) -> None:
-        """Keep nothing here."""
-
-    def get(self, number: int) -> RequestDetails:
-        """Return the text of the log."""
-        return RequestDetails(f"text {number}")
-
-    def nbytes(self) -> int:
-        """Return the memory taken: none."""
-        return 0
 
 
 def _admitted(number: int) -> Admitted:
@@ -45,8 +30,8 @@ def _admitted(number: int) -> Admitted:
 
 
 def test_a_reservation_takes_less_than_300_bytes() -> None:
-    """Two rows each, everything counted but the text, which a service keeps in its log."""
-    table = ReservationTable(Elsewhere())
+    """Two rows each, everything counted but the text."""
+    table = ReservationTable()
     for start in range(0, 50_000, 1000):
         table.append([_admitted(number) for number in range(start, start + 1000)], 0, 1)
     assert table.nbytes() / len(table) < 300
@@ -54,7 +39,7 @@ def test_a_reservation_takes_less_than_300_bytes() -> None:
 
 def test_the_garbage_collector_does_not_see_reservations() -> None:
     """A full collection walks objects; ten thousand reservations add next to none."""
-    table = ReservationTable(Elsewhere())
+    table = ReservationTable()
     gc.collect()
     before = len(gc.get_objects())
     table.append([_admitted(number) for number in range(10_000)], 0, 1)
@@ -151,7 +136,7 @@ def test_details_are_packed_and_unpacked() -> None:
 
 def test_details_in_memory_can_be_replaced() -> None:
     """An update brings another text."""
-    store = MemoryDetails()
+    store = DetailStore()
     store.put(0, RequestDetails("a"))
     store.put(1, RequestDetails("b"))
     store.put(0, RequestDetails("c"))
@@ -186,7 +171,7 @@ def test_a_text_that_stands_is_kept_instead_of_its_tree() -> None:
     expression = parse("window(atom(<1 cpu>, 1, 3, 4, 12), 0, 800)")
     unwritten, written = RequestDetails(expression), RequestDetails(expression)
     text = written.text
-    store = MemoryDetails()
+    store = DetailStore()
 
     store.put(0, unwritten)
     store.put(1, written)

@@ -172,7 +172,7 @@ def admit_all(options: PromiseOptions, level: str, case: PromiseCase, seed: int)
             admitted.slots[request.id] = slots
         prepared = plan.prepare([Admit(request, result, agent.name)], plan.version)
         assert prepared.record is not None
-        plan.apply(prepared.record)
+        plan.apply(prepared.record, prepared.takings)
         admitted.pieces[request.id] = pieces
     return admitted
 
