@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -65,8 +65,16 @@ def _solver(value: str) -> str:
 @format_option()
 @reports_errors
 def lotes(
-    cluster: Path, classes: Path, explain: bool, picture: Path | None, form: str, **how: Any
-) -> int:  # fmt: skip
+    cluster: Path,
+    classes: Path,
+    mode: Literal["priced", "paper"],
+    solver: str,
+    wheel: Literal["delta", "flow"],
+    seed: int,
+    explain: bool,
+    picture: Path | None,
+    form: str,
+) -> int:
     """Say how much work of these classes CLUSTER sustains, and which machine should run what.
 
     Classes come from a class file (TOML), from the requests of a workload (JSON Lines) or from the
@@ -79,10 +87,10 @@ def lotes(
 
     if picture is not None:
         check_picture_path(picture)
-    options = LotesOptions(mode=how["mode"], wheel=how["wheel"], solver=how["solver"])
+    options = LotesOptions(mode=mode, wheel=wheel, solver=solver)
     with running("job classes") as run:
         run.progress(0, 2)
-        asked = _read(cluster, classes, how["seed"])
+        asked = _read(cluster, classes, seed)
         run.progress(1, 2)
         try:
             result = plan_lotes(asked.instance, options)

@@ -163,7 +163,7 @@ def read_text(file: str) -> str:
 
     Raises
     ------
-    Trouble
+    CliError
         If it is not UTF-8.
     """
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()

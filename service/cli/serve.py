@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,9 +40,35 @@ from service.cli.options import READABLE, FiniteRange, agent_name
               help="Start without what a record changed that cannot be applied; may be repeated."
               )  # fmt: skip
 @reports_errors
-def serve(cluster: Path | None, **settings: Any) -> None:
+def serve(
+    database: str,
+    cluster: Path | None,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    workers: int,
+    threads: int,
+    agent: str,
+    agent_s: float,
+    takeover_s: float,
+    skip_records: tuple[int, ...],
+) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
     from service.server import run
 
-    run(ServiceConfig(cluster=cluster, **settings))
+    run(
+        ServiceConfig(
+            database=database,
+            cluster=cluster,
+            host=host,
+            port=port,
+            names=names,
+            workers=workers,
+            threads=threads,
+            agent=agent,
+            agent_s=agent_s,
+            takeover_s=takeover_s,
+            skip_records=skip_records,
+        )
+    )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
-from service.cli.client.reservations import client_options
-from service.cli.client.server import Server
+from service.cli.client.server import Server, client_options, entry_path
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.output import (
@@ -50,15 +48,27 @@ def outages() -> None:
 @client_options
 @format_option()
 @reports_errors
-def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) -> int:
+def add(
+    machines: str,
+    server: Server,
+    count: int | None,
+    names: tuple[str, ...],
+    end: str,
+    start: str | None,
+    kind: str,
+    dry_run: bool,
+    form: str,
+) -> int:
     """Take machines of the group MACHINES away, and say who is affected."""
-    if (asked["count"] is None) == (not asked["names"]):
+    if (count is None) == (not names):
         raise click.UsageError("give either --count or --name")
-    body = {name: value for name, value in asked.items() if value}
-    if "names" in body:
-        body["names"] = list(body["names"])
+    options = {
+        "machines": machines, "count": count, "names": list(names), "start": start, "end": end,
+        "kind": kind,
+    }  # fmt: skip
+    body = {name: value for name, value in options.items() if value}
     query = {"dry_run": "true" if dry_run else None}
-    _print_answer(Server(server, token).call("POST", _PATH, body, query).good(), form)
+    _print_answer(server.call("POST", _PATH, body, query).good(), form)
     return DONE
 
 
@@ -66,9 +76,9 @@ def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) 
 @client_options
 @format_option()
 @reports_errors
-def list_(server: str, token: str | None, form: str) -> int:
+def list_(server: Server, form: str) -> int:
     """List the outages that are not over, earliest first."""
-    body = Server(server, token).call("GET", _PATH).good()
+    body = server.call("GET", _PATH).good()
     header = (*_OUTAGE, "names")
     rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
     print_listing(body, header, rows, form, "no outages")
@@ -80,10 +90,9 @@ def list_(server: str, token: str | None, form: str) -> int:
 @client_options
 @format_option()
 @reports_errors
-def remove(id_: str, server: str, token: str | None, form: str) -> int:
+def remove(id_: str, server: Server, form: str) -> int:
     """Give machines of the outage ID back, and say who is restored."""
-    reply = Server(server, token).call("DELETE", f"{_PATH}/{quote(id_, safe='')}")
-    _print_answer(reply.good(), form)
+    _print_answer(server.call("DELETE", entry_path(_PATH, id_)).good(), form)
     return DONE
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -14,14 +14,14 @@ from service.cli.client.reservation_tables import (
     row_of,
     why_not,
 )
-from service.cli.client.server import DEFAULT_SERVER, Server, ServerReply
+from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR, REFUSED
 from service.cli.options import READABLE_OR_STDIN, finite, read_text
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
 from service.cli.plans.plan_tables import offer_lines
 
-F = TypeVar("F", bound=Callable[..., Any])
+PATH: Final = "/v1/reservations"
 
 #: Problem codes that answer "no" to a request that could be read.
 REFUSALS: Final = frozenset(
@@ -30,18 +30,6 @@ REFUSALS: Final = frozenset(
         "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
     }
 )  # fmt: skip
-
-
-def client_options(function: F) -> F:
-    """Add what every client command takes."""
-    server = click.option(
-        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
-        show_envvar=True, help="The server's URL.",
-    )  # fmt: skip
-    token = click.option(
-        "--token", envvar="AGENDA_TOKEN", show_envvar=True, help="Bearer token, if it wants one."
-    )
-    return server(token(function))
 
 
 @click.command()
@@ -60,23 +48,36 @@ def client_options(function: F) -> F:
 @format_option(TABLE, JSON)
 @reports_errors
 def submit(
-    file: str, server: str, token: str | None, dry_run: bool, form: str, **asked: Any
+    file: str,
+    server: Server,
+    id_: str | None,
+    tenant: str | None,
+    queue: str | None,
+    weight: float | None,
+    priority: int | None,
+    agent: str | None,
+    creditable: bool | None,
+    dry_run: bool,
+    form: str,
 ) -> int:
     """Ask for the reservation in FILE: RDL text or JSON, or workload lines (one a line).
 
     Options fill in what FILE does not say. Exits with 3 if it was refused; of several lines, if
     any was.
     """
-    asked["id"] = asked.pop("id_")
-    given = {name: value for name, value in asked.items() if value is not None}
+    options = {
+        "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
+        "agent": agent, "creditable": creditable,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
     bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
         raise CliError(f"{file}: nothing to submit")
-    to, query = Server(server, token), {"dry_run": "true" if dry_run else None}
+    query = {"dry_run": "true" if dry_run else None}
     if len(bodies) == 1:
-        replies = [to.once("/v1/reservations", bodies[0], query)]
+        replies = [server.once(PATH, bodies[0], query)]
     else:
-        replies = post_batch(to, bodies, query)
+        replies = post_batch(server, bodies, query)
     _print_replies(bodies, replies, form)
     codes = [_code_of(reply) for reply in replies]
     return ERROR if ERROR in codes else max(codes)
@@ -89,10 +90,10 @@ def post_batch(
 
     Raises
     ------
-    Trouble
+    CliError
         If the batch as a whole was not taken.
     """
-    done = server.once("/v1/reservations:batch", list(bodies), query).good()
+    done = server.once(f"{PATH}:batch", list(bodies), query).good()
     return [ServerReply(line["status"], line["body"]) for line in done["results"]]
 
 
@@ -164,12 +165,18 @@ def _print_replies(
 @format_option()
 @reports_errors
 def list_(
-    server: str, token: str | None, start: str | None, end: str | None, limit: int, form: str,
-    **filters: Any,
-) -> int:  # fmt: skip
+    server: Server,
+    tenant: str | None,
+    queue: str | None,
+    state: str | None,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    form: str,
+) -> int:
     """List reservations and refusals of a server."""
-    query = {**filters, "from": start, "to": end}
-    entries = listed(Server(server, token), query, limit)
+    query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
+    entries = listed(server, query, limit)
     rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
     print_listing(entries, COLUMNS, rows, form)
     return DONE
@@ -179,7 +186,7 @@ def listed(
     server: Server, query: Mapping[str, object], limit: int | None = None
 ) -> list[dict[str, Any]]:
     """Return the reservations that a server lists; see `Server.listed`."""
-    return server.listed("/v1/reservations", "reservations", query, limit)
+    return server.listed(PATH, "reservations", query, limit)
 
 
 @click.command()
@@ -187,9 +194,9 @@ def listed(
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
-def show(id_: str, server: str, token: str | None, form: str) -> int:
+def show(id_: str, server: Server, form: str) -> int:
     """Show one reservation: its expression, allocation and history, or why it was refused."""
-    body = Server(server, token).call("GET", _path(id_)).good()
+    body = server.call("GET", entry_path(PATH, id_)).good()
     if form == JSON:
         print_json(body)
         return DONE
@@ -219,18 +226,12 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
 @format_option(TABLE, JSON)
 @reports_errors
-def cancel(id_: str, server: str, token: str | None, revision: int | None, form: str) -> int:
+def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
     """Cancel a reservation: what lies ahead is given back, the past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
-    body = Server(server, token).call("DELETE", _path(id_), headers=headers).good()
+    body = server.call("DELETE", entry_path(PATH, id_), headers=headers).good()
     if form == JSON:
         print_json(body)
     else:
         print_table(COLUMNS, [row_of(body, calendar=True)])
     return DONE
-
-
-def _path(id_: str) -> str:
-    from urllib.parse import quote
-
-    return f"/v1/reservations/{quote(id_, safe='')}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 from uuid import uuid4
 
@@ -18,6 +19,8 @@ import click
 
 from service.cli.errors import CliError
 from service.config import is_loopback
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _TIMEOUT_S: Final = 120.0
@@ -63,7 +66,7 @@ class ServerReply:
 
         Raises
         ------
-        Trouble
+        CliError
             With what the server said, if it did not.
         """
         if not self.ok:
@@ -89,7 +92,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             Naming what would be right.
         """
         if not _is_url(self.url):
@@ -118,7 +121,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             If nothing answers, or not as an Agenda server does.
         """
         url = self.url.rstrip("/") + path
@@ -145,7 +148,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             As :meth:`call`; a server that is not there at first is not waited for.
         """
         key = {"Idempotency-Key": uuid4().hex}
@@ -196,7 +199,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             If the server does not list them.
         """
         entries: list[dict[str, Any]] = []
@@ -209,6 +212,27 @@ class Server:
             if cursor is None:
                 break
         return entries
+
+
+def client_options(function: F) -> F:
+    """Add what every client command takes, given to the command as one `server: Server`."""
+
+    @wraps(function)
+    def with_server(*args: Any, server: str, token: str | None, **options: Any) -> Any:
+        return function(*args, server=Server(server, token), **options)
+
+    url = click.option(
+        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
+        show_envvar=True, help="The server's URL.",
+    )  # fmt: skip
+    # Hidden: the server has no tokens yet; a proxy in front of it may ask for one.
+    token = click.option("--token", envvar="AGENDA_TOKEN", hidden=True)
+    return cast("F", url(token(with_server)))
+
+
+def entry_path(path: str, id_: str) -> str:
+    """Return the path of one entry of a list, by its id."""
+    return f"{path}/{quote(id_, safe='')}"
 
 
 def _is_url(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -70,7 +70,18 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run here, CSV.")
 @format_option(TABLE, JSON)
 @reports_errors
-def simulate(experiment: str | None, form: str, picture: Path | None, **asked: Any) -> int:
+def simulate(
+    experiment: str | None,
+    seeds: int | None,
+    small: bool,
+    machines: int | None,
+    hours: float | None,
+    policies: tuple[str, ...] | None,
+    mode: Literal["priced", "paper"] | None,
+    picture: Path | None,
+    jobs: Path | None,
+    form: str,
+) -> int:
     """Run EXPERIMENT; without one, list them.
 
     Without --small the sizes are the papers': some take minutes, lotes-resources and lotes-rates
@@ -86,15 +97,16 @@ def simulate(experiment: str | None, form: str, picture: Path | None, **asked: A
         from service.pictures.paths import check_picture_path
 
         check_picture_path(picture)
-    outcome = _run(EXPERIMENTS[experiment], **asked)
+    sizes = DrawnSizes(machines, hours, policies, mode)
+    result = _run(EXPERIMENTS[experiment], seeds, small, jobs, sizes)
     if picture is not None:
         from service.pictures.experiments import write_panels
 
-        write_panels(experiment, outcome.panels, picture)
+        write_panels(experiment, result.panels, picture)
     if form == JSON:
-        print_json(outcome.document)
+        print_json(result.document)
         return DONE
-    for index, table in enumerate(outcome.tables):
+    for index, table in enumerate(result.tables):
         if index:
             click.echo()
         print_table(table.header, table.rows)
@@ -102,22 +114,21 @@ def simulate(experiment: str | None, form: str, picture: Path | None, **asked: A
 
 
 def _run(
-    experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None, **sizes: Any
+    experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None, sizes: DrawnSizes
 ) -> ExperimentResult:
     """Run an experiment; where asked for, every job is written as its run ends."""
-    asked = DrawnSizes(**sizes)
-    if asked.any and not experiment.has_sizes:
+    if sizes.any and not experiment.has_sizes:
         known = " and ".join(one.name for one in EXPERIMENTS.values() if one.has_sizes)
         raise click.UsageError(
             f"--machines-per-configuration, --hours, --policies and --mode are for {known} only"
         )
     if jobs is None:
         with running(experiment.name) as run:
-            return experiment.run(ExperimentEffort(seeds, small, run, sizes=asked))
+            return experiment.run(ExperimentEffort(seeds, small, run, sizes=sizes))
     if not experiment.has_jobs:
         known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
         raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
     from dispatch.simulation.records import JobsFile
 
     with jobs.open("w", newline="", encoding="utf-8") as file, running(experiment.name) as run:
-        return experiment.run(ExperimentEffort(seeds, small, run, JobsFile(file), asked))
+        return experiment.run(ExperimentEffort(seeds, small, run, JobsFile(file), sizes))

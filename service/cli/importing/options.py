@@ -91,22 +91,28 @@ def _with(*options: Option) -> Callable[[F], F]:
     return add
 
 
-def stage_model(machines: Sequence[MachineKind], options: dict[str, Any]) -> StageModel:
+def stage_model(
+    machines: Sequence[MachineKind],
+    step_ms: int,
+    slack: tuple[float, float],
+    *,
+    keep_times: bool = False,
+) -> StageModel:
     """Return how jobs become requests, from what `kinds` has read."""
     from service.importers.lines import Slack
     from service.importers.stages import StageModel
 
-    step_s = whole_seconds(options["step"])
-    return StageModel(machines, step_s, not options.get("keep_times"), Slack(*options["slack"]))
+    return StageModel(machines, whole_seconds(step_ms), not keep_times, Slack(*slack))
 
 
-def write_kinds(imported: Imported, model: StageModel, file: str, options: dict[str, Any]) -> None:
-    """Write a workload, and a cluster of the model's machines where one is asked for."""
+def write_kinds(
+    imported: Imported, model: StageModel, file: str, out: Path | None, cluster_out: Path | None
+) -> None:
+    """Write a workload to `out`, and a cluster of the model's machines to `cluster_out`."""
     from service.importers.stages import kinds_toml
 
-    _write(
-        imported, options, kinds_toml(model.machines, imported, comment=f"for {Path(file).name}")
-    )
+    cluster = kinds_toml(model.machines, imported, comment=f"for {Path(file).name}")
+    _write(imported, cluster, out, cluster_out)
 
 
 def whole_seconds(step_ms: int) -> int:
@@ -114,7 +120,7 @@ def whole_seconds(step_ms: int) -> int:
 
     Raises
     ------
-    Trouble
+    CliError
         If it is not a whole number of them.
     """
     if step_ms % 1000:
@@ -132,21 +138,23 @@ def generator(seed: int) -> np.random.Generator:
 def write_pool(
     imported: Imported,
     pool: TraceMachines,
-    comment: str,
-    options: dict[str, Any],
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
     origin: str | None = None,
 ) -> None:
-    """Write a workload, and a cluster of one pool where one is asked for."""
+    """Write a workload to `out`, and a cluster of one pool to `cluster_out`."""
     from service.importers.lines import cluster_toml
 
-    _write(imported, options, cluster_toml(pool, imported, comment=comment, origin=origin))
+    comment = f"for {Path(file).name}"
+    cluster = cluster_toml(pool, imported, comment=comment, origin=origin)
+    _write(imported, cluster, out, cluster_out)
 
 
-def _write(imported: Imported, options: dict[str, Any], cluster: str) -> None:
-    """Write the workload, and the cluster where one is asked for; say on stderr what was left."""
+def _write(imported: Imported, cluster: str, out: Path | None, cluster_out: Path | None) -> None:
+    """Write the workload, and the cluster where there is a path; say on stderr what was left."""
     from service.importers.lines import to_json_lines
 
-    out, cluster_out = options["out"], options["cluster_out"]
     text = "".join(to_json_lines(imported.lines))
     if cluster_out is not None:
         cluster_out.write_text(cluster, encoding="utf-8")

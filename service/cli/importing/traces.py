@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -36,16 +35,28 @@ def import_() -> None:
 @modelled("10s", machines=40, cores=32, memory=128)
 @click.option("--tenant", default="facebook", show_default=True, help="The trace names none.")
 @reports_errors
-def swim(file: str, tenant: str, limit: int | None, **options: Any) -> None:
+def swim(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    machines: int,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    tenant: str,
+) -> None:
     """SWIM traces: MapReduce jobs by bytes, as order(map, reduce)."""
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swim import SwimModel, import_swim
 
-    pool = TraceMachines(options["machines"], options["cores"], options["memory"])
-    model = SwimModel(pool, whole_seconds(options["step"]), Slack(*options["slack"]), tenant)
+    pool = TraceMachines(machines, cores, memory)
+    model = SwimModel(pool, whole_seconds(step), Slack(*slack), tenant)
     with as_cli_error(file):
-        imported = import_swim(open_trace(file), model, generator(options["seed"]), limit)
-    write_pool(imported, pool, f"for {Path(file).name}", options)
+        imported = import_swim(open_trace(file), model, generator(seed), limit)
+    write_pool(imported, pool, file, out, cluster_out)
 
 
 @import_.command()
@@ -55,21 +66,32 @@ def swim(file: str, tenant: str, limit: int | None, **options: Any) -> None:
               help="Processors of a job all together, or each by itself.")  # fmt: skip
 @click.option("--keep-times", is_flag=True, help="Do not count from the first submission.")
 @reports_errors
-def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: Any) -> None:
+def swf(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    machines: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    gangs: bool,
+    keep_times: bool,
+) -> None:
     """Standard Workload Format logs: requested processors and times."""
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swf import SwfModel, import_swf
 
-    step_s = whole_seconds(options["step"])
-    model = SwfModel(step_s, gangs, not keep_times, Slack(*options["slack"]))
-    slacks = generator(options["seed"])
+    model = SwfModel(whole_seconds(step), gangs, not keep_times, Slack(*slack))
     with as_cli_error(file):
-        imported, header = import_swf(open_trace(file), model, slacks, limit)
-    machines = options["machines"] or header.processors
-    if options["cluster_out"] and machines is None:
+        imported, header = import_swf(open_trace(file), model, generator(seed), limit)
+    machines = machines or header.processors
+    if cluster_out and machines is None:
         raise CliError(f"{file} does not say how many processors there are; give --machines")
-    pool = TraceMachines(machines or 1, options["cores"], options["memory"])
-    write_pool(imported, pool, f"for {Path(file).name}", options)
+    pool = TraceMachines(machines or 1, cores, memory)
+    write_pool(imported, pool, file, out, cluster_out)
 
 
 @import_.command()
@@ -79,16 +101,29 @@ def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: 
               help="Of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
 @click.option("--initial", is_flag=True, help="Also jobs that were there when the trace starts.")
 @reports_errors
-def google2011(file: str, share: float, initial: bool, limit: int | None, **options: Any) -> None:
+def google2011(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    keep_times: bool,
+    share: float,
+    initial: bool,
+) -> None:
     """Google's 2011 trace: the jobs or the tasks file, tasks as malleable atoms."""
     from service.importers.google2011 import GoogleModel, import_google
     from service.importers.lines import open_trace
 
-    google = GoogleModel(options["cores"], options["memory"], initial)
-    model = stage_model(google.kinds(share), options)
+    google = GoogleModel(cores, memory, initial)
+    model = stage_model(google.kinds(share), step, slack, keep_times=keep_times)
     with as_cli_error(file):
-        imported = import_google(open_trace(file), google, model, generator(options["seed"]), limit)
-    write_kinds(imported, model, file, options)
+        imported = import_google(open_trace(file), google, model, generator(seed), limit)
+    write_kinds(imported, model, file, out, cluster_out)
 
 
 @import_.command()
@@ -98,18 +133,29 @@ def google2011(file: str, share: float, initial: bool, limit: int | None, **opti
               help="Machines of the cluster, all alike.")  # fmt: skip
 @click.option("--tenant", default="alibaba", show_default=True, help="The traces name none.")
 @reports_errors
-def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
+def alibaba(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    keep_times: bool,
+    machines: int,
+    tenant: str,
+) -> None:
     """Alibaba's batch tasks of 2017, side by side, and DAG jobs of 2018, as graphs."""
     from service.importers.alibaba import AlibabaModel, import_alibaba
     from service.importers.lines import open_trace
 
-    described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
-    model = stage_model(described.kinds, options)
+    described = AlibabaModel(machines, cores, memory, tenant)
+    model = stage_model(described.kinds, step, slack, keep_times=keep_times)
     with as_cli_error(file):
-        imported = import_alibaba(
-            open_trace(file), described, model, generator(options["seed"]), limit
-        )
-    write_kinds(imported, model, file, options)
+        imported = import_alibaba(open_trace(file), described, model, generator(seed), limit)
+    write_kinds(imported, model, file, out, cluster_out)
 
 
 @import_.command()
@@ -120,20 +166,29 @@ def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options:
 @click.option("--cores", type=click.IntRange(min=1), default=32, show_default=True)
 @click.option("--memory", type=click.IntRange(min=1), default=128, show_default=True, help="GiB.")
 @reports_errors
-def yarn(file: str, origin: str | None, limit: int | None, **options: Any) -> None:
+def yarn(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    origin: str | None,
+    step: int,
+    machines: int | None,
+    cores: int,
+    memory: int,
+) -> None:
     """YARN reservation submissions: one body, a list of them, or one a line."""
     from rdl.durations import parse_rfc3339, rfc3339_text
     from service.importers.lines import TraceMachines, open_trace
     from service.importers.yarn import import_yarn
 
     zero = parse_rfc3339(origin) if origin else None
-    step_s = whole_seconds(options["step"])
     with as_cli_error(file):
-        imported, zero = import_yarn(open_trace(file), step_s, zero, limit)
-    if options["cluster_out"] and options["machines"] is None:
+        imported, zero = import_yarn(open_trace(file), whole_seconds(step), zero, limit)
+    if cluster_out and machines is None:
         raise CliError("give --machines: YARN's calls do not say how large the cluster is")
-    pool = TraceMachines(options["machines"] or 1, options["cores"], options["memory"])
-    write_pool(imported, pool, f"for {Path(file).name}", options, origin=rfc3339_text(zero))
+    pool = TraceMachines(machines or 1, cores, memory)
+    write_pool(imported, pool, file, out, cluster_out, origin=rfc3339_text(zero))
 
 
 import_.add_command(wfcommons)

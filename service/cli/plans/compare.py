@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -51,9 +51,10 @@ def compare(
     cluster: Path,
     workload: Path,
     agents: tuple[str, ...],
+    times: tuple[tuple[str | None, int], ...],
+    seed: int,
     html: Path | None,
     form: str,
-    **effort: Any,
 ) -> int:
     """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it takes part.
 
@@ -63,11 +64,11 @@ def compare(
     from planner.workload.compare import compare as compared
 
     described, compiled = read_day(cluster, workload)
-    times = dict(effort["times"])
-    seconds = {name: ms / 1000 for name, ms in times.items() if name is not None}
+    time_limits_ms = dict(times)
+    seconds = {name: ms / 1000 for name, ms in time_limits_ms.items() if name is not None}
     make_ready()
     with running("comparing agents") as run:
-        limits = limits_of(run, times.get(None), effort["seed"])
+        limits = limits_of(run, time_limits_ms.get(None), seed)
         comparison = compared(described, compiled, agents, limits, times=seconds)
     try:
         if html is not None:

@@ -47,7 +47,7 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
     ------
     click.UsageError
         For weights of an order that needs none.
-    Trouble
+    CliError
         For what is no weight.
     """
     if lexicographic and given:

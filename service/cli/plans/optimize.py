@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +21,10 @@ from service.cli.plans.optimization_output import (
 from service.cli.progress import make_ready, running
 
 if TYPE_CHECKING:
+    from planner.agent import Limits
     from planner.files import PlanDocument
     from planner.optimization.objective import Objective
-    from planner.optimization.result import Optimized, OptimizeProgress
+    from planner.optimization.result import Optimized, OptimizeProgress, OptimizeScope
     from planner.plan.plan import Plan
 
 
@@ -41,22 +41,39 @@ if TYPE_CHECKING:
 @click.option("--no-solver", is_flag=True, help="Search alone.")
 @format_option()
 @reports_errors
-def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
+def optimize(
+    plan: Path,
+    out: Path | None,
+    time_limit: int,
+    frozen_until: int,
+    pins: tuple[str, ...],
+    admit_refused: bool,
+    weights: str | None,
+    lexicographic: bool,
+    work: int | None,
+    seed: int,
+    solver: str | None,
+    no_solver: bool,
+    form: str,
+) -> int:
     """Make a better Plan from PLAN: nobody who holds something loses any of it.
 
     Re-places accepted reservations, with --admit-refused also takes in what was refused, and prints
     what changed. ^C keeps the best so far. Exits with 3 where pins cannot all stay.
     """
+    from planner.agent import Limits
     from planner.files import read_plan
     from planner.workload.reload import plan_of_document
 
-    if options["solver"] and options["no_solver"]:
+    if solver and no_solver:
         raise click.UsageError("give either --solver or --no-solver")
-    goal = _goal(options["weights"], options["lexicographic"])
+    goal = _goal(weights, lexicographic)
     document = read_plan(plan)
     held = plan_of_document(document, str(plan))
+    scope = _scope(held, frozen_until, pins, admit_refused)
+    limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
     make_ready()
-    found = _optimized(held, goal, options)
+    found = _optimized(held, goal, scope, limits, "" if no_solver else solver)
     if found.conflict is not None:
         _print_conflict(found, form)
         return REFUSED
@@ -85,27 +102,32 @@ def _goal(weights: str | None, lexicographic: bool) -> Objective:
         raise CliError(f"--weights: {error}") from error
 
 
-def _optimized(held: Plan, goal: Objective, options: Mapping[str, Any]) -> Optimized:
-    from planner.agent import Limits
-    from planner.optimization.optimizer import optimize as improve
-    from planner.optimization.result import OptimizeOptions, OptimizeScope
+def _scope(
+    held: Plan, frozen_until_ms: int, pins: tuple[str, ...], admit_refused: bool
+) -> OptimizeScope:
+    from planner.optimization.result import OptimizeScope
 
-    grid = held.grid
-    frozen = grid.ceil(options["frozen_until"])
-    if frozen >= grid.horizon:
+    frozen = held.grid.ceil(frozen_until_ms)
+    if frozen >= held.grid.horizon:
         raise CliError("--frozen-until: nothing could move; give a time before the horizon")
-    scope = OptimizeScope(frozen, tuple(options["pins"]), options["admit_refused"])
-    solver = "" if options["no_solver"] else options["solver"]
-    work = options["work"]
-    time_s = None if work is not None else options["time_limit"] / 1000
+    return OptimizeScope(frozen, pins, admit_refused)
+
+
+def _optimized(
+    held: Plan, goal: Objective, scope: OptimizeScope, limits: Limits, solver: str | None
+) -> Optimized:
+    """Optimise, showing how far it is; `solver` "" is none, None the optimiser's own choice."""
+    from planner.optimization.optimizer import optimize as improve
+    from planner.optimization.result import OptimizeOptions
+
     with running("optimizing") as run:
 
         def tell(now: OptimizeProgress) -> None:
             run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
-        limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
+        options = OptimizeOptions(replace(limits, stop=run.stop), solver, tell)
         try:
-            return improve(held, goal, scope, OptimizeOptions(limits, solver, tell))
+            return improve(held, goal, scope, options)
         except KeyError as error:
             raise CliError(f"--pin: {_unknown(held, error.args[0])}") from error
 

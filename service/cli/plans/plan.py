@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,52 +25,10 @@ from service.cli.progress import CommandProgress, make_ready, running
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
     from planner.cluster import Cluster
-    from planner.files import FileProblem, PlanDocument
+    from planner.files import FileProblem
     from planner.workload.compile import CompiledWorkload
 
 _SHOWN_REFUSALS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Effort:
-    """How long and with which seed an agent may work, and how many offers it is to find."""
-
-    time_limit_ms: int | None
-    seed: int
-    offers: int | None
-    solver: str | None = None
-    write_model: Path | None = None
-    gap: float | None = None
-
-    def agent(self, name: str) -> Agent:
-        """Return the agent of a name, told which solver to use and where to write its model.
-
-        Raises
-        ------
-        Trouble
-            If the agent builds no model, or the solver is not there.
-        """
-        from lp.solver import backend_named
-        from planner.agents import agent_named
-        from planner.agents.milp.agent import MilpAgent
-
-        agent = agent_named(name)
-        if self.solver is None and self.write_model is None:
-            return agent
-        if not isinstance(agent, MilpAgent):
-            raise CliError(
-                f"--solver and --write-model are for the agent milp; {name} has no model"
-            )
-        if self.write_model is not None and self.write_model.suffix not in (".lp", ".mps"):
-            raise CliError(f"{self.write_model}: the name of a model ends in .lp or .mps")
-        solver = self.solver or agent.solver
-        if solver in ("glop", "pdlp"):
-            raise CliError(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
-        try:
-            backend_named(solver)
-        except ValueError as error:
-            raise CliError(f"--solver: {error}") from error
-        return replace(agent, solver=solver, write_to=self.write_model)
 
 
 @click.command()
@@ -98,8 +56,13 @@ def plan(
     out: Path | None,
     pictures: tuple[Path, ...],
     strict: bool,
+    time_limit: int | None,
+    seed: int,
+    gap: float | None,
+    offers: int | None,
+    solver: str | None,
+    write_model: Path | None,
     form: str,
-    **effort: Any,
 ) -> int:
     """Plan WORKLOAD (JSON Lines) on CLUSTER (TOML).
 
@@ -107,15 +70,23 @@ def plan(
     Whatever is refused, a valid Plan exits with 0 unless --strict is given. ^C keeps the best so
     far.
     """
+    from planner.workload.offers import with_offers
+    from planner.workload.plan import plan_from_nothing
     from service.pictures.paths import check_picture_path
 
     for path in pictures:
         check_picture_path(path)
-    limits = _Effort(
-        effort["time_limit"], effort["seed"], effort["offers"], effort["solver"],
-        effort["write_model"], effort["gap"],
-    )  # fmt: skip
-    document = _planned(cluster, workload, agent, limits)
+    described, compiled = read_day(cluster, workload)
+    chosen = _agent_of(agent, solver, write_model)
+    make_ready()
+    with running(f"planning with {agent}") as run:
+        limits = limits_of(run, time_limit, seed)
+        if gap is not None:
+            limits = replace(limits, gap=gap / 100)
+        planned = plan_from_nothing(described, compiled, chosen, limits)
+        if planned.detail:
+            click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
+        document = with_offers(planned, compiled, chosen, offers, run.stop)
     plain = document.to_json()
     try:
         if out is not None:
@@ -131,21 +102,33 @@ def plan(
     return REFUSED if strict and plain["refusals"] else DONE
 
 
-def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> PlanDocument:
-    from planner.workload.offers import with_offers
-    from planner.workload.plan import plan_from_nothing
+def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
+    """Return the agent of a name; milp with the solver and the model file asked for.
 
-    described, compiled = read_day(cluster, workload)
-    chosen = effort.agent(agent)
-    make_ready()
-    with running(f"planning with {agent}") as run:
-        limits = limits_of(run, effort.time_limit_ms, effort.seed)
-        if effort.gap is not None:
-            limits = replace(limits, gap=effort.gap / 100)
-        planned = plan_from_nothing(described, compiled, chosen, limits)
-        if planned.detail:
-            click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
-        return with_offers(planned, compiled, chosen, effort.offers, run.stop)
+    Raises
+    ------
+    CliError
+        If the agent builds no model, or the solver is not there.
+    """
+    from lp.solver import backend_named
+    from planner.agents import agent_named
+    from planner.agents.milp.agent import MilpAgent
+
+    agent = agent_named(name)
+    if solver is None and write_model is None:
+        return agent
+    if not isinstance(agent, MilpAgent):
+        raise CliError(f"--solver and --write-model are for the agent milp; {name} has no model")
+    if write_model is not None and write_model.suffix not in (".lp", ".mps"):
+        raise CliError(f"{write_model}: the name of a model ends in .lp or .mps")
+    solver = solver or agent.solver
+    if solver in ("glop", "pdlp"):
+        raise CliError(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
+    try:
+        backend_named(solver)
+    except ValueError as error:
+        raise CliError(f"--solver: {error}") from error
+    return replace(agent, solver=solver, write_to=write_model)
 
 
 def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
@@ -153,7 +136,7 @@ def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
 
     Raises
     ------
-    Trouble
+    CliError
         If no line is a request.
     """
     from planner.files import read_cluster, read_workload

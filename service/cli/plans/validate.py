@@ -65,7 +65,7 @@ def read_object(path: Path) -> dict[str, Any]:
     ------
     FileError
         If it is not JSON; the message names the line.
-    Trouble
+    CliError
         If it is another JSON value.
     """
     from planner.files import parse_plan
