@@ -26,12 +26,38 @@ def rdl() -> None:
 
 @rdl.command()
 @click.argument("file", type=READABLE_OR_STDIN)
-@click.option("--cluster", type=READABLE, help="Check against this cluster's grid and machines.")
-@click.option("--step", type=duration, default="60s", show_default=True, help="Without --cluster.")
-@click.option("--horizon", type=duration, default="24h", show_default=True, help="The same.")
-@click.option("--origin", help="The same: RFC 3339 instant of step 0, for instants in FILE.")
-@click.option("--submitted", type=offset, default="0", help="When it is asked for.")
-@click.option("--exact-work", is_flag=True, help="Unreachable work is an error, not rounded up.")
+@click.option(
+    "--cluster", type=READABLE, help="Check against the grid and machines of this cluster."
+)
+@click.option(
+    "--step",
+    type=duration,
+    default="60s",
+    show_default=True,
+    help="Step of the grid, without --cluster.",
+)
+@click.option(
+    "--horizon",
+    type=duration,
+    default="24h",
+    show_default=True,
+    help="Length of the grid, without --cluster.",
+)
+@click.option(
+    "--origin", help="RFC 3339 instant of step 0, without --cluster; needed if FILE has instants."
+)
+@click.option(
+    "--submitted",
+    type=offset,
+    default="0",
+    show_default=True,
+    help="When the request is submitted, counted from the origin.",
+)
+@click.option(
+    "--exact-work",
+    is_flag=True,
+    help="Report work that whole leases cannot give exactly, instead of rounding it up.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def check(
@@ -46,8 +72,8 @@ def check(
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
 
-    Prints the canonical text and notes on what the grid made of the numbers. All problems are told
-    at once, each with where it is; the exit code is then 1.
+    Prints the canonical text, and notes on numbers that were rounded to the grid. All problems are
+    reported at once, each with its place; the exit code is then 1.
     """
     from rdl.errors import RdlError
 

@@ -23,17 +23,21 @@ _PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered"
 
 @click.group()
 def apps() -> None:
-    """Submit applications to a server, list, show and end them."""
+    """Submit, list, show and end the applications of a server."""
 
 
 @apps.command()
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
-@click.option("--id", "id_", help="Id of the application; the server makes one without.")
-@click.option("--tenant", help="Whose it is.")
-@click.option("--reservation", help="The reservation it runs under.")
-@click.option("--atom", help="Path of the reservation's atom that it runs under.")
-@click.option("--close-on-end", is_flag=True, help="Then give the rest of its reservation back.")
+@click.option("--id", "id_", help="Id of the application.  [default: chosen by the server]")
+@click.option("--tenant", help="Tenant of the application.")
+@click.option("--reservation", help="Reservation under which the application runs.")
+@click.option("--atom", help="Path of the atom of that reservation.")
+@click.option(
+    "--close-on-end",
+    is_flag=True,
+    help="When the application ends, give the rest of its reservation back.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def submit(
@@ -46,7 +50,7 @@ def submit(
     close_on_end: bool,
     form: str,
 ) -> int:
-    """Submit the application in FILE: Agenda's own form (JSON, or TOML by its name) or a ZApp."""
+    """Submit the application in FILE: JSON, TOML (by the file's name) or a ZApp."""
     from dispatch.applications.document import parse_document
 
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -61,13 +65,19 @@ def submit(
 
 @apps.command("list")
 @client_options
-@click.option("--tenant", help="Only of this tenant.")
-@click.option("--state", help="Only in this state.")
-@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--tenant", help="Only applications of this tenant.")
+@click.option("--state", help="Only applications in this state.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
 @format_option()
 @reports_errors
 def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
-    """List a server's applications, by submission."""
+    """List the applications of a server in order of submission."""
     filters = {"tenant": tenant, "state": state}
     entries = server.listed(_PATH, "applications", filters, limit)
     rows = [_row(entry, calendar=form == TABLE) for entry in entries]
@@ -81,7 +91,7 @@ def list_(server: Server, tenant: str | None, state: str | None, limit: int, for
 @format_option(TABLE, JSON)
 @reports_errors
 def show(id_: str, server: Server, form: str) -> int:
-    """Show one application: its state, and what of it runs."""
+    """Show one application: its state and its components."""
     return _print_application(server.call("GET", entry_path(_PATH, id_)), form)
 
 

@@ -14,12 +14,12 @@ _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 
 @click.command()
 @client_options
-@click.option("--execution", help="Only of this application.")
-@click.option("--machine", help="Only on this machine, such as plain-3.")
+@click.option("--execution", help="Only components of this application.")
+@click.option("--machine", help="Only components on this machine, such as plain-3.")
 @format_option()
 @reports_errors
 def assignments(server: Server, execution: str | None, machine: str | None, form: str) -> int:
-    """Say which component is on which machine now, and what a reservation covers."""
+    """Show which component is on which machine now, and whether a reservation covers it."""
     query = {"execution": execution, "machine": machine}
     body = server.call("GET", "/v1/assignments", query=query).good()
     if form == TABLE:

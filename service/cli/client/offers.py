@@ -25,14 +25,16 @@ _MOST = 10
 @click.command()
 @click.argument("file", type=READABLE_OR_STDIN, required=False)
 @client_options
-@click.option("--id", "id_", help="Of a request that was refused, instead of FILE.")
-@click.option("--cluster", type=READABLE, help="Ask this cluster file instead of a server.")
-@click.option("--workload", type=READABLE, help="With --cluster: planned first, beside it.")
-@click.option("--tenant", help="Who asks.")
-@click.option("--queue", help="Under which queue.")
-@click.option("--agent", type=agent_name, help="Who places it.")
+@click.option("--id", "id_", help="Id of a refused request, instead of FILE.")
+@click.option("--cluster", type=READABLE, help="Use this cluster file instead of a server.")
+@click.option(
+    "--workload", type=READABLE, help="With --cluster: a workload to plan before the request."
+)
+@click.option("--tenant", help="Tenant of the request.")
+@click.option("--queue", help="Queue of the request.")
+@click.option("--agent", type=agent_name, metavar="AGENT", help="Agent that places the request.")
 @click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
-              help="Most offers.")  # fmt: skip
+              help="Look for at most so many offers.")  # fmt: skip
 @format_option(TABLE, JSON)
 @reports_errors
 def offers(
@@ -47,11 +49,11 @@ def offers(
     most: int,
     form: str,
 ) -> int:
-    """Say whether the request in FILE would be accepted, why not, and what would be instead.
+    """Show whether the request in FILE would be accepted, why not, and what would be instead.
 
-    FILE is RDL text or JSON, or one workload line; --id names a refused request of the server, or
-    with --cluster one of WORKLOAD. Nothing is changed. Exits with 3 if it is refused and nothing
-    can be offered.
+    FILE is RDL text, RDL JSON or one workload line; --id names a refused request of the server, or
+    with --cluster a request of the workload. Nothing is changed. Exits with 3 if the request is
+    refused and there is no offer.
     """
     if (file is None) == (id_ is None):
         raise click.UsageError("give either FILE or --id")
@@ -75,7 +77,9 @@ def _one_body(file: str) -> dict[str, Any]:
     """Return what FILE asks for, without an id: that may be the one that was refused."""
     bodies = list(bodies_in(file))
     if len(bodies) != 1:
-        raise CliError(f"{file}: {len(bodies)} requests; offers are for one, name it with --id")
+        raise CliError(
+            f"{file}: {len(bodies)} requests; offers are for a single one: name it with --id"
+        )
     return {name: value for name, value in bodies[0].items() if name != "id"}
 
 
@@ -149,7 +153,9 @@ def _print_offers(answer: Mapping[str, Any]) -> None:
     refusal = answer["refusal"]
     click.echo(f"refused ({refusal['code']}): {refusal['detail']}")
     if not answer["offers"]:
-        click.echo("nothing close to it would be accepted")
+        click.echo(
+            "no later deadline, earlier start, smaller size or other option was found that fits"
+        )
         return
     rows = [
         (*(offer["change"][name] for name in ("kind", "asked", "offered", "share")),

@@ -38,26 +38,40 @@ _TOLD: Final = 20
 #: Seconds between two looks at one that runs.
 _LOOK_S: Final = 0.5
 
-_PARTIAL: Final = click.option("--partial", is_flag=True,
-                               help="Apply what still fits where not all does.")  # fmt: skip
+_PARTIAL: Final = click.option(
+    "--partial",
+    is_flag=True,
+    help="If not all of the result fits any more, apply the part that does.",
+)
 _ID: Final = click.argument("id_", metavar="ID")
 
 
 @click.group()
 def optimizations() -> None:
-    """Look for a better Plan of a server, apply what was found, or forget it."""
+    """Look for a better Plan of a server, apply the result or drop it."""
 
 
 @optimizations.command()
-@click.option("--time-limit", default="60s", show_default=True, help="At most 1h.")
-@click.option("--frozen-until", metavar="TIME",
-              help="Rows before it do not move.  [default: the limit and 5m from now]")  # fmt: skip
+@click.option(
+    "--time-limit",
+    default="60s",
+    show_default=True,
+    help="Stop after this long and keep the best plan found; at most 1h.",
+)
+@click.option(
+    "--frozen-until",
+    metavar="TIME",
+    help="Nothing before this time moves.  [default: 5m after the time limit]",
+)
 @goal_options
-@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
-              help="Who bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
-@click.option("--apply", "apply_result", is_flag=True, help="Apply what it finds.")
+@click.option(
+    "--solver",
+    type=click.Choice(("exact", "hybrid", "milp", "none")),
+    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
+)
+@click.option("--apply", "apply_result", is_flag=True, help="Apply the result when it is found.")
 @_PARTIAL
-@click.option("--detach", is_flag=True, help="Print its id and do not wait.")
+@click.option("--detach", is_flag=True, help="Print the id and do not wait for the result.")
 @client_options
 @format_option()
 @reports_errors
@@ -77,12 +91,13 @@ def start(
     detach: bool,
     form: str,
 ) -> int:
-    """Look for a better Plan, and show it; nothing changes until it is applied.
+    """Look for a better Plan and show it; nothing changes until it is applied.
 
-    ^C stops it and shows the best so far; ^C again leaves it to the server.
+    The first ^C stops the search and shows the best plan found; the second leaves it running on the
+    server.
     """
     if apply_result and detach:
-        raise click.UsageError("--apply has to wait; leave --detach out")
+        raise click.UsageError("--apply waits for the result; leave --detach out")
     if partial and not apply_result:
         raise click.UsageError("--partial goes with --apply")
     options = {
@@ -120,7 +135,7 @@ def list_(server: Server, form: str) -> int:
 @format_option()
 @reports_errors
 def show(id_: str, server: Server, form: str) -> int:
-    """Say how far one is, or what it found."""
+    """Show the progress of an optimisation, or its result."""
     return _print_optimization(server.call("GET", entry_path(_PATH, id_)).good(), form)
 
 
@@ -130,7 +145,7 @@ def show(id_: str, server: Server, form: str) -> int:
 @format_option()
 @reports_errors
 def stop(id_: str, server: Server, form: str) -> int:
-    """End one with the best so far, and show that."""
+    """Stop an optimisation and show the best plan it found."""
     stopping = server.call("POST", f"{entry_path(_PATH, id_)}/stop").good()
     return _print_optimization(_wait_for(server, stopping), form)
 
@@ -141,10 +156,10 @@ def stop(id_: str, server: Server, form: str) -> int:
 @client_options
 @reports_errors
 def apply(id_: str, server: Server, partial: bool) -> int:
-    """Take over what one found, merged with what happened meanwhile.
+    """Apply the result of an optimisation to the Plan as it is by now.
 
-    All of it or nothing, unless --partial says otherwise. One that runs is stopped, and its best so
-    far is taken.
+    Applies all of it or nothing, unless --partial is given. If the optimisation still runs, it is
+    stopped and the best plan it found is applied.
     """
     return _apply(server, id_, partial=partial)
 
@@ -154,7 +169,7 @@ def apply(id_: str, server: Server, partial: bool) -> int:
 @client_options
 @reports_errors
 def forget(id_: str, server: Server) -> int:
-    """Drop one and what it found; one that runs ends."""
+    """Delete an optimisation and its result; if it still runs, it is stopped."""
     server.call("DELETE", entry_path(_PATH, id_)).good()
     click.echo(f"{id_} is forgotten")
     return DONE

@@ -28,23 +28,33 @@ _SHOWN_NAMES: Final = 6
 
 @click.group()
 def outages() -> None:
-    """Take machines of a server away, list outages, give machines back."""
+    """Take machines of a server away, list outages and give machines back."""
 
 
 @outages.command()
 @click.argument("machines")
-@click.option("--count", type=click.IntRange(min=1), help="How many: the highest numbers.")
-@click.option("--name", "names", multiple=True, help="One machine by name; may be repeated.")
-@click.option("--end", required=True, help="When they are back: seconds, +2h from now, RFC 3339.")
-@click.option("--start", help="When they go; now without.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    help="Take so many machines of the group, from the highest number down.",
+)
+@click.option("--name", "names", multiple=True, help="Take this machine; may be repeated.")
+@click.option(
+    "--end",
+    required=True,
+    help="When the machines are back: seconds from the origin, +2h (from now) or RFC 3339.",
+)
+@click.option("--start", help="When the machines go.  [default: now]")
 @click.option(
     "--kind",
     type=click.Choice(("loss", "drain", "maintenance")),
     default="loss",
     show_default=True,
-    help="A drain waits for leases in force.",
+    help="A drain lets leases that have begun run out first.",
 )
-@click.option("--dry-run", is_flag=True, help="Say who would be affected; change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show which reservations would be affected and change nothing."
+)
 @client_options
 @format_option()
 @reports_errors
@@ -59,7 +69,7 @@ def add(
     dry_run: bool,
     form: str,
 ) -> int:
-    """Take machines of the group MACHINES away, and say who is affected."""
+    """Take machines of the group MACHINES away and show which reservations are affected."""
     if (count is None) == (not names):
         raise click.UsageError("give either --count or --name")
     options = {
@@ -91,7 +101,7 @@ def list_(server: Server, form: str) -> int:
 @format_option()
 @reports_errors
 def remove(id_: str, server: Server, form: str) -> int:
-    """Give machines of the outage ID back, and say who is restored."""
+    """End the outage ID: give its machines back and show which reservations are restored."""
     _print_answer(server.call("DELETE", entry_path(_PATH, id_)).good(), form)
     return DONE
 
@@ -110,7 +120,7 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
     if rows:
         print_table(_AFFECTED, rows)
     else:
-        click.echo("nobody is affected")
+        click.echo("no reservation is affected")
     if body["short"]:
         click.echo(f"machines are still short: {body['short']}", err=True)
 

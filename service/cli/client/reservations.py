@@ -35,16 +35,19 @@ REFUSALS: Final = frozenset(
 @click.command()
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
-@click.option("--id", "id_", help="Id of the reservation; the server makes one without.")
-@click.option("--tenant", help="Who asks.")
-@click.option("--queue", help="Under which queue.")
-@click.option("--weight", type=finite, help="Factor of the value.")
-@click.option("--priority", type=int, help="Larger first within a batch.")
-@click.option("--agent", help="Who places it.")
+@click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
+@click.option("--tenant", help="Tenant of the request.")
+@click.option("--queue", help="Queue of the request.")
+@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
+@click.option("--agent", help="Agent that places the request.  [default: the server's]")
 @click.option(
-    "--creditable", is_flag=True, default=None, help="Work run above it gives later leases back."
+    "--creditable",
+    is_flag=True,
+    default=None,
+    help="Credit work that runs beyond the reservation: later leases are given back.",
 )
-@click.option("--dry-run", is_flag=True, help="Answer as if, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @format_option(TABLE, JSON)
 @reports_errors
 def submit(
@@ -60,10 +63,9 @@ def submit(
     dry_run: bool,
     form: str,
 ) -> int:
-    """Ask for the reservation in FILE: RDL text or JSON, or workload lines (one a line).
+    """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
 
-    Options fill in what FILE does not say. Exits with 3 if it was refused; of several lines, if
-    any was.
+    Options fill in what FILE leaves out. Exits with 3 if a request was refused.
     """
     options = {
         "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
@@ -156,12 +158,22 @@ def _print_replies(
 
 @click.command("list")
 @client_options
-@click.option("--tenant", help="Only of this tenant.")
-@click.option("--queue", help="Only of this queue.")
-@click.option("--state", help="Only in this state; refused ones too.")
-@click.option("--from", "start", help="Only what holds something at or after this time.")
-@click.option("--to", "end", help="Only what holds something before this time.")
-@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--tenant", help="Only reservations of this tenant.")
+@click.option("--queue", help="Only reservations of this queue.")
+@click.option("--state", help="Only reservations in this state, such as accepted or refused.")
+@click.option(
+    "--from",
+    "start",
+    help="Only reservations that hold something at or after this time: 2h, +2h or RFC 3339.",
+)
+@click.option("--to", "end", help="Only reservations that hold something before this time.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
 @format_option()
 @reports_errors
 def list_(
@@ -195,7 +207,7 @@ def listed(
 @format_option(TABLE, JSON)
 @reports_errors
 def show(id_: str, server: Server, form: str) -> int:
-    """Show one reservation: its expression, allocation and history, or why it was refused."""
+    """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
     body = server.call("GET", entry_path(PATH, id_)).good()
     if form == JSON:
         print_json(body)
@@ -223,11 +235,15 @@ def show(id_: str, server: Server, form: str) -> int:
 @click.command()
 @click.argument("id_", metavar="ID")
 @client_options
-@click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
+@click.option(
+    "--revision",
+    type=click.IntRange(min=1),
+    help="Cancel only if the reservation is still at this revision.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
-    """Cancel a reservation: what lies ahead is given back, the past is kept."""
+    """Cancel a reservation: its future is given back, its past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
     body = server.call("DELETE", entry_path(PATH, id_), headers=headers).good()
     if form == JSON:

@@ -43,7 +43,7 @@ class NoAnswerError(CliError):
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """What a server said.
+    """The status and the body that a server answered.
 
     Attributes
     ----------
@@ -58,23 +58,23 @@ class ServerReply:
 
     @property
     def ok(self) -> bool:
-        """Whether the call did what it was asked for."""
+        """Whether the call succeeded."""
         return self.status < 400
 
     def good(self) -> Any:
-        """Return the body of a call that did what it was asked for.
+        """Return the body of a call that succeeded.
 
         Raises
         ------
         CliError
-            With what the server said, if it did not.
+            With the server's message, if the call failed.
         """
         if not self.ok:
             raise CliError(self.problem())
         return self.body
 
     def problem(self) -> str:
-        """Return what the server said of a call that failed, as lines for a person."""
+        """Return the server's message on a call that failed, as lines for a person."""
         if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
             return problem_text(self.body)
         return f"the server answered {_phrase(self.status)} without saying why"
@@ -135,7 +135,7 @@ class Server:
         status, raw = self._sent(Request(url, data, sent, method=method))
         value = _json(raw, url)
         if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
-            raise CliError(f"{url} did not answer as an Agenda server does; is it one?")
+            raise CliError(f"{url} did not answer like an Agenda server; is it one?")
         return ServerReply(status, value)
 
     def once(
@@ -162,7 +162,7 @@ class Server:
                 if not error.sent and not lost:
                     raise
             if not lost:
-                click.echo("the server cannot answer now; asking again", err=True)
+                click.echo("the server cannot answer now; trying again", err=True)
             lost = True
             time.sleep(pause)
         return self.call("POST", path, body, query, key)
@@ -184,7 +184,7 @@ class Server:
             raise NoAnswerError(said, sent=lost or not isinstance(error, URLError)) from error
         except IncompleteRead as error:
             raise NoAnswerError(
-                f"the answer of {self.url} broke off; ask again", sent=True
+                f"the answer of {self.url} broke off; try again", sent=True
             ) from error
         except HTTPException as error:
             what = f"{type(error).__name__} {error}".strip()
@@ -276,6 +276,10 @@ def problem_text(body: Mapping[str, Any]) -> str:
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
-    where = f"{entry['pointer']}: " if entry.get("pointer") else ""
+    pointer, message = entry.get("pointer") or "", entry.get("message", "")
+    if pointer.startswith("?"):  # a parameter of the query, which an option has set
+        name = pointer[1:]
+        pointer, message = f"--{name.replace('_', '-')}", message.removeprefix(f"{name}: ")
+    where = f"{pointer}: " if pointer else ""
     fix = f"; {entry['fix']}" if entry.get("fix") else ""
-    return f"{where}{entry.get('message', '')}{fix}"
+    return f"{where}{message}{fix}"

@@ -42,32 +42,41 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @click.command()
 @click.argument("experiment", type=_experiment, required=False)
-@click.option("--seeds", type=click.IntRange(min=1), help="Seeds 1 to so many; spread over them.")
-@click.option("--small", is_flag=True, help="Sizes that take seconds, to see what comes out.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run seeds 1 to N; tables show the spread between them.",
+)
+@click.option(
+    "--small",
+    is_flag=True,
+    help="Use sizes that take seconds: shows the form of the answer, not the claim.",
+)
 @click.option(
     "--machines-per-configuration",
     "machines",
     type=click.IntRange(1, 10_000),
-    help="lotes-resources, lotes-rates: machines of each of the ten kinds (1000).",
+    help="lotes-resources, lotes-rates: machines of each of the ten kinds.  [default: 1000]",
 )
 @click.option(
     "--hours",
     type=FiniteRange(0, 1000, min_open=True),
-    help="lotes-resources, lotes-rates: simulated hours (100).",
+    help="lotes-resources, lotes-rates: simulated hours.  [default: 100]",
 )
 @click.option(
     "--policies",
     type=_policies,
     metavar="NAMES",
-    help=f"lotes-resources, lotes-rates: of {','.join(POLICIES)}.",
+    help=f"lotes-resources, lotes-rates: some of {','.join(POLICIES)}.",
 )
 @click.option(
     "--mode",
     type=click.Choice(("priced", "paper")),
-    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or the paper's.",
+    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or those of the paper.",
 )
-@click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
-@click.option("--jobs", type=WRITABLE, help="Write every job of every run here, CSV.")
+@click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
+@click.option("--jobs", type=WRITABLE, help="Write every job of every run to this file, CSV.")
 @format_option(TABLE, JSON)
 @reports_errors
 def simulate(
@@ -82,13 +91,13 @@ def simulate(
     jobs: Path | None,
     form: str,
 ) -> int:
-    """Run EXPERIMENT; without one, list them.
+    """Run EXPERIMENT; without a name, list all experiments.
 
-    Without --small the sizes are the papers': some take minutes, lotes-resources and lotes-rates
-    many hours, unless asked for fewer machines or hours. lotes-trace and lotes-drift read Google's
-    2011 trace below the folder that AGENDA_TRACES names; zoe-* and rayon-* sample the
-    traces there, and draw where there are none. The first ^C prints what is done
-    so far where an experiment has parts; the second gives up.
+    Without --small the sizes are those of the papers: some experiments take minutes, and
+    lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
+    lotes-trace and lotes-drift need Google's 2011 trace in the folder that AGENDA_TRACES names;
+    zoe-* and rayon-* sample the traces there, or draw from distributions if there are none. The
+    first ^C prints what is done so far; the second gives up.
     """
     if experiment is None:
         print_table(("experiment", "what"), [(one.name, one.help) for one in EXPERIMENTS.values()])

@@ -25,7 +25,7 @@ from service.cli.options import FiniteRange, duration
 def import_() -> None:
     """Turn traces and other systems' requests into workloads (JSON Lines).
 
-    What a trace does not record is modelled: docs/cli.md says how. The same seed gives the same
+    docs/cli.md says how what a trace does not record is modelled. The same seed gives the same
     deadlines.
     """
 
@@ -33,7 +33,12 @@ def import_() -> None:
 @import_.command()
 @common
 @modelled("10s", machines=40, cores=32, memory=128)
-@click.option("--tenant", default="facebook", show_default=True, help="The trace names none.")
+@click.option(
+    "--tenant",
+    default="facebook",
+    show_default=True,
+    help="Tenant of every request; the trace names none.",
+)
 @reports_errors
 def swim(
     file: str,
@@ -48,7 +53,7 @@ def swim(
     seed: int,
     tenant: str,
 ) -> None:
-    """SWIM traces: MapReduce jobs by bytes, as order(map, reduce)."""
+    """Import a SWIM trace: MapReduce jobs by bytes, as order(map, reduce)."""
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swim import SwimModel, import_swim
 
@@ -63,8 +68,12 @@ def swim(
 @common
 @modelled("60s", machines=None, cores=1, memory=1)
 @click.option("--gangs/--tasks", default=True, show_default=True,
-              help="Processors of a job all together, or each by itself.")  # fmt: skip
-@click.option("--keep-times", is_flag=True, help="Do not count from the first submission.")
+              help="Give a job its processors all together, or each by itself.")  # fmt: skip
+@click.option(
+    "--keep-times",
+    is_flag=True,
+    help="Keep the log's times; by default they count from the first submission.",
+)
 @reports_errors
 def swf(
     file: str,
@@ -80,7 +89,7 @@ def swf(
     gangs: bool,
     keep_times: bool,
 ) -> None:
-    """Standard Workload Format logs: requested processors and times."""
+    """Import a log in Standard Workload Format: requested processors and times."""
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swf import SwfModel, import_swf
 
@@ -98,8 +107,12 @@ def swf(
 @common
 @kinds("60s", cores=32, memory=128)
 @click.option("--share", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
-              help="Of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
-@click.option("--initial", is_flag=True, help="Also jobs that were there when the trace starts.")
+              help="Share of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
+@click.option(
+    "--initial",
+    is_flag=True,
+    help="Include jobs that were running or waiting when the trace starts.",
+)
 @reports_errors
 def google2011(
     file: str,
@@ -115,7 +128,7 @@ def google2011(
     share: float,
     initial: bool,
 ) -> None:
-    """Google's 2011 trace: the jobs or the tasks file, tasks as malleable atoms."""
+    """Import the jobs or the tasks file of Google's 2011 trace, tasks as malleable atoms."""
     from service.importers.google2011 import GoogleModel, import_google
     from service.importers.lines import open_trace
 
@@ -131,7 +144,12 @@ def google2011(
 @kinds("60s", cores=64, memory=256)
 @click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
               help="Machines of the cluster, all alike.")  # fmt: skip
-@click.option("--tenant", default="alibaba", show_default=True, help="The traces name none.")
+@click.option(
+    "--tenant",
+    default="alibaba",
+    show_default=True,
+    help="Tenant of every request; the traces name none.",
+)
 @reports_errors
 def alibaba(
     file: str,
@@ -147,7 +165,7 @@ def alibaba(
     machines: int,
     tenant: str,
 ) -> None:
-    """Alibaba's batch tasks of 2017, side by side, and DAG jobs of 2018, as graphs."""
+    """Import Alibaba's batch tasks of 2017, side by side, or DAG jobs of 2018, as graphs."""
     from service.importers.alibaba import AlibabaModel, import_alibaba
     from service.importers.lines import open_trace
 
@@ -160,11 +178,35 @@ def alibaba(
 
 @import_.command()
 @common
-@click.option("--origin", help="RFC 3339 instant of step 0; the day of the first arrival without.")
-@click.option("--step", type=duration, default="60s", show_default=True)
-@click.option("--machines", type=click.IntRange(min=1), help="For --cluster-out.")
-@click.option("--cores", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option("--memory", type=click.IntRange(min=1), default=128, show_default=True, help="GiB.")
+@click.option(
+    "--origin", help="RFC 3339 instant of step 0.  [default: the day of the first arrival]"
+)
+@click.option(
+    "--step",
+    type=duration,
+    default="60s",
+    show_default=True,
+    help="Step of the grid; whole seconds.",
+)
+@click.option(
+    "--machines",
+    type=click.IntRange(min=1),
+    help="Machines of the cluster; needed for --cluster-out.",
+)
+@click.option(
+    "--cores",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Cores of each machine.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="GiB of each machine.",
+)
 @reports_errors
 def yarn(
     file: str,
@@ -177,7 +219,7 @@ def yarn(
     cores: int,
     memory: int,
 ) -> None:
-    """YARN reservation submissions: one body, a list of them, or one a line."""
+    """Import YARN reservation submissions: one body, a list of them, or one per line."""
     from rdl.durations import parse_rfc3339, rfc3339_text
     from service.importers.lines import TraceMachines, open_trace
     from service.importers.yarn import import_yarn

@@ -26,10 +26,19 @@ from service.cli.options import READABLE_OR_STDIN, duration
 @click.option("--machines", type=click.IntRange(min=1), default=4, show_default=True,
               help="Machines of the cluster, all alike.")  # fmt: skip
 @click.option("--apart", type=duration, default="10m", show_default=True,
-              help="Time between two workflows' submissions; whole seconds.")  # fmt: skip
-@click.option("--merged/--each", default=False, show_default=True,
-              help="Tasks with the same parents and children as one malleable atom.")  # fmt: skip
-@click.option("--tenant", default="science", show_default=True, help="The files name none.")
+              help="Time between the submissions of two workflows; whole seconds.")  # fmt: skip
+@click.option(
+    "--merged/--each",
+    default=False,
+    show_default=True,
+    help="Merge tasks with the same parents and children into one malleable atom, or keep each.",
+)
+@click.option(
+    "--tenant",
+    default="science",
+    show_default=True,
+    help="Tenant of every request; the files name none.",
+)
 @reports_errors
 def wfcommons(
     files: tuple[str, ...],
@@ -46,7 +55,7 @@ def wfcommons(
     merged: bool,
     tenant: str,
 ) -> None:
-    """Scientific workflows in WfFormat (JSON), or a CSV table of the tasks of many."""
+    """Import scientific workflows in WfFormat (JSON), or a CSV table of their tasks."""
     from service.importers.lines import open_trace
     from service.importers.wfcommons import WorkflowModel, import_workflows
 
@@ -82,7 +91,7 @@ def alibaba_dags(
     machines: int,
     tenant: str,
 ) -> None:
-    """Alibaba's DAG jobs of 2018: precedence by the tasks' names, not by recorded times."""
+    """Import Alibaba's DAG jobs of 2018, with precedence from the tasks' names, not their times."""
     from service.importers.alibaba import AlibabaModel, import_dags
     from service.importers.lines import open_trace
 

@@ -39,12 +39,32 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
 @click.command()
 @click.argument("cluster", type=READABLE)
 @click.argument("workload", type=READABLE)
-@click.option("--agents", type=agent_names, default="gree,gree-l", show_default=True,
-              help="Names, separated by commas.")  # fmt: skip
-@click.option("--time-limit", "times", type=agent_time, multiple=True, metavar="[AGENT=]DURATION",
-              help="For each agent; milp=5m is for that one. The best so far then.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--html", type=WRITABLE, help="Write a page with tables and every skyline here.")
+@click.option(
+    "--agents",
+    type=agent_names,
+    metavar="AGENT,...",
+    default="gree,gree-l",
+    show_default=True,
+    help="Names of agents, separated by commas.",
+)
+@click.option(
+    "--time-limit",
+    "times",
+    type=agent_time,
+    multiple=True,
+    metavar="[AGENT=]DURATION",
+    help="Stop each agent after this long and keep its best plan; milp=5m is for that agent.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the agents' random choices.",
+)
+@click.option(
+    "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
+)
 @format_option()
 @reports_errors
 def compare(
@@ -56,10 +76,10 @@ def compare(
     html: Path | None,
     form: str,
 ) -> int:
-    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it takes part.
+    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it is among them.
 
-    An agent that breaks or is stopped is a row that says so. The first ^C ends the agent at work
-    with its best so far and leaves out those after it.
+    An agent that fails or is stopped gets a row that says so. The first ^C stops the agent at work,
+    keeps its best plan and skips the agents after it.
     """
     from planner.workload.compare import compare as compared
 
@@ -73,7 +93,7 @@ def compare(
     try:
         if html is not None:
             _write_page(comparison, html, f"{workload.name} on {cluster.name}")
-    finally:  # what took minutes is told though the page cannot be written
+    finally:  # minutes of work are printed even if the page cannot be written
         _print(comparison, form)
     return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
 

@@ -30,15 +30,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", type=READABLE)
-@click.option("--out", type=WRITABLE, help="Write the better Plan here.")
+@click.option("--out", type=WRITABLE, help="Write the better Plan to this file.")
 @click.option("--time-limit", type=duration, default="60s", show_default=True,
-              help="Stop then, with the best so far.")  # fmt: skip
+              help="Stop after this long and keep the best plan found.")  # fmt: skip
 @click.option("--frozen-until", type=offset, default="0", show_default=True,
-              help="Rows before this time from the origin do not move.")  # fmt: skip
+              help="Nothing before this time, counted from the origin, moves.")  # fmt: skip
 @goal_options
-@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp")),
-              help="An agent that bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
-@click.option("--no-solver", is_flag=True, help="Search alone.")
+@click.option(
+    "--solver",
+    type=click.Choice(("exact", "hybrid", "milp")),
+    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
+)
+@click.option("--no-solver", is_flag=True, help="Search without a solver: no bound is proven.")
 @format_option()
 @reports_errors
 def optimize(
@@ -56,10 +59,10 @@ def optimize(
     no_solver: bool,
     form: str,
 ) -> int:
-    """Make a better Plan from PLAN: nobody who holds something loses any of it.
+    """Make a better Plan from PLAN; no accepted reservation loses anything.
 
-    Re-places accepted reservations, with --admit-refused also takes in what was refused, and prints
-    what changed. ^C keeps the best so far. Exits with 3 where pins cannot all stay.
+    Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
+    changed. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
     """
     from planner.agent import Limits
     from planner.files import read_plan
@@ -79,14 +82,14 @@ def optimize(
         return REFUSED
     better = _better(held, document, found)
     if better is None:
-        click.echo("the Plan does not take the changes; it is as it was", err=True)
+        click.echo("the changes do not fit the Plan; it is unchanged", err=True)
         return ERROR
     try:
         if out is not None:
             from planner.files import write_plan
 
             write_plan(better, out)
-    finally:  # what took minutes is told though the file cannot be written
+    finally:  # minutes of work are printed even if the file cannot be written
         _print(document, better, found, goal, form)
     return DONE
 
@@ -165,7 +168,7 @@ def _print_conflict(found: Optimized, form: str) -> None:
     if form == JSON:
         print_json(found.to_json())
         return
-    click.echo(f"these pins cannot all stay: {', '.join(found.conflict.pins)}")
+    click.echo(f"these pins cannot all be kept: {', '.join(found.conflict.pins)}")
     click.echo(f"  {found.conflict.detail}")
 
 

@@ -34,19 +34,47 @@ _SHOWN_REFUSALS = 20
 @click.command()
 @click.argument("cluster", type=READABLE)
 @click.argument("workload", type=READABLE)
-@click.option("--agent", type=agent_name, default="gree-l", show_default=True, help="Who plans.")
-@click.option("--out", type=WRITABLE, help="Write the Plan here.")
+@click.option(
+    "--agent",
+    type=agent_name,
+    metavar="AGENT",
+    default="gree-l",
+    show_default=True,
+    help="The planner: gree, gree-l, portfolio, exact, milp ... (docs/planning.md).",
+)
+@click.option("--out", type=WRITABLE, help="Write the Plan to this file.")
 @click.option("--picture", "pictures", type=WRITABLE, multiple=True,
-              help="Draw the skyline here, .svg or .png; may be given twice.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
-@click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--gap", type=FiniteRange(0, 100),
-              help="Of solvers: per cent that is close enough.  [default: 1, milp 0]")  # fmt: skip
-@click.option("--offers", type=click.IntRange(0, 10),
-              help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
-@click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
-@click.option("--write-model", type=WRITABLE, help="Write the model of milp here, .lp or .mps.")
+              help="Draw the skyline to this file, .svg or .png; may be repeated.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with 3 if any request was refused.")
+@click.option(
+    "--time-limit", type=duration, help="Stop after this long and keep the best plan found."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the agent's random choices.",
+)
+@click.option(
+    "--gap",
+    type=FiniteRange(0, 100),
+    help="Stop when the plan is proven within this many per cent of the best (exact, "
+    "hybrid, milp).  [default: 1, milp 0]",
+)
+@click.option(
+    "--offers",
+    type=click.IntRange(0, 10),
+    help="Offers to look for in each refusal.  [default: 3, with more than 20 refusals 0]",
+)
+@click.option(
+    "--solver", help="Solver of the agent milp: highs, or pulp:NAME for any that PuLP knows."
+)
+@click.option(
+    "--write-model",
+    type=WRITABLE,
+    help="Write the model of the agent milp to this file, .lp or .mps.",
+)
 @format_option()
 @reports_errors
 def plan(
@@ -66,9 +94,9 @@ def plan(
 ) -> int:
     """Plan WORKLOAD (JSON Lines) on CLUSTER (TOML).
 
-    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line a request.
-    Whatever is refused, a valid Plan exits with 0 unless --strict is given. ^C keeps the best so
-    far.
+    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line per request.
+    The exit code is 0 even when requests are refused, unless --strict is given. ^C stops the agent
+    and keeps the best plan found.
     """
     from planner.workload.offers import with_offers
     from planner.workload.plan import plan_from_nothing
@@ -97,7 +125,7 @@ def plan(
             from service.pictures.skyline import write_skyline
 
             write_skyline(plain, pictures)
-    finally:  # what took minutes is told though a file cannot be written
+    finally:  # minutes of work are printed even if a file cannot be written
         _print_plan(plain, form)
     return REFUSED if strict and plain["refusals"] else DONE
 
@@ -120,10 +148,12 @@ def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
     if not isinstance(agent, MilpAgent):
         raise CliError(f"--solver and --write-model are for the agent milp; {name} has no model")
     if write_model is not None and write_model.suffix not in (".lp", ".mps"):
-        raise CliError(f"{write_model}: the name of a model ends in .lp or .mps")
+        raise CliError(f"{write_model}: the name of a model file ends in .lp or .mps")
     solver = solver or agent.solver
     if solver in ("glop", "pdlp"):
-        raise CliError(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
+        raise CliError(
+            f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC"
+        )
     try:
         backend_named(solver)
     except ValueError as error:
@@ -132,7 +162,7 @@ def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
 
 
 def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
-    """Read and compile a cluster and a workload; bad lines are told on stderr and left out.
+    """Read and compile a cluster and a workload; bad lines are reported on stderr and left out.
 
     Raises
     ------
@@ -149,12 +179,12 @@ def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
     for problem in bad:
         click.echo(f"{workload}: {problem}", err=True)
     if bad and not compiled.requests and not compiled.refusals:
-        raise CliError(f"{workload}: no line of it is a request")
+        raise CliError(f"{workload}: none of its lines is a request")
     return described, compiled
 
 
 def limits_of(run: CommandProgress, time_limit_ms: int | None, seed: int) -> Limits:
-    """Return what an agent is given: when to stop, the seed, whom to tell how far it is."""
+    """Return the limits of an agent: when to stop, the seed, where to report progress."""
     from planner.agent import Limits
 
     return Limits(

@@ -109,7 +109,7 @@ def test_a_workload_without_a_request_is_an_error(day: tuple[Path, Path]) -> Non
     day[1].write_bytes(b"\x89PNG\n\x1a\n")
     done = agenda("plan", *day)
     assert (done.exit_code, done.stdout) == (ERROR, "")
-    assert "no line of it is a request" in done.stderr
+    assert "none of its lines is a request" in done.stderr
 
 
 def test_a_missing_folder_is_told_before_planning(day: tuple[Path, Path], tmp_path: Path) -> None:

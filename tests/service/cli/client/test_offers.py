@@ -72,7 +72,7 @@ def test_refused_without_an_offer_exits_with_3(day: tuple[Path, Path], tmp_path:
     done = agenda("offers", asked, "--cluster", day[0])
     assert done.exit_code == REFUSED, done.output
     assert "refused (unsatisfiable)" in done.stdout
-    assert done.stdout.endswith("nothing close to it would be accepted\n")
+    assert done.stdout.endswith("size or other option was found that fits\n")
 
 
 def test_what_offers_cannot_be_asked_with(day: tuple[Path, Path]) -> None:

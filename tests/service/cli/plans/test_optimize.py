@@ -70,7 +70,7 @@ def test_pins_that_cannot_all_stay_are_named(plan_file: Path, tmp_path: Path) ->
     broken.write_text(json.dumps(document))
     done = CliRunner().invoke(main, ["optimize", str(broken), "--pin", "a", "--work", "5"])
     assert done.exit_code == 3
-    assert "cannot all stay: a" in done.output
+    assert "cannot all be kept: a" in done.output
     assert "machines that are up at 8s hold 1 of its 2 bundles" in done.output
     mended = tmp_path / "mended.json"
     free = [str(broken), "--work", "5", "--no-solver", "--out", str(mended)]
@@ -98,8 +98,8 @@ def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: 
     [
         (["--pin", "c"], "no reservation 'c' holds anything"),
         (["--pin", "b"], "'b' was refused and holds nothing to pin"),
-        (["--weights", "chrun=1"], "is no weight"),
-        (["--weights", "churn=much"], "is no number"),
+        (["--weights", "chrun=1"], "is not a weight"),
+        (["--weights", "churn=much"], "is not a number"),
         (["--weights", "churn=-1"], "0 or more"),
         (["--frozen-until", "2h"], "before the horizon"),
     ],
@@ -161,6 +161,6 @@ def test_who_is_left_out_is_told(plan_file: Path, tmp_path: Path) -> None:
     assert "22 left out: 22 unsatisfiable" in table
     assert "2 cpu is more than any machine has" in table
     assert "^" not in table
-    assert "... and 2 more: -o json names all" in table
+    assert "... and 2 more; -o json lists all" in table
     told = json.loads(CliRunner().invoke(main, ["optimize", *given, "-o", "json"]).output)
     assert [one["id"] for one in told["left_out"]] == [one["id"] for one in wide]
