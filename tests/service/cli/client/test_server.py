@@ -9,14 +9,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from service.cli.client.reservation_tables import allocation_rows, row_of, why_not
 from service.cli.client.reservations import bodies_in
 from service.cli.client.server import ServerReply, problem_text
 from service.cli.errors import CliError
 from service.cli.exit_codes import DONE, ERROR, USAGE
-from service.cli.main import main
+from tests.service.cli.command_line import agenda
 
 RDL = "atom(<1 cpu>, 1, 1, 60, 60)"
 
@@ -84,11 +83,6 @@ def strange() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-def agenda(*arguments: object) -> Result:
-    """Run `agenda` in this process; a fault is raised, not turned into an exit code."""
-    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
