@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -47,42 +47,61 @@ def _solver(value: str) -> str:
     type=click.Choice(("priced", "paper")),
     default="priced",
     show_default=True,
-    help="Bins priced over every pair, or enumerated as the paper.",
+    help="Find bins by column generation over every pair, or enumerate them as the paper does.",
 )
-@click.option("--solver", type=_solver, default="highs", show_default=True, help="Of the LPs.")
+@click.option(
+    "--solver",
+    type=_solver,
+    metavar="NAME",
+    default="highs",
+    show_default=True,
+    help="Solver of the LPs: highs, glop, pdlp or pulp:NAME.",
+)
 @click.option(
     "--wheel",
     type=click.Choice(("delta", "flow")),
     default="delta",
     show_default=True,
-    help="What the parts of a class are: jobs in service, or jobs finished.",
+    help="Share a class's arrivals among machines by jobs in service, or by jobs finished.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the clustering."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the clustering.",
 )
-@click.option("--explain", is_flag=True, help="Every intermediate result.")
-@click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
+@click.option("--explain", is_flag=True, help="Also print every intermediate result.")
+@click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
 @format_option()
 @reports_errors
 def lotes(
-    cluster: Path, classes: Path, explain: bool, picture: Path | None, form: str, **how: Any
-) -> int:  # fmt: skip
-    """Say how much work of these classes CLUSTER sustains, and which machine should run what.
+    cluster: Path,
+    classes: Path,
+    mode: Literal["priced", "paper"],
+    solver: str,
+    wheel: Literal["delta", "flow"],
+    seed: int,
+    explain: bool,
+    picture: Path | None,
+    form: str,
+) -> int:
+    """Show how much work of these classes CLUSTER sustains, and which machine should run what.
 
     Classes come from a class file (TOML), from the requests of a workload (JSON Lines) or from the
     allocations of a Plan (JSON). lambda is the total arrival rate, in jobs a second, at each stage:
     the allocation LP (machines pooled), the machine-assignment LP (whole jobs in bins), rounded to
-    whole machines. -o json is the dispatch table; --explain adds what led to it.
+    whole machines. -o json prints the dispatch table; --explain adds every step on the way.
     """
     from lp.lotes.pipeline import LotesOptions, plan_lotes
     from service.pictures.paths import check_picture_path
 
     if picture is not None:
         check_picture_path(picture)
-    options = LotesOptions(mode=how["mode"], wheel=how["wheel"], solver=how["solver"])
+    options = LotesOptions(mode=mode, wheel=wheel, solver=solver)
     with running("job classes") as run:
         run.progress(0, 2)
-        asked = _read(cluster, classes, how["seed"])
+        asked = _read(cluster, classes, seed)
         run.progress(1, 2)
         try:
             result = plan_lotes(asked.instance, options)
@@ -156,7 +175,7 @@ def _kind_of_json(path: Path) -> str:
 
 
 def _warned(asked: LotesInput, result: LotesResult) -> int:
-    """Tell on standard error what is not served; an error when that is everything."""
+    """Report on standard error what is not served; an error if that is everything."""
     for left in result.unserved:
         too_large = left.shortfall > 1
         nearest = f"; nearest is {left.nearest}, one takes {left.shortfall:.2f} of it"

@@ -22,7 +22,9 @@ PARTS = (
     LazyCommand("rdl", "service.cli.rdl:rdl", "Check requests written in RDL."),
     LazyCommand("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),
     LazyCommand(
-        "validate", "service.cli.plans.validate:validate", "Re-check a whole Plan from nothing."
+        "validate",
+        "service.cli.plans.validate:validate",
+        "Check a whole Plan independently of the planner.",
     ),
     LazyCommand(
         "compare", "service.cli.plans.compare:compare", "Plan with several agents, side by side."
@@ -30,12 +32,12 @@ PARTS = (
     LazyCommand(
         "optimize",
         "service.cli.plans.optimize:optimize",
-        "Make a better Plan; no promise is lowered.",
+        "Make a better Plan; no reservation loses anything.",
     ),
     LazyCommand(
-        "plan-diff", "service.cli.plans.plan_diff:plan_diff", "Say what changed between two Plans."
+        "plan-diff", "service.cli.plans.plan_diff:plan_diff", "Show what changed between two Plans."
     ),
-    LazyCommand("lotes", "service.cli.lotes:lotes", "Plan job classes on machines: LoTES."),
+    LazyCommand("lotes", "service.cli.lotes:lotes", "Plan job classes on machines (LoTES)."),
     LazyCommand(
         "simulate", "service.cli.experiments.simulate:simulate", "Run an experiment of the papers."
     ),
@@ -49,7 +51,9 @@ PARTS = (
         "show", "service.cli.client.reservations:show", "Show one reservation of a server."
     ),
     LazyCommand(
-        "offers", "service.cli.client.offers:offers", "Say what would be accepted instead."
+        "offers",
+        "service.cli.client.offers:offers",
+        "Show what would be accepted instead of a request.",
     ),
     LazyCommand(
         "cancel", "service.cli.client.reservations:cancel", "Cancel a reservation of a server."
@@ -58,15 +62,17 @@ PARTS = (
     LazyCommand(
         "assignments",
         "service.cli.client.assignments:assignments",
-        "Say what runs on which machine of a server.",
+        "Show what runs on which machine of a server.",
     ),
     LazyCommand(
         "optimizations",
         "service.cli.client.optimizations:optimizations",
-        "Make a server's Plan better, beside its work.",
+        "Look for a better Plan while the server goes on.",
     ),
     LazyCommand(
-        "outages", "service.cli.client.outages:outages", "Take a server's machines away and back."
+        "outages",
+        "service.cli.client.outages:outages",
+        "Take a server's machines away and give them back.",
     ),
 )
 
@@ -80,9 +86,9 @@ PARTS = (
 def main() -> None:
     """Plan the future of a shared cluster.
 
-    Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit, offers; plan --strict), 4 stopped with
-    nothing written, 130 stopped before it began. Only the answer goes to standard output; progress
-    and messages go to standard error.
+    Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit, offers, plan --strict), 4 stopped with
+    nothing written, 130 stopped before it began. Answers go to standard output, progress and
+    messages to standard error.
     """
 
 

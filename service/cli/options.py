@@ -90,7 +90,9 @@ def span(value: str | tuple[float, float]) -> tuple[float, float]:
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not a range; write 0.1..3") from error
     if not 0 <= pair[0] <= pair[1] < float("inf"):
-        raise click.BadParameter(f"{value!r}: the first is zero or more, the second no less")
+        raise click.BadParameter(
+            f"{value!r}: the first number is zero or more, the second not smaller"
+        )
     return pair
 
 
@@ -163,7 +165,7 @@ def read_text(file: str) -> str:
 
     Raises
     ------
-    Trouble
+    CliError
         If it is not UTF-8.
     """
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()

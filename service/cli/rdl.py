@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,46 +24,40 @@ def rdl() -> None:
     """Check requests written in RDL."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """The grid and the machines a request is checked against."""
-
-    cluster: Path | None
-    step_ms: int
-    horizon_ms: int
-    origin: str | None
-    submitted_ms: int
-    exact_work: bool
-
-    def context(self) -> CompileContext:
-        from rdl.compile.context import CompileContext
-        from rdl.durations import parse_rfc3339
-        from rdl.time_grid import TimeGrid
-
-        if self.cluster is None:
-            origin = parse_rfc3339(self.origin) if self.origin else None
-            grid = TimeGrid(self.step_ms, max(1, self.horizon_ms // self.step_ms), origin)
-            return CompileContext(grid, self.submitted_ms, exact_work=self.exact_work)
-        from planner.files import read_cluster
-
-        cluster = read_cluster(self.cluster)
-        return CompileContext(
-            cluster.grid(),
-            self.submitted_ms,
-            machines=cluster.shapes(),
-            max_period_ms=cluster.max_period_ms,
-            exact_work=self.exact_work,
-        )
-
-
 @rdl.command()
 @click.argument("file", type=READABLE_OR_STDIN)
-@click.option("--cluster", type=READABLE, help="Check against this cluster's grid and machines.")
-@click.option("--step", type=duration, default="60s", show_default=True, help="Without --cluster.")
-@click.option("--horizon", type=duration, default="24h", show_default=True, help="The same.")
-@click.option("--origin", help="The same: RFC 3339 instant of step 0, for instants in FILE.")
-@click.option("--submitted", type=offset, default="0", help="When it is asked for.")
-@click.option("--exact-work", is_flag=True, help="Unreachable work is an error, not rounded up.")
+@click.option(
+    "--cluster", type=READABLE, help="Check against the grid and machines of this cluster."
+)
+@click.option(
+    "--step",
+    type=duration,
+    default="60s",
+    show_default=True,
+    help="Step of the grid, without --cluster.",
+)
+@click.option(
+    "--horizon",
+    type=duration,
+    default="24h",
+    show_default=True,
+    help="Length of the grid, without --cluster.",
+)
+@click.option(
+    "--origin", help="RFC 3339 instant of step 0, without --cluster; needed if FILE has instants."
+)
+@click.option(
+    "--submitted",
+    type=offset,
+    default="0",
+    show_default=True,
+    help="When the request is submitted, counted from the origin.",
+)
+@click.option(
+    "--exact-work",
+    is_flag=True,
+    help="Report work that whole leases cannot give exactly, instead of rounding it up.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def check(
@@ -72,19 +65,23 @@ def check(
     cluster: Path | None,
     step: int,
     horizon: int,
+    origin: str | None,
+    submitted: int,
+    exact_work: bool,
     form: str,
-    **asked: Any,
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
 
-    Prints the canonical text and notes on what the grid made of the numbers. All problems are told
-    at once, each with where it is; the exit code is then 1.
+    Prints the canonical text, and notes on numbers that were rounded to the grid. All problems are
+    reported at once, each with its place; the exit code is then 1.
     """
     from rdl.errors import RdlError
 
     text = read_text(file)
-    where = _Where(cluster, step, horizon, asked["origin"], asked["submitted"], asked["exact_work"])
-    context = where.context()
+    if cluster is None:
+        context = _context_of_grid(step, horizon, origin, submitted, exact_work)
+    else:
+        context = _context_of_cluster(cluster, submitted, exact_work)
     try:
         expression, graph = _compile(text, context)
     except RdlError as error:
@@ -92,6 +89,34 @@ def check(
         return ERROR
     _tell_expression(expression, graph, form)
     return DONE
+
+
+def _context_of_grid(
+    step_ms: int, horizon_ms: int, origin: str | None, submitted_ms: int, exact_work: bool
+) -> CompileContext:
+    """Return the context of a grid without machines."""
+    from rdl.compile.context import CompileContext
+    from rdl.durations import parse_rfc3339
+    from rdl.time_grid import TimeGrid
+
+    zero = parse_rfc3339(origin) if origin else None
+    grid = TimeGrid(step_ms, max(1, horizon_ms // step_ms), zero)
+    return CompileContext(grid, submitted_ms, exact_work=exact_work)
+
+
+def _context_of_cluster(path: Path, submitted_ms: int, exact_work: bool) -> CompileContext:
+    """Return the context of a cluster's grid and machines."""
+    from planner.files import read_cluster
+    from rdl.compile.context import CompileContext
+
+    cluster = read_cluster(path)
+    return CompileContext(
+        cluster.grid(),
+        submitted_ms,
+        machines=cluster.shapes(),
+        max_period_ms=cluster.max_period_ms,
+        exact_work=exact_work,
+    )
 
 
 def _compile(text: str, context: CompileContext) -> tuple[Expression, WorkGraph]:

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
 from service.cli.client.reservation_tables import instant_text
-from service.cli.client.reservations import client_options
-from service.cli.client.server import Server, ServerReply
+from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.options import READABLE_OR_STDIN
@@ -25,40 +23,63 @@ _PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered"
 
 @click.group()
 def apps() -> None:
-    """Submit applications to a server, list, show and end them."""
+    """Submit, list, show and end the applications of a server."""
 
 
 @apps.command()
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
-@click.option("--id", "id_", help="Id of the application; the server makes one without.")
-@click.option("--tenant", help="Whose it is.")
-@click.option("--reservation", help="The reservation it runs under.")
-@click.option("--atom", help="Path of the reservation's atom that it runs under.")
-@click.option("--close-on-end", is_flag=True, help="Then give the rest of its reservation back.")
+@click.option("--id", "id_", help="Id of the application.  [default: chosen by the server]")
+@click.option("--tenant", help="Tenant of the application.")
+@click.option("--reservation", help="Reservation under which the application runs.")
+@click.option("--atom", help="Path of the atom of that reservation.")
+@click.option(
+    "--close-on-end",
+    is_flag=True,
+    help="When the application ends, give the rest of its reservation back.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
-def submit(file: str, server: str, token: str | None, form: str, **asked: Any) -> int:
-    """Submit the application in FILE: Agenda's own form (JSON, or TOML by its name) or a ZApp."""
+def submit(
+    file: str,
+    server: Server,
+    id_: str | None,
+    tenant: str | None,
+    reservation: str | None,
+    atom: str | None,
+    close_on_end: bool,
+    form: str,
+) -> int:
+    """Submit the application in FILE: JSON, TOML (by the file's name) or a ZApp."""
     from dispatch.applications.document import parse_document
 
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    asked["id"] = asked.pop("id_")
-    body = {name: value for name, value in asked.items() if value}
-    body["application"] = parse_document(raw, file)
-    return _print_one(Server(server, token).once(_PATH, body), form)
+    options = {
+        "id": id_, "tenant": tenant, "reservation": reservation, "atom": atom,
+        "close_on_end": close_on_end,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value}
+    body = {**given, "application": parse_document(raw, file)}
+    return _print_application(server.once(_PATH, body), form)
 
 
 @apps.command("list")
 @client_options
-@click.option("--tenant", help="Only of this tenant.")
-@click.option("--state", help="Only in this state.")
-@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--tenant", help="Only applications of this tenant.")
+@click.option("--state", help="Only applications in this state.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
 @format_option()
 @reports_errors
-def list_(server: str, token: str | None, limit: int, form: str, **filters: Any) -> int:
-    """List a server's applications, by submission."""
-    entries = Server(server, token).listed(_PATH, "applications", filters, limit)
+def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
+    """List the applications of a server in order of submission."""
+    filters = {"tenant": tenant, "state": state}
+    entries = server.listed(_PATH, "applications", filters, limit)
     rows = [_row(entry, calendar=form == TABLE) for entry in entries]
     print_listing(entries, _COLUMNS, rows, form)
     return DONE
@@ -69,9 +90,9 @@ def list_(server: str, token: str | None, limit: int, form: str, **filters: Any)
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
-def show(id_: str, server: str, token: str | None, form: str) -> int:
-    """Show one application: its state, and what of it runs."""
-    return _print_one(Server(server, token).call("GET", _one(id_)), form)
+def show(id_: str, server: Server, form: str) -> int:
+    """Show one application: its state and its components."""
+    return _print_application(server.call("GET", entry_path(_PATH, id_)), form)
 
 
 @apps.command()
@@ -79,16 +100,12 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
-def kill(id_: str, server: str, token: str | None, form: str) -> int:
+def kill(id_: str, server: Server, form: str) -> int:
     """End an application; its components are stopped at the server's next tick."""
-    return _print_one(Server(server, token).call("DELETE", _one(id_)), form)
+    return _print_application(server.call("DELETE", entry_path(_PATH, id_)), form)
 
 
-def _one(id_: str) -> str:
-    return f"{_PATH}/{quote(id_, safe='')}"
-
-
-def _print_one(reply: ServerReply, form: str) -> int:
+def _print_application(reply: ServerReply, form: str) -> int:
     body = reply.good()
     if form == JSON:
         print_json(body)

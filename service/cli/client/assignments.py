@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from service.cli.client.reservations import client_options
-from service.cli.client.server import Server
+from service.cli.client.server import Server, client_options
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.output import TABLE, format_option, moved_text, print_listing
@@ -15,16 +14,14 @@ _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 
 @click.command()
 @client_options
-@click.option("--execution", help="Only of this application.")
-@click.option("--machine", help="Only on this machine, such as plain-3.")
+@click.option("--execution", help="Only components of this application.")
+@click.option("--machine", help="Only components on this machine, such as plain-3.")
 @format_option()
 @reports_errors
-def assignments(
-    server: str, token: str | None, execution: str | None, machine: str | None, form: str
-) -> int:
-    """Say which component is on which machine now, and what a reservation covers."""
+def assignments(server: Server, execution: str | None, machine: str | None, form: str) -> int:
+    """Show which component is on which machine now, and whether a reservation covers it."""
     query = {"execution": execution, "machine": machine}
-    body = Server(server, token).call("GET", "/v1/assignments", query=query).good()
+    body = server.call("GET", "/v1/assignments", query=query).good()
     if form == TABLE:
         for row in body["rows"]:
             row["since"] = moved_text(body["at_calendar"], row["since"] - body["at"])

@@ -36,19 +36,28 @@ _BUSY: Final = 503
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where database, picture and log go; a new temporary one without.",
+    help="Folder for database, picture and log.  [default: a new temporary one]",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")
-@click.option("--picture", type=WRITABLE, help="Skyline, .svg or .png; demo.svg there without.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the server; 0 takes a free one.",
+)
+@click.option(
+    "--picture",
+    type=WRITABLE,
+    help="Draw the skyline to this file, .svg or .png.  [default: demo.svg in the folder]",
+)
 @click.option(
     "--stay/--no-stay",
     default=True,
     envvar="STAY",
     show_envvar=True,
-    help="Serve on until ^C; STAY=0 ends.",
+    help="Serve until ^C, or end when the day is shown (STAY=0).",
 )
 @click.option("--write-example", type=click.Path(file_okay=False, path_type=Path),
-              help="Only write the example cluster and day here.")  # fmt: skip
+              help="Only write the example cluster and workload to this folder.")  # fmt: skip
 @reports_errors
 def demo(
     directory: Path | None,
@@ -57,7 +66,7 @@ def demo(
     stay: bool,
     write_example: Path | None,
 ) -> int:
-    """Start a server on loopback, ask it for a day of reservations, show what it promised."""
+    """Start a server on loopback, submit a day of requests and show what it accepted."""
     from service.example_day import write_example_day
     from service.pictures.paths import check_picture_path
 

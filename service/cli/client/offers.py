@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.client.reservations import bodies_in, client_options
-from service.cli.client.server import Server
+from service.cli.client.reservations import PATH, bodies_in
+from service.cli.client.server import Server, client_options, entry_path
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, REFUSED
 from service.cli.options import READABLE, READABLE_OR_STDIN, agent_name
@@ -25,35 +25,47 @@ _MOST = 10
 @click.command()
 @click.argument("file", type=READABLE_OR_STDIN, required=False)
 @client_options
-@click.option("--id", "id_", help="Of a request that was refused, instead of FILE.")
-@click.option("--cluster", type=READABLE, help="Ask this cluster file instead of a server.")
-@click.option("--workload", type=READABLE, help="With --cluster: planned first, beside it.")
-@click.option("--tenant", help="Who asks.")
-@click.option("--queue", help="Under which queue.")
-@click.option("--agent", type=agent_name, help="Who places it.")
+@click.option("--id", "id_", help="Id of a refused request, instead of FILE.")
+@click.option("--cluster", type=READABLE, help="Use this cluster file instead of a server.")
+@click.option(
+    "--workload", type=READABLE, help="With --cluster: a workload to plan before the request."
+)
+@click.option("--tenant", help="Tenant of the request.")
+@click.option("--queue", help="Queue of the request.")
+@click.option("--agent", type=agent_name, metavar="AGENT", help="Agent that places the request.")
 @click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
-              help="Most offers.")  # fmt: skip
+              help="Look for at most so many offers.")  # fmt: skip
 @format_option(TABLE, JSON)
 @reports_errors
 def offers(
-    file: str | None, id_: str | None, server: str, token: str | None, form: str, **options: Any
+    file: str | None,
+    server: Server,
+    id_: str | None,
+    cluster: Path | None,
+    workload: Path | None,
+    tenant: str | None,
+    queue: str | None,
+    agent: str | None,
+    most: int,
+    form: str,
 ) -> int:
-    """Say whether the request in FILE would be accepted, why not, and what would be instead.
+    """Show whether the request in FILE would be accepted, why not, and what would be instead.
 
-    FILE is RDL text or JSON, or one workload line; --id names a refused request of the server, or
-    with --cluster one of WORKLOAD. Nothing is changed. Exits with 3 if it is refused and nothing
-    can be offered.
+    FILE is RDL text, RDL JSON or one workload line; --id names a refused request of the server, or
+    with --cluster a request of the workload. Nothing is changed. Exits with 3 if the request is
+    refused and there is no offer.
     """
     if (file is None) == (id_ is None):
         raise click.UsageError("give either FILE or --id")
-    cluster, workload = options.pop("cluster"), options.pop("workload")
     if workload is not None and cluster is None:
         raise click.UsageError("--workload goes with --cluster")
-    given = {name: value for name, value in options.items() if value is not None}
     if cluster is not None:
-        answer = _ask_files(cluster, workload, file, id_, given)
+        answer = _ask_files(cluster, workload, file, id_, tenant, queue, agent, most)
     else:
-        answer = _ask_server(Server(server, token), file, id_, given)
+        body = _one_body(file) if file is not None else _refused_body(server, str(id_))
+        options = {"tenant": tenant, "queue": queue, "agent": agent, "most": most}
+        body |= {name: value for name, value in options.items() if value is not None}
+        answer = server.call("POST", "/v1/offers", body).good()
     if form == JSON:
         print_json(answer)
     else:
@@ -61,27 +73,18 @@ def offers(
     return DONE if answer["accepted"] or answer["offers"] else REFUSED
 
 
-def _ask_server(
-    server: Server, file: str | None, id_: str | None, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    body = _one_body(file) if file is not None else _refused_body(server, str(id_))
-    answer: dict[str, Any] = server.call("POST", "/v1/offers", {**body, **given}).good()
-    return answer
-
-
 def _one_body(file: str) -> dict[str, Any]:
     """Return what FILE asks for, without an id: that may be the one that was refused."""
     bodies = list(bodies_in(file))
     if len(bodies) != 1:
-        raise CliError(f"{file}: {len(bodies)} requests; offers are for one, name it with --id")
+        raise CliError(
+            f"{file}: {len(bodies)} requests; offers are for a single one: name it with --id"
+        )
     return {name: value for name, value in bodies[0].items() if name != "id"}
 
 
 def _refused_body(server: Server, id_: str) -> dict[str, Any]:
-    from urllib.parse import quote
-
-    path = f"/v1/reservations/{quote(id_, safe='')}"
-    kept: Mapping[str, Any] = server.call("GET", path).good()
+    kept: Mapping[str, Any] = server.call("GET", entry_path(PATH, id_)).good()
     if kept["state"] != "refused":
         raise CliError(f"{id_} is {kept['state']}, not refused")
     asked = {name: kept[name] for name in ("tenant", "queue", "weight", "priority")}
@@ -93,7 +96,10 @@ def _ask_files(
     workload: Path | None,
     file: str | None,
     id_: str | None,
-    given: Mapping[str, Any],
+    tenant: str | None,
+    queue: str | None,
+    agent_name: str | None,
+    most: int,
 ) -> dict[str, Any]:
     """Plan the workload without the request, then ask for the request beside it."""
     from planner.agents import DEFAULT_AGENT, agent_named
@@ -111,15 +117,17 @@ def _ask_files(
     lines = [] if workload is None else list(read_workload(workload, described.origin))
     line = _line_in(file) if file is not None else _line_of(lines, str(id_), workload)
     lines = [one for one in lines if one is not line]
-    agent = agent_named(given.get("agent", DEFAULT_AGENT))
+    agent = agent_named(agent_name or DEFAULT_AGENT)
     plan = plan_from_nothing(described, compile_workload(lines, described), agent).plan
     expression = read_source(line.source)
     line = replace(
-        line, tenant=given.get("tenant", line.tenant), queue=given.get("queue", line.queue)
+        line,
+        tenant=line.tenant if tenant is None else tenant,
+        queue=line.queue if queue is None else queue,
     )
     asked = UncompiledRequest(**header_of(line), expression=format_expression(expression))
     search = OfferSearch.of(plan)
-    return search.answer(asked, expression, agent, given["most"], lambda one: screen(plan, one))
+    return search.answer(asked, expression, agent, most, lambda one: screen(plan, one))
 
 
 def _line_of(lines: list[WorkloadLine], id_: str, workload: Path | None) -> WorkloadLine:
@@ -145,7 +153,9 @@ def _print_offers(answer: Mapping[str, Any]) -> None:
     refusal = answer["refusal"]
     click.echo(f"refused ({refusal['code']}): {refusal['detail']}")
     if not answer["offers"]:
-        click.echo("nothing close to it would be accepted")
+        click.echo(
+            "no later deadline, earlier start, smaller size or other option was found that fits"
+        )
         return
     rows = [
         (*(offer["change"][name] for name in ("kind", "asked", "offered", "share")),

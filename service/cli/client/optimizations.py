@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
-from service.cli.client.reservations import client_options
-from service.cli.client.server import Server
+from service.cli.client.server import Server, client_options, entry_path
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.output import (
@@ -40,62 +38,92 @@ _TOLD: Final = 20
 #: Seconds between two looks at one that runs.
 _LOOK_S: Final = 0.5
 
-_PARTIAL: Final = click.option("--partial", is_flag=True,
-                               help="Apply what still fits where not all does.")  # fmt: skip
+_PARTIAL: Final = click.option(
+    "--partial",
+    is_flag=True,
+    help="If not all of the result fits any more, apply the part that does.",
+)
 _ID: Final = click.argument("id_", metavar="ID")
 
 
 @click.group()
 def optimizations() -> None:
-    """Look for a better Plan of a server, apply what was found, or forget it."""
+    """Look for a better Plan of a server, apply the result or drop it."""
 
 
 @optimizations.command()
-@click.option("--time-limit", default="60s", show_default=True, help="At most 1h.")
-@click.option("--frozen-until", metavar="TIME",
-              help="Rows before it do not move.  [default: the limit and 5m from now]")  # fmt: skip
+@click.option(
+    "--time-limit",
+    default="60s",
+    show_default=True,
+    help="Stop after this long and keep the best plan found; at most 1h.",
+)
+@click.option(
+    "--frozen-until",
+    metavar="TIME",
+    help="Nothing before this time moves.  [default: 5m after the time limit]",
+)
 @goal_options
-@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
-              help="Who bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
-@click.option("--apply", "wanted", is_flag=True, help="Apply what it finds.")
+@click.option(
+    "--solver",
+    type=click.Choice(("exact", "hybrid", "milp", "none")),
+    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
+)
+@click.option("--apply", "apply_result", is_flag=True, help="Apply the result when it is found.")
 @_PARTIAL
-@click.option("--detach", is_flag=True, help="Print its id and do not wait.")
+@click.option("--detach", is_flag=True, help="Print the id and do not wait for the result.")
 @client_options
 @format_option()
 @reports_errors
 def start(
-    server: str, token: str | None, form: str, wanted: bool, partial: bool, **asked: Any
+    server: Server,
+    time_limit: str,
+    frozen_until: str | None,
+    pins: tuple[str, ...],
+    admit_refused: bool,
+    weights: str | None,
+    lexicographic: bool,
+    work: int | None,
+    seed: int,
+    solver: str | None,
+    apply_result: bool,
+    partial: bool,
+    detach: bool,
+    form: str,
 ) -> int:
-    """Look for a better Plan, and show it; nothing changes until it is applied.
+    """Look for a better Plan and show it; nothing changes until it is applied.
 
-    ^C stops it and shows the best so far; ^C again leaves it to the server.
+    The first ^C stops the search and shows the best plan found; the second leaves it running on the
+    server.
     """
-    detach = asked.pop("detach")
-    if wanted and detach:
-        raise click.UsageError("--apply has to wait; leave --detach out")
-    if partial and not wanted:
+    if apply_result and detach:
+        raise click.UsageError("--apply waits for the result; leave --detach out")
+    if partial and not apply_result:
         raise click.UsageError("--partial goes with --apply")
-    weights = read_weights(asked.pop("weights"), lexicographic=asked["lexicographic"])
-    body = {name: value for name, value in asked.items() if value not in (None, (), False)}
-    body |= {"pins": list(asked["pins"])} | ({"weights": weights} if weights else {})
-    to = Server(server, token)
-    begun = to.call("POST", _PATH, body).good()
+    options = {
+        "time_limit": time_limit, "frozen_until": frozen_until, "pins": list(pins),
+        "admit_refused": admit_refused or None, "lexicographic": lexicographic or None,
+        "weights": read_weights(weights, lexicographic=lexicographic) or None,
+        "work": work, "seed": seed, "solver": solver,
+    }  # fmt: skip
+    body = {name: value for name, value in options.items() if value is not None}
+    begun = server.call("POST", _PATH, body).good()
     if detach:
-        return _print_one(begun, form)
-    ended = _followed(to, begun)
-    _print_one(ended, form)
+        return _print_optimization(begun, form)
+    ended = _wait_for(server, begun)
+    _print_optimization(ended, form)
     if ended["result"] is None or ended["result"]["conflict"] is not None:
         return ERROR
-    return _applied(to, ended["id"], partial=partial) if wanted else DONE
+    return _apply(server, ended["id"], partial=partial) if apply_result else DONE
 
 
 @optimizations.command("list")
 @client_options
 @format_option()
 @reports_errors
-def list_(server: str, token: str | None, form: str) -> int:
+def list_(server: Server, form: str) -> int:
     """List optimisations, newest first."""
-    body = Server(server, token).call("GET", _PATH).good()
+    body = server.call("GET", _PATH).good()
     rows = [_row(one) for one in body["optimizations"]]
     print_listing(body, _COLUMNS, rows, form, "no optimisations")
     return DONE
@@ -106,9 +134,9 @@ def list_(server: str, token: str | None, form: str) -> int:
 @client_options
 @format_option()
 @reports_errors
-def show(id_: str, server: str, token: str | None, form: str) -> int:
-    """Say how far one is, or what it found."""
-    return _print_one(Server(server, token).call("GET", _place(id_)).good(), form)
+def show(id_: str, server: Server, form: str) -> int:
+    """Show the progress of an optimisation, or its result."""
+    return _print_optimization(server.call("GET", entry_path(_PATH, id_)).good(), form)
 
 
 @optimizations.command()
@@ -116,10 +144,10 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @client_options
 @format_option()
 @reports_errors
-def stop(id_: str, server: str, token: str | None, form: str) -> int:
-    """End one with the best so far, and show that."""
-    to = Server(server, token)
-    return _print_one(_followed(to, to.call("POST", f"{_place(id_)}/stop").good()), form)
+def stop(id_: str, server: Server, form: str) -> int:
+    """Stop an optimisation and show the best plan it found."""
+    stopping = server.call("POST", f"{entry_path(_PATH, id_)}/stop").good()
+    return _print_optimization(_wait_for(server, stopping), form)
 
 
 @optimizations.command()
@@ -127,29 +155,29 @@ def stop(id_: str, server: str, token: str | None, form: str) -> int:
 @_PARTIAL
 @client_options
 @reports_errors
-def apply(id_: str, partial: bool, server: str, token: str | None) -> int:
-    """Take over what one found, merged with what happened meanwhile.
+def apply(id_: str, server: Server, partial: bool) -> int:
+    """Apply the result of an optimisation to the Plan as it is by now.
 
-    All of it or nothing, unless --partial says otherwise. One that runs is stopped, and its best so
-    far is taken.
+    Applies all of it or nothing, unless --partial is given. If the optimisation still runs, it is
+    stopped and the best plan it found is applied.
     """
-    return _applied(Server(server, token), id_, partial=partial)
+    return _apply(server, id_, partial=partial)
 
 
 @optimizations.command()
 @_ID
 @client_options
 @reports_errors
-def forget(id_: str, server: str, token: str | None) -> int:
-    """Drop one and what it found; one that runs ends."""
-    Server(server, token).call("DELETE", _place(id_)).good()
+def forget(id_: str, server: Server) -> int:
+    """Delete an optimisation and its result; if it still runs, it is stopped."""
+    server.call("DELETE", entry_path(_PATH, id_)).good()
     click.echo(f"{id_} is forgotten")
     return DONE
 
 
-def _applied(to: Server, id_: str, *, partial: bool) -> int:
+def _apply(server: Server, id_: str, *, partial: bool) -> int:
     query = "?partial=true" if partial else ""
-    done = to.call("POST", f"{_place(id_)}/apply{query}").good()
+    done = server.call("POST", f"{entry_path(_PATH, id_)}/apply{query}").good()
     merged = ", merged with what happened meanwhile" if done["merged"] else ""
     many = f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
     click.echo(f"version {done['version']} of the Plan holds it: {many} changed{merged}", err=True)
@@ -163,25 +191,21 @@ def _applied(to: Server, id_: str, *, partial: bool) -> int:
     return DONE
 
 
-def _followed(to: Server, begun: Mapping[str, Any]) -> Any:
+def _wait_for(server: Server, begun: Mapping[str, Any]) -> Any:
     """Wait until one is over, showing how far it is; ^C asks it to stop."""
-    place, now, asked = _place(begun["id"]), begun, False
+    path, now, stopped = entry_path(_PATH, begun["id"]), begun, False
     with running("optimizing") as run:
         while now["state"] in _AT_WORK:
-            asked = asked or _stopped(to, place, run)
-            _tell(run, now)
+            if run.stop() and not stopped:
+                server.call("POST", f"{path}/stop").good()
+                stopped = True
+            _show_progress(run, now)
             time.sleep(_LOOK_S)
-            now = to.call("GET", place).good()
+            now = server.call("GET", path).good()
     return now
 
 
-def _stopped(to: Server, place: str, run: CommandProgress) -> bool:
-    if run.stop():
-        to.call("POST", f"{place}/stop").good()
-    return run.stop()
-
-
-def _tell(run: CommandProgress, now: Mapping[str, Any]) -> None:
+def _show_progress(run: CommandProgress, now: Mapping[str, Any]) -> None:
     done = now["progress"]
     if "value" in done:
         names = ("elapsed", "value", "bound", "gap", "source")
@@ -190,16 +214,12 @@ def _tell(run: CommandProgress, now: Mapping[str, Any]) -> None:
         run.show()
 
 
-def _place(id_: str) -> str:
-    return f"{_PATH}/{quote(id_, safe='')}"
-
-
 def _row(one: Mapping[str, Any]) -> list[object]:
     known = {**one["progress"], **one}
     return [known.get(name) for name in _COLUMNS]
 
 
-def _print_one(one: Mapping[str, Any], form: str) -> int:
+def _print_optimization(one: Mapping[str, Any], form: str) -> int:
     result = one["result"]
     if form == JSON:
         print_json(one)

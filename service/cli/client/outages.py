@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
-from service.cli.client.reservations import client_options
-from service.cli.client.server import Server
+from service.cli.client.server import Server, client_options, entry_path
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.output import (
@@ -30,35 +28,57 @@ _SHOWN_NAMES: Final = 6
 
 @click.group()
 def outages() -> None:
-    """Take machines of a server away, list outages, give machines back."""
+    """Take machines of a server away, list outages and give machines back."""
 
 
 @outages.command()
 @click.argument("machines")
-@click.option("--count", type=click.IntRange(min=1), help="How many: the highest numbers.")
-@click.option("--name", "names", multiple=True, help="One machine by name; may be repeated.")
-@click.option("--end", required=True, help="When they are back: seconds, +2h from now, RFC 3339.")
-@click.option("--start", help="When they go; now without.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    help="Take so many machines of the group, from the highest number down.",
+)
+@click.option("--name", "names", multiple=True, help="Take this machine; may be repeated.")
+@click.option(
+    "--end",
+    required=True,
+    help="When the machines are back: seconds from the origin, +2h (from now) or RFC 3339.",
+)
+@click.option("--start", help="When the machines go.  [default: now]")
 @click.option(
     "--kind",
     type=click.Choice(("loss", "drain", "maintenance")),
     default="loss",
     show_default=True,
-    help="A drain waits for leases in force.",
+    help="A drain lets leases that have begun run out first.",
 )
-@click.option("--dry-run", is_flag=True, help="Say who would be affected; change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show which reservations would be affected and change nothing."
+)
 @client_options
 @format_option()
 @reports_errors
-def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) -> int:
-    """Take machines of the group MACHINES away, and say who is affected."""
-    if (asked["count"] is None) == (not asked["names"]):
+def add(
+    machines: str,
+    server: Server,
+    count: int | None,
+    names: tuple[str, ...],
+    end: str,
+    start: str | None,
+    kind: str,
+    dry_run: bool,
+    form: str,
+) -> int:
+    """Take machines of the group MACHINES away and show which reservations are affected."""
+    if (count is None) == (not names):
         raise click.UsageError("give either --count or --name")
-    body = {name: value for name, value in asked.items() if value}
-    if "names" in body:
-        body["names"] = list(body["names"])
+    options = {
+        "machines": machines, "count": count, "names": list(names), "start": start, "end": end,
+        "kind": kind,
+    }  # fmt: skip
+    body = {name: value for name, value in options.items() if value}
     query = {"dry_run": "true" if dry_run else None}
-    _print_answer(Server(server, token).call("POST", _PATH, body, query).good(), form)
+    _print_answer(server.call("POST", _PATH, body, query).good(), form)
     return DONE
 
 
@@ -66,9 +86,9 @@ def add(server: str, token: str | None, form: str, dry_run: bool, **asked: Any) 
 @client_options
 @format_option()
 @reports_errors
-def list_(server: str, token: str | None, form: str) -> int:
+def list_(server: Server, form: str) -> int:
     """List the outages that are not over, earliest first."""
-    body = Server(server, token).call("GET", _PATH).good()
+    body = server.call("GET", _PATH).good()
     header = (*_OUTAGE, "names")
     rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
     print_listing(body, header, rows, form, "no outages")
@@ -80,10 +100,9 @@ def list_(server: str, token: str | None, form: str) -> int:
 @client_options
 @format_option()
 @reports_errors
-def remove(id_: str, server: str, token: str | None, form: str) -> int:
-    """Give machines of the outage ID back, and say who is restored."""
-    reply = Server(server, token).call("DELETE", f"{_PATH}/{quote(id_, safe='')}")
-    _print_answer(reply.good(), form)
+def remove(id_: str, server: Server, form: str) -> int:
+    """End the outage ID: give its machines back and show which reservations are restored."""
+    _print_answer(server.call("DELETE", entry_path(_PATH, id_)).good(), form)
     return DONE
 
 
@@ -101,7 +120,7 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
     if rows:
         print_table(_AFFECTED, rows)
     else:
-        click.echo("nobody is affected")
+        click.echo("no reservation is affected")
     if body["short"]:
         click.echo(f"machines are still short: {body['short']}", err=True)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -14,14 +14,14 @@ from service.cli.client.reservation_tables import (
     row_of,
     why_not,
 )
-from service.cli.client.server import DEFAULT_SERVER, Server, ServerReply
+from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR, REFUSED
 from service.cli.options import READABLE_OR_STDIN, finite, read_text
 from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
 from service.cli.plans.plan_tables import offer_lines
 
-F = TypeVar("F", bound=Callable[..., Any])
+PATH: Final = "/v1/reservations"
 
 #: Problem codes that answer "no" to a request that could be read.
 REFUSALS: Final = frozenset(
@@ -32,51 +32,54 @@ REFUSALS: Final = frozenset(
 )  # fmt: skip
 
 
-def client_options(function: F) -> F:
-    """Add what every client command takes."""
-    server = click.option(
-        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
-        show_envvar=True, help="The server's URL.",
-    )  # fmt: skip
-    token = click.option(
-        "--token", envvar="AGENDA_TOKEN", show_envvar=True, help="Bearer token, if it wants one."
-    )
-    return server(token(function))
-
-
 @click.command()
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
-@click.option("--id", "id_", help="Id of the reservation; the server makes one without.")
-@click.option("--tenant", help="Who asks.")
-@click.option("--queue", help="Under which queue.")
-@click.option("--weight", type=finite, help="Factor of the value.")
-@click.option("--priority", type=int, help="Larger first within a batch.")
-@click.option("--agent", help="Who places it.")
+@click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
+@click.option("--tenant", help="Tenant of the request.")
+@click.option("--queue", help="Queue of the request.")
+@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
+@click.option("--agent", help="Agent that places the request.  [default: the server's]")
 @click.option(
-    "--creditable", is_flag=True, default=None, help="Work run above it gives later leases back."
+    "--creditable",
+    is_flag=True,
+    default=None,
+    help="Credit work that runs beyond the reservation: later leases are given back.",
 )
-@click.option("--dry-run", is_flag=True, help="Answer as if, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @format_option(TABLE, JSON)
 @reports_errors
 def submit(
-    file: str, server: str, token: str | None, dry_run: bool, form: str, **asked: Any
+    file: str,
+    server: Server,
+    id_: str | None,
+    tenant: str | None,
+    queue: str | None,
+    weight: float | None,
+    priority: int | None,
+    agent: str | None,
+    creditable: bool | None,
+    dry_run: bool,
+    form: str,
 ) -> int:
-    """Ask for the reservation in FILE: RDL text or JSON, or workload lines (one a line).
+    """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
 
-    Options fill in what FILE does not say. Exits with 3 if it was refused; of several lines, if
-    any was.
+    Options fill in what FILE leaves out. Exits with 3 if a request was refused.
     """
-    asked["id"] = asked.pop("id_")
-    given = {name: value for name, value in asked.items() if value is not None}
+    options = {
+        "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
+        "agent": agent, "creditable": creditable,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
     bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
         raise CliError(f"{file}: nothing to submit")
-    to, query = Server(server, token), {"dry_run": "true" if dry_run else None}
+    query = {"dry_run": "true" if dry_run else None}
     if len(bodies) == 1:
-        replies = [to.once("/v1/reservations", bodies[0], query)]
+        replies = [server.once(PATH, bodies[0], query)]
     else:
-        replies = post_batch(to, bodies, query)
+        replies = post_batch(server, bodies, query)
     _print_replies(bodies, replies, form)
     codes = [_code_of(reply) for reply in replies]
     return ERROR if ERROR in codes else max(codes)
@@ -89,10 +92,10 @@ def post_batch(
 
     Raises
     ------
-    Trouble
+    CliError
         If the batch as a whole was not taken.
     """
-    done = server.once("/v1/reservations:batch", list(bodies), query).good()
+    done = server.once(f"{PATH}:batch", list(bodies), query).good()
     return [ServerReply(line["status"], line["body"]) for line in done["results"]]
 
 
@@ -155,21 +158,37 @@ def _print_replies(
 
 @click.command("list")
 @client_options
-@click.option("--tenant", help="Only of this tenant.")
-@click.option("--queue", help="Only of this queue.")
-@click.option("--state", help="Only in this state; refused ones too.")
-@click.option("--from", "start", help="Only what holds something at or after this time.")
-@click.option("--to", "end", help="Only what holds something before this time.")
-@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--tenant", help="Only reservations of this tenant.")
+@click.option("--queue", help="Only reservations of this queue.")
+@click.option("--state", help="Only reservations in this state, such as accepted or refused.")
+@click.option(
+    "--from",
+    "start",
+    help="Only reservations that hold something at or after this time: 2h, +2h or RFC 3339.",
+)
+@click.option("--to", "end", help="Only reservations that hold something before this time.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
 @format_option()
 @reports_errors
 def list_(
-    server: str, token: str | None, start: str | None, end: str | None, limit: int, form: str,
-    **filters: Any,
-) -> int:  # fmt: skip
+    server: Server,
+    tenant: str | None,
+    queue: str | None,
+    state: str | None,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    form: str,
+) -> int:
     """List reservations and refusals of a server."""
-    query = {**filters, "from": start, "to": end}
-    entries = listed(Server(server, token), query, limit)
+    query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
+    entries = listed(server, query, limit)
     rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
     print_listing(entries, COLUMNS, rows, form)
     return DONE
@@ -179,7 +198,7 @@ def listed(
     server: Server, query: Mapping[str, object], limit: int | None = None
 ) -> list[dict[str, Any]]:
     """Return the reservations that a server lists; see `Server.listed`."""
-    return server.listed("/v1/reservations", "reservations", query, limit)
+    return server.listed(PATH, "reservations", query, limit)
 
 
 @click.command()
@@ -187,9 +206,9 @@ def listed(
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
-def show(id_: str, server: str, token: str | None, form: str) -> int:
-    """Show one reservation: its expression, allocation and history, or why it was refused."""
-    body = Server(server, token).call("GET", _path(id_)).good()
+def show(id_: str, server: Server, form: str) -> int:
+    """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
+    body = server.call("GET", entry_path(PATH, id_)).good()
     if form == JSON:
         print_json(body)
         return DONE
@@ -216,21 +235,19 @@ def show(id_: str, server: str, token: str | None, form: str) -> int:
 @click.command()
 @click.argument("id_", metavar="ID")
 @client_options
-@click.option("--revision", type=click.IntRange(min=1), help="Only if it is still this revision.")
+@click.option(
+    "--revision",
+    type=click.IntRange(min=1),
+    help="Cancel only if the reservation is still at this revision.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
-def cancel(id_: str, server: str, token: str | None, revision: int | None, form: str) -> int:
-    """Cancel a reservation: what lies ahead is given back, the past is kept."""
+def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
+    """Cancel a reservation: its future is given back, its past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
-    body = Server(server, token).call("DELETE", _path(id_), headers=headers).good()
+    body = server.call("DELETE", entry_path(PATH, id_), headers=headers).good()
     if form == JSON:
         print_json(body)
     else:
         print_table(COLUMNS, [row_of(body, calendar=True)])
     return DONE
-
-
-def _path(id_: str) -> str:
-    from urllib.parse import quote
-
-    return f"/v1/reservations/{quote(id_, safe='')}"

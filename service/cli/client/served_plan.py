@@ -28,7 +28,7 @@ def served_plan(server: Server) -> dict[str, Any]:
 
     Raises
     ------
-    Trouble
+    CliError
         If the server does not answer.
     """
     described = server.call("GET", "/v1/cluster").good()

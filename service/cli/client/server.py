@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 from uuid import uuid4
 
@@ -18,6 +19,8 @@ import click
 
 from service.cli.errors import CliError
 from service.config import is_loopback
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _TIMEOUT_S: Final = 120.0
@@ -40,7 +43,7 @@ class NoAnswerError(CliError):
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """What a server said.
+    """The status and the body that a server answered.
 
     Attributes
     ----------
@@ -55,23 +58,23 @@ class ServerReply:
 
     @property
     def ok(self) -> bool:
-        """Whether the call did what it was asked for."""
+        """Whether the call succeeded."""
         return self.status < 400
 
     def good(self) -> Any:
-        """Return the body of a call that did what it was asked for.
+        """Return the body of a call that succeeded.
 
         Raises
         ------
-        Trouble
-            With what the server said, if it did not.
+        CliError
+            With the server's message, if the call failed.
         """
         if not self.ok:
             raise CliError(self.problem())
         return self.body
 
     def problem(self) -> str:
-        """Return what the server said of a call that failed, as lines for a person."""
+        """Return the server's message on a call that failed, as lines for a person."""
         if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
             return problem_text(self.body)
         return f"the server answered {_phrase(self.status)} without saying why"
@@ -89,7 +92,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             Naming what would be right.
         """
         if not _is_url(self.url):
@@ -118,7 +121,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             If nothing answers, or not as an Agenda server does.
         """
         url = self.url.rstrip("/") + path
@@ -132,7 +135,7 @@ class Server:
         status, raw = self._sent(Request(url, data, sent, method=method))
         value = _json(raw, url)
         if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
-            raise CliError(f"{url} did not answer as an Agenda server does; is it one?")
+            raise CliError(f"{url} did not answer like an Agenda server; is it one?")
         return ServerReply(status, value)
 
     def once(
@@ -145,7 +148,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             As :meth:`call`; a server that is not there at first is not waited for.
         """
         key = {"Idempotency-Key": uuid4().hex}
@@ -159,7 +162,7 @@ class Server:
                 if not error.sent and not lost:
                     raise
             if not lost:
-                click.echo("the server cannot answer now; asking again", err=True)
+                click.echo("the server cannot answer now; trying again", err=True)
             lost = True
             time.sleep(pause)
         return self.call("POST", path, body, query, key)
@@ -181,7 +184,7 @@ class Server:
             raise NoAnswerError(said, sent=lost or not isinstance(error, URLError)) from error
         except IncompleteRead as error:
             raise NoAnswerError(
-                f"the answer of {self.url} broke off; ask again", sent=True
+                f"the answer of {self.url} broke off; try again", sent=True
             ) from error
         except HTTPException as error:
             what = f"{type(error).__name__} {error}".strip()
@@ -196,7 +199,7 @@ class Server:
 
         Raises
         ------
-        Trouble
+        CliError
             If the server does not list them.
         """
         entries: list[dict[str, Any]] = []
@@ -209,6 +212,27 @@ class Server:
             if cursor is None:
                 break
         return entries
+
+
+def client_options(function: F) -> F:
+    """Add what every client command takes, given to the command as one `server: Server`."""
+
+    @wraps(function)
+    def with_server(*args: Any, server: str, token: str | None, **options: Any) -> Any:
+        return function(*args, server=Server(server, token), **options)
+
+    url = click.option(
+        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
+        show_envvar=True, help="The server's URL.",
+    )  # fmt: skip
+    # Hidden: the server has no tokens yet; a proxy in front of it may ask for one.
+    token = click.option("--token", envvar="AGENDA_TOKEN", hidden=True)
+    return cast("F", url(token(with_server)))
+
+
+def entry_path(path: str, id_: str) -> str:
+    """Return the path of one entry of a list, by its id."""
+    return f"{path}/{quote(id_, safe='')}"
 
 
 def _is_url(text: str) -> bool:
@@ -252,6 +276,10 @@ def problem_text(body: Mapping[str, Any]) -> str:
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
-    where = f"{entry['pointer']}: " if entry.get("pointer") else ""
+    pointer, message = entry.get("pointer") or "", entry.get("message", "")
+    if pointer.startswith("?"):  # a parameter of the query, which an option has set
+        name = pointer[1:]
+        pointer, message = f"--{name.replace('_', '-')}", message.removeprefix(f"{name}: ")
+    where = f"{pointer}: " if pointer else ""
     fix = f"; {entry['fix']}" if entry.get("fix") else ""
-    return f"{where}{entry.get('message', '')}{fix}"
+    return f"{where}{message}{fix}"

@@ -128,7 +128,7 @@ def google_folder(name: str) -> Path:
 
     Raises
     ------
-    Trouble
+    CliError
         If AGENDA_TRACES is not set or has no such folder.
     """
     root = os.environ.get(TRACES, "")
@@ -144,7 +144,7 @@ def google_folder(name: str) -> Path:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Inside, a trace that cannot be read is the user's trouble, with its folder."""
+    """Inside, a trace that cannot be read becomes a `CliError` that names its folder."""
     try:
         yield
     except (ValueError, EOFError, zlib.error) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -42,42 +42,62 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @click.command()
 @click.argument("experiment", type=_experiment, required=False)
-@click.option("--seeds", type=click.IntRange(min=1), help="Seeds 1 to so many; spread over them.")
-@click.option("--small", is_flag=True, help="Sizes that take seconds, to see what comes out.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run seeds 1 to N; tables show the spread between them.",
+)
+@click.option(
+    "--small",
+    is_flag=True,
+    help="Use sizes that take seconds: shows the form of the answer, not the claim.",
+)
 @click.option(
     "--machines-per-configuration",
     "machines",
     type=click.IntRange(1, 10_000),
-    help="lotes-resources, lotes-rates: machines of each of the ten kinds (1000).",
+    help="lotes-resources, lotes-rates: machines of each of the ten kinds.  [default: 1000]",
 )
 @click.option(
     "--hours",
     type=FiniteRange(0, 1000, min_open=True),
-    help="lotes-resources, lotes-rates: simulated hours (100).",
+    help="lotes-resources, lotes-rates: simulated hours.  [default: 100]",
 )
 @click.option(
     "--policies",
     type=_policies,
     metavar="NAMES",
-    help=f"lotes-resources, lotes-rates: of {','.join(POLICIES)}.",
+    help=f"lotes-resources, lotes-rates: some of {','.join(POLICIES)}.",
 )
 @click.option(
     "--mode",
     type=click.Choice(("priced", "paper")),
-    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or the paper's.",
+    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or those of the paper.",
 )
-@click.option("--picture", type=WRITABLE, help="Draw it here, .svg or .png.")
-@click.option("--jobs", type=WRITABLE, help="Write every job of every run here, CSV.")
+@click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
+@click.option("--jobs", type=WRITABLE, help="Write every job of every run to this file, CSV.")
 @format_option(TABLE, JSON)
 @reports_errors
-def simulate(experiment: str | None, form: str, picture: Path | None, **asked: Any) -> int:
-    """Run EXPERIMENT; without one, list them.
+def simulate(
+    experiment: str | None,
+    seeds: int | None,
+    small: bool,
+    machines: int | None,
+    hours: float | None,
+    policies: tuple[str, ...] | None,
+    mode: Literal["priced", "paper"] | None,
+    picture: Path | None,
+    jobs: Path | None,
+    form: str,
+) -> int:
+    """Run EXPERIMENT; without a name, list all experiments.
 
-    Without --small the sizes are the papers': some take minutes, lotes-resources and lotes-rates
-    many hours, unless asked for fewer machines or hours. lotes-trace and lotes-drift read Google's
-    2011 trace below the folder that AGENDA_TRACES names; zoe-* and rayon-* sample the
-    traces there, and draw where there are none. The first ^C prints what is done
-    so far where an experiment has parts; the second gives up.
+    Without --small the sizes are those of the papers: some experiments take minutes, and
+    lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
+    lotes-trace and lotes-drift need Google's 2011 trace in the folder that AGENDA_TRACES names;
+    zoe-* and rayon-* sample the traces there, or draw from distributions if there are none. The
+    first ^C prints what is done so far; the second gives up.
     """
     if experiment is None:
         print_table(("experiment", "what"), [(one.name, one.help) for one in EXPERIMENTS.values()])
@@ -86,15 +106,16 @@ def simulate(experiment: str | None, form: str, picture: Path | None, **asked: A
         from service.pictures.paths import check_picture_path
 
         check_picture_path(picture)
-    outcome = _run(EXPERIMENTS[experiment], **asked)
+    sizes = DrawnSizes(machines, hours, policies, mode)
+    result = _run(EXPERIMENTS[experiment], seeds, small, jobs, sizes)
     if picture is not None:
         from service.pictures.experiments import write_panels
 
-        write_panels(experiment, outcome.panels, picture)
+        write_panels(experiment, result.panels, picture)
     if form == JSON:
-        print_json(outcome.document)
+        print_json(result.document)
         return DONE
-    for index, table in enumerate(outcome.tables):
+    for index, table in enumerate(result.tables):
         if index:
             click.echo()
         print_table(table.header, table.rows)
@@ -102,22 +123,21 @@ def simulate(experiment: str | None, form: str, picture: Path | None, **asked: A
 
 
 def _run(
-    experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None, **sizes: Any
+    experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None, sizes: DrawnSizes
 ) -> ExperimentResult:
     """Run an experiment; where asked for, every job is written as its run ends."""
-    asked = DrawnSizes(**sizes)
-    if asked.any and not experiment.has_sizes:
+    if sizes.any and not experiment.has_sizes:
         known = " and ".join(one.name for one in EXPERIMENTS.values() if one.has_sizes)
         raise click.UsageError(
             f"--machines-per-configuration, --hours, --policies and --mode are for {known} only"
         )
     if jobs is None:
         with running(experiment.name) as run:
-            return experiment.run(ExperimentEffort(seeds, small, run, sizes=asked))
+            return experiment.run(ExperimentEffort(seeds, small, run, sizes=sizes))
     if not experiment.has_jobs:
         known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
         raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
     from dispatch.simulation.records import JobsFile
 
     with jobs.open("w", newline="", encoding="utf-8") as file, running(experiment.name) as run:
-        return experiment.run(ExperimentEffort(seeds, small, run, JobsFile(file), asked))
+        return experiment.run(ExperimentEffort(seeds, small, run, JobsFile(file), sizes))

@@ -34,9 +34,20 @@ def common(function: F) -> F:
 def written(function: F) -> F:
     """Add where an importer writes, and how much."""
     return _with(
-        click.option("--out", type=WRITABLE, help="Workload file; standard output without it."),
-        click.option("--cluster-out", type=WRITABLE, help="Also write a cluster that fits."),
-        click.option("--limit", type=click.IntRange(min=1), help="Only the first so many."),
+        click.option(
+            "--out",
+            type=WRITABLE,
+            help="Write the workload to this file.  [default: standard output]",
+        ),
+        click.option(
+            "--cluster-out", type=WRITABLE, help="Also write a cluster file that fits the workload."
+        ),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Import the first N requests only.",
+        ),
     )(function)
 
 
@@ -46,12 +57,12 @@ def modelled(step: str, machines: int | None, cores: int, memory: int) -> Callab
         "--machines", type=click.IntRange(min=1), default=machines,
         show_default=machines is not None, help="Machines of the cluster.",
     )  # fmt: skip
-    return _with(count, *_machine("each", cores, memory), *_deadlines(step))
+    return _with(count, *_machine("each machine", cores, memory), *_deadlines(step))
 
 
 def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> Callable[[F], F]:
     """Add what importers of traces with amounts, but without deadlines, take."""
-    times = "Do not count from the first submission."
+    times = "Keep the trace's times; by default they count from the first submission."
     kept = (click.option("--keep-times", is_flag=True, help=times),) if timed else ()
     machine = _machine("the largest machine", cores, memory)
     return _with(*machine, *_deadlines(step), *kept)
@@ -70,13 +81,29 @@ def _machine(of: str, cores: int, memory: int) -> tuple[Option, Option]:
 def _deadlines(step: str) -> tuple[Option, ...]:
     """Return what decides deadlines that a trace does not have."""
     return (
-        click.option("--step", type=duration, default=step, show_default=True,
-                     help="Step that deadlines are computed on; whole seconds."),
-        click.option("--slack", type=span, default="0.1..3", show_default=True,
-                     help="Deadline slack, in times of the time alone."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-                     help="Of the slack."),
-    )  # fmt: skip
+        click.option(
+            "--step",
+            type=duration,
+            default=step,
+            show_default=True,
+            help="Step on which deadlines are computed; whole seconds.",
+        ),
+        click.option(
+            "--slack",
+            type=span,
+            metavar="LOW..HIGH",
+            default="0.1..3",
+            show_default=True,
+            help="Spare time before the deadline, as a multiple of how long the job takes alone.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            help="Seed of the spare times.",
+        ),
+    )
 
 
 def _with(*options: Option) -> Callable[[F], F]:
@@ -91,22 +118,28 @@ def _with(*options: Option) -> Callable[[F], F]:
     return add
 
 
-def stage_model(machines: Sequence[MachineKind], options: dict[str, Any]) -> StageModel:
+def stage_model(
+    machines: Sequence[MachineKind],
+    step_ms: int,
+    slack: tuple[float, float],
+    *,
+    keep_times: bool = False,
+) -> StageModel:
     """Return how jobs become requests, from what `kinds` has read."""
     from service.importers.lines import Slack
     from service.importers.stages import StageModel
 
-    step_s = whole_seconds(options["step"])
-    return StageModel(machines, step_s, not options.get("keep_times"), Slack(*options["slack"]))
+    return StageModel(machines, whole_seconds(step_ms), not keep_times, Slack(*slack))
 
 
-def write_kinds(imported: Imported, model: StageModel, file: str, options: dict[str, Any]) -> None:
-    """Write a workload, and a cluster of the model's machines where one is asked for."""
+def write_kinds(
+    imported: Imported, model: StageModel, file: str, out: Path | None, cluster_out: Path | None
+) -> None:
+    """Write a workload to `out`, and a cluster of the model's machines to `cluster_out`."""
     from service.importers.stages import kinds_toml
 
-    _write(
-        imported, options, kinds_toml(model.machines, imported, comment=f"for {Path(file).name}")
-    )
+    cluster = kinds_toml(model.machines, imported, comment=f"for {Path(file).name}")
+    _write(imported, cluster, out, cluster_out)
 
 
 def whole_seconds(step_ms: int) -> int:
@@ -114,11 +147,11 @@ def whole_seconds(step_ms: int) -> int:
 
     Raises
     ------
-    Trouble
+    CliError
         If it is not a whole number of them.
     """
     if step_ms % 1000:
-        raise CliError("--step is a whole number of seconds here")
+        raise CliError("--step takes a whole number of seconds here")
     return step_ms // 1000
 
 
@@ -132,21 +165,23 @@ def generator(seed: int) -> np.random.Generator:
 def write_pool(
     imported: Imported,
     pool: TraceMachines,
-    comment: str,
-    options: dict[str, Any],
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
     origin: str | None = None,
 ) -> None:
-    """Write a workload, and a cluster of one pool where one is asked for."""
+    """Write a workload to `out`, and a cluster of one pool to `cluster_out`."""
     from service.importers.lines import cluster_toml
 
-    _write(imported, options, cluster_toml(pool, imported, comment=comment, origin=origin))
+    comment = f"for {Path(file).name}"
+    cluster = cluster_toml(pool, imported, comment=comment, origin=origin)
+    _write(imported, cluster, out, cluster_out)
 
 
-def _write(imported: Imported, options: dict[str, Any], cluster: str) -> None:
-    """Write the workload, and the cluster where one is asked for; say on stderr what was left."""
+def _write(imported: Imported, cluster: str, out: Path | None, cluster_out: Path | None) -> None:
+    """Write the workload, and the cluster where there is a path; say on stderr what was left."""
     from service.importers.lines import to_json_lines
 
-    out, cluster_out = options["out"], options["cluster_out"]
     text = "".join(to_json_lines(imported.lines))
     if cluster_out is not None:
         cluster_out.write_text(cluster, encoding="utf-8")
@@ -158,13 +193,13 @@ def _write(imported: Imported, options: dict[str, Any], cluster: str) -> None:
     for skipped in imported.skipped[:_SHOWN_SKIPPED]:
         click.echo(f"line {skipped.line} left out: {skipped.why}", err=True)
     if len(imported.skipped) > _SHOWN_SKIPPED:
-        click.echo(f"{len(imported.skipped):,} lines left out in all", err=True)
+        click.echo(f"{len(imported.skipped):,} lines were left out in all", err=True)
     for line in step_advice(imported, whole=cluster_out is not None):
         click.echo(line, err=True)
 
 
 def step_advice(imported: Imported, *, whole: bool) -> list[str]:
-    """Return what whoever plans the requests should know of the step; `whole`: has the cluster.
+    """Return advice on the step for planning the requests; `whole`: a cluster was written too.
 
     Every task takes whole steps. On steps longer than those that its deadline was computed on, a
     chain of short tasks needs more time than its window has, and is refused as unsatisfiable.

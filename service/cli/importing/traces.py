@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -26,7 +25,7 @@ from service.cli.options import FiniteRange, duration
 def import_() -> None:
     """Turn traces and other systems' requests into workloads (JSON Lines).
 
-    What a trace does not record is modelled: docs/cli.md says how. The same seed gives the same
+    docs/cli.md says how what a trace does not record is modelled. The same seed gives the same
     deadlines.
     """
 
@@ -34,61 +33,110 @@ def import_() -> None:
 @import_.command()
 @common
 @modelled("10s", machines=40, cores=32, memory=128)
-@click.option("--tenant", default="facebook", show_default=True, help="The trace names none.")
+@click.option(
+    "--tenant",
+    default="facebook",
+    show_default=True,
+    help="Tenant of every request; the trace names none.",
+)
 @reports_errors
-def swim(file: str, tenant: str, limit: int | None, **options: Any) -> None:
-    """SWIM traces: MapReduce jobs by bytes, as order(map, reduce)."""
+def swim(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    machines: int,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    tenant: str,
+) -> None:
+    """Import a SWIM trace: MapReduce jobs by bytes, as order(map, reduce)."""
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swim import SwimModel, import_swim
 
-    pool = TraceMachines(options["machines"], options["cores"], options["memory"])
-    model = SwimModel(pool, whole_seconds(options["step"]), Slack(*options["slack"]), tenant)
+    pool = TraceMachines(machines, cores, memory)
+    model = SwimModel(pool, whole_seconds(step), Slack(*slack), tenant)
     with as_cli_error(file):
-        imported = import_swim(open_trace(file), model, generator(options["seed"]), limit)
-    write_pool(imported, pool, f"for {Path(file).name}", options)
+        imported = import_swim(open_trace(file), model, generator(seed), limit)
+    write_pool(imported, pool, file, out, cluster_out)
 
 
 @import_.command()
 @common
 @modelled("60s", machines=None, cores=1, memory=1)
 @click.option("--gangs/--tasks", default=True, show_default=True,
-              help="Processors of a job all together, or each by itself.")  # fmt: skip
-@click.option("--keep-times", is_flag=True, help="Do not count from the first submission.")
+              help="Give a job its processors all together, or each by itself.")  # fmt: skip
+@click.option(
+    "--keep-times",
+    is_flag=True,
+    help="Keep the log's times; by default they count from the first submission.",
+)
 @reports_errors
-def swf(file: str, gangs: bool, keep_times: bool, limit: int | None, **options: Any) -> None:
-    """Standard Workload Format logs: requested processors and times."""
+def swf(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    machines: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    gangs: bool,
+    keep_times: bool,
+) -> None:
+    """Import a log in Standard Workload Format: requested processors and times."""
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swf import SwfModel, import_swf
 
-    step_s = whole_seconds(options["step"])
-    model = SwfModel(step_s, gangs, not keep_times, Slack(*options["slack"]))
-    slacks = generator(options["seed"])
+    model = SwfModel(whole_seconds(step), gangs, not keep_times, Slack(*slack))
     with as_cli_error(file):
-        imported, header = import_swf(open_trace(file), model, slacks, limit)
-    machines = options["machines"] or header.processors
-    if options["cluster_out"] and machines is None:
+        imported, header = import_swf(open_trace(file), model, generator(seed), limit)
+    machines = machines or header.processors
+    if cluster_out and machines is None:
         raise CliError(f"{file} does not say how many processors there are; give --machines")
-    pool = TraceMachines(machines or 1, options["cores"], options["memory"])
-    write_pool(imported, pool, f"for {Path(file).name}", options)
+    pool = TraceMachines(machines or 1, cores, memory)
+    write_pool(imported, pool, file, out, cluster_out)
 
 
 @import_.command()
 @common
 @kinds("60s", cores=32, memory=128)
 @click.option("--share", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
-              help="Of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
-@click.option("--initial", is_flag=True, help="Also jobs that were there when the trace starts.")
+              help="Share of the trace's 12,583 machines, at least one of each kind.")  # fmt: skip
+@click.option(
+    "--initial",
+    is_flag=True,
+    help="Include jobs that were running or waiting when the trace starts.",
+)
 @reports_errors
-def google2011(file: str, share: float, initial: bool, limit: int | None, **options: Any) -> None:
-    """Google's 2011 trace: the jobs or the tasks file, tasks as malleable atoms."""
+def google2011(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    keep_times: bool,
+    share: float,
+    initial: bool,
+) -> None:
+    """Import the jobs or the tasks file of Google's 2011 trace, tasks as malleable atoms."""
     from service.importers.google2011 import GoogleModel, import_google
     from service.importers.lines import open_trace
 
-    google = GoogleModel(options["cores"], options["memory"], initial)
-    model = stage_model(google.kinds(share), options)
+    google = GoogleModel(cores, memory, initial)
+    model = stage_model(google.kinds(share), step, slack, keep_times=keep_times)
     with as_cli_error(file):
-        imported = import_google(open_trace(file), google, model, generator(options["seed"]), limit)
-    write_kinds(imported, model, file, options)
+        imported = import_google(open_trace(file), google, model, generator(seed), limit)
+    write_kinds(imported, model, file, out, cluster_out)
 
 
 @import_.command()
@@ -96,44 +144,93 @@ def google2011(file: str, share: float, initial: bool, limit: int | None, **opti
 @kinds("60s", cores=64, memory=256)
 @click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
               help="Machines of the cluster, all alike.")  # fmt: skip
-@click.option("--tenant", default="alibaba", show_default=True, help="The traces name none.")
+@click.option(
+    "--tenant",
+    default="alibaba",
+    show_default=True,
+    help="Tenant of every request; the traces name none.",
+)
 @reports_errors
-def alibaba(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
-    """Alibaba's batch tasks of 2017, side by side, and DAG jobs of 2018, as graphs."""
+def alibaba(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    keep_times: bool,
+    machines: int,
+    tenant: str,
+) -> None:
+    """Import Alibaba's batch tasks of 2017, side by side, or DAG jobs of 2018, as graphs."""
     from service.importers.alibaba import AlibabaModel, import_alibaba
     from service.importers.lines import open_trace
 
-    described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
-    model = stage_model(described.kinds, options)
+    described = AlibabaModel(machines, cores, memory, tenant)
+    model = stage_model(described.kinds, step, slack, keep_times=keep_times)
     with as_cli_error(file):
-        imported = import_alibaba(
-            open_trace(file), described, model, generator(options["seed"]), limit
-        )
-    write_kinds(imported, model, file, options)
+        imported = import_alibaba(open_trace(file), described, model, generator(seed), limit)
+    write_kinds(imported, model, file, out, cluster_out)
 
 
 @import_.command()
 @common
-@click.option("--origin", help="RFC 3339 instant of step 0; the day of the first arrival without.")
-@click.option("--step", type=duration, default="60s", show_default=True)
-@click.option("--machines", type=click.IntRange(min=1), help="For --cluster-out.")
-@click.option("--cores", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option("--memory", type=click.IntRange(min=1), default=128, show_default=True, help="GiB.")
+@click.option(
+    "--origin", help="RFC 3339 instant of step 0.  [default: the day of the first arrival]"
+)
+@click.option(
+    "--step",
+    type=duration,
+    default="60s",
+    show_default=True,
+    help="Step of the grid; whole seconds.",
+)
+@click.option(
+    "--machines",
+    type=click.IntRange(min=1),
+    help="Machines of the cluster; needed for --cluster-out.",
+)
+@click.option(
+    "--cores",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Cores of each machine.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="GiB of each machine.",
+)
 @reports_errors
-def yarn(file: str, origin: str | None, limit: int | None, **options: Any) -> None:
-    """YARN reservation submissions: one body, a list of them, or one a line."""
+def yarn(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    origin: str | None,
+    step: int,
+    machines: int | None,
+    cores: int,
+    memory: int,
+) -> None:
+    """Import YARN reservation submissions: one body, a list of them, or one per line."""
     from rdl.durations import parse_rfc3339, rfc3339_text
     from service.importers.lines import TraceMachines, open_trace
     from service.importers.yarn import import_yarn
 
     zero = parse_rfc3339(origin) if origin else None
-    step_s = whole_seconds(options["step"])
     with as_cli_error(file):
-        imported, zero = import_yarn(open_trace(file), step_s, zero, limit)
-    if options["cluster_out"] and options["machines"] is None:
+        imported, zero = import_yarn(open_trace(file), whole_seconds(step), zero, limit)
+    if cluster_out and machines is None:
         raise CliError("give --machines: YARN's calls do not say how large the cluster is")
-    pool = TraceMachines(options["machines"] or 1, options["cores"], options["memory"])
-    write_pool(imported, pool, f"for {Path(file).name}", options, origin=rfc3339_text(zero))
+    pool = TraceMachines(machines or 1, cores, memory)
+    write_pool(imported, pool, file, out, cluster_out, origin=rfc3339_text(zero))
 
 
 import_.add_command(wfcommons)

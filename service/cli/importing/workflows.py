@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import click
 
@@ -26,32 +26,48 @@ from service.cli.options import READABLE_OR_STDIN, duration
 @click.option("--machines", type=click.IntRange(min=1), default=4, show_default=True,
               help="Machines of the cluster, all alike.")  # fmt: skip
 @click.option("--apart", type=duration, default="10m", show_default=True,
-              help="Time between two workflows' submissions; whole seconds.")  # fmt: skip
-@click.option("--merged/--each", default=False, show_default=True,
-              help="Tasks with the same parents and children as one malleable atom.")  # fmt: skip
-@click.option("--tenant", default="science", show_default=True, help="The files name none.")
+              help="Time between the submissions of two workflows; whole seconds.")  # fmt: skip
+@click.option(
+    "--merged/--each",
+    default=False,
+    show_default=True,
+    help="Merge tasks with the same parents and children into one malleable atom, or keep each.",
+)
+@click.option(
+    "--tenant",
+    default="science",
+    show_default=True,
+    help="Tenant of every request; the files name none.",
+)
 @reports_errors
-def wfcommons(files: tuple[str, ...], merged: bool, limit: int | None, **options: Any) -> None:
-    """Scientific workflows in WfFormat (JSON), or a CSV table of the tasks of many."""
+def wfcommons(
+    files: tuple[str, ...],
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    machines: int,
+    apart: int,
+    merged: bool,
+    tenant: str,
+) -> None:
+    """Import scientific workflows in WfFormat (JSON), or a CSV table of their tasks."""
     from service.importers.lines import open_trace
     from service.importers.wfcommons import WorkflowModel, import_workflows
 
-    described = WorkflowModel(
-        options["machines"],
-        options["cores"],
-        options["memory"],
-        options["tenant"],
-        whole_seconds(options["apart"]),
-        merged,
-    )
-    model = stage_model(described.kinds, options)
+    described = WorkflowModel(machines, cores, memory, tenant, whole_seconds(apart), merged)
+    model = stage_model(described.kinds, step, slack)
     opened = []
     for file in files:
         with as_cli_error(file):
             opened.append((file, list(open_trace(file))))
     with as_cli_error(""):
-        imported = import_workflows(opened, described, model, generator(options["seed"]), limit)
-    write_kinds(imported, model, files[0], options)
+        imported = import_workflows(opened, described, model, generator(seed), limit)
+    write_kinds(imported, model, files[0], out, cluster_out)
 
 
 @click.command("alibaba-dags")
@@ -61,15 +77,26 @@ def wfcommons(files: tuple[str, ...], merged: bool, limit: int | None, **options
               help="Machines of the cluster, all alike.")  # fmt: skip
 @click.option("--tenant", default="alibaba", show_default=True, help="The trace names none.")
 @reports_errors
-def alibaba_dags(file: str, machines: int, tenant: str, limit: int | None, **options: Any) -> None:
-    """Alibaba's DAG jobs of 2018: precedence by the tasks' names, not by recorded times."""
+def alibaba_dags(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    cores: int,
+    memory: int,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    keep_times: bool,
+    machines: int,
+    tenant: str,
+) -> None:
+    """Import Alibaba's DAG jobs of 2018, with precedence from the tasks' names, not their times."""
     from service.importers.alibaba import AlibabaModel, import_dags
     from service.importers.lines import open_trace
 
-    described = AlibabaModel(machines, options["cores"], options["memory"], tenant)
-    model = stage_model(described.kinds, options)
+    described = AlibabaModel(machines, cores, memory, tenant)
+    model = stage_model(described.kinds, step, slack, keep_times=keep_times)
     with as_cli_error(file):
-        imported = import_dags(
-            open_trace(file), described, model, generator(options["seed"]), limit
-        )
-    write_kinds(imported, model, file, options)
+        imported = import_dags(open_trace(file), described, model, generator(seed), limit)
+    write_kinds(imported, model, file, out, cluster_out)

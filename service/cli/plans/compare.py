@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -39,40 +39,61 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
 @click.command()
 @click.argument("cluster", type=READABLE)
 @click.argument("workload", type=READABLE)
-@click.option("--agents", type=agent_names, default="gree,gree-l", show_default=True,
-              help="Names, separated by commas.")  # fmt: skip
-@click.option("--time-limit", "times", type=agent_time, multiple=True, metavar="[AGENT=]DURATION",
-              help="For each agent; milp=5m is for that one. The best so far then.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--html", type=WRITABLE, help="Write a page with tables and every skyline here.")
+@click.option(
+    "--agents",
+    type=agent_names,
+    metavar="AGENT,...",
+    default="gree,gree-l",
+    show_default=True,
+    help="Names of agents, separated by commas.",
+)
+@click.option(
+    "--time-limit",
+    "times",
+    type=agent_time,
+    multiple=True,
+    metavar="[AGENT=]DURATION",
+    help="Stop each agent after this long and keep its best plan; milp=5m is for that agent.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the agents' random choices.",
+)
+@click.option(
+    "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
+)
 @format_option()
 @reports_errors
 def compare(
     cluster: Path,
     workload: Path,
     agents: tuple[str, ...],
+    times: tuple[tuple[str | None, int], ...],
+    seed: int,
     html: Path | None,
     form: str,
-    **effort: Any,
 ) -> int:
-    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it takes part.
+    """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it is among them.
 
-    An agent that breaks or is stopped is a row that says so. The first ^C ends the agent at work
-    with its best so far and leaves out those after it.
+    An agent that fails or is stopped gets a row that says so. The first ^C stops the agent at work,
+    keeps its best plan and skips the agents after it.
     """
     from planner.workload.compare import compare as compared
 
     described, compiled = read_day(cluster, workload)
-    times = dict(effort["times"])
-    seconds = {name: ms / 1000 for name, ms in times.items() if name is not None}
+    time_limits_ms = dict(times)
+    seconds = {name: ms / 1000 for name, ms in time_limits_ms.items() if name is not None}
     make_ready()
     with running("comparing agents") as run:
-        limits = limits_of(run, times.get(None), effort["seed"])
+        limits = limits_of(run, time_limits_ms.get(None), seed)
         comparison = compared(described, compiled, agents, limits, times=seconds)
     try:
         if html is not None:
             _write_page(comparison, html, f"{workload.name} on {cluster.name}")
-    finally:  # what took minutes is told though the page cannot be written
+    finally:  # minutes of work are printed even if the page cannot be written
         _print(comparison, form)
     return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
 

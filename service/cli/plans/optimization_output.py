@@ -24,17 +24,40 @@ F = TypeVar("F", bound=Callable[..., Any])
 def goal_options(function: F) -> F:
     """Add what may move, what is minimised, and how long it is sought if not by time."""
     options = (
-        click.option("--pin", "pins", multiple=True, metavar="ID",
-                     help="This reservation stays wholly as it is; may be repeated."),
-        click.option("--admit-refused", is_flag=True, help="Let refused requests come in."),
-        click.option("--weights", metavar="NAME=N,...",
-                     help="Of reject, churn, preemption, cost.  [default: 1000, 1, 0.5, 0.5]"),
-        click.option("--lexicographic", is_flag=True,
-                     help="Reject cost first, then churn, preemption, cost."),
-        click.option("--work", type=click.IntRange(min=0),
-                     help="So many trials instead of a time."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
-    )  # fmt: skip
+        click.option(
+            "--pin",
+            "pins",
+            multiple=True,
+            metavar="ID",
+            help="Do not move this reservation; may be repeated.",
+        ),
+        click.option(
+            "--admit-refused", is_flag=True, help="Also admit requests that were refused."
+        ),
+        click.option(
+            "--weights",
+            metavar="NAME=N,...",
+            help="Weights of reject, churn, preemption and cost.  [default: 1000, 1, 0.5, 0.5]",
+        ),
+        click.option(
+            "--lexicographic",
+            is_flag=True,
+            help="Compare plans by value refused; on a tie by work moved, then drops, then price.",
+        ),
+        click.option(
+            "--work",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Stop after N trials; the same N gives the same plan.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            help="Seed of the search's random choices.",
+        ),
+    )
     for option in reversed(options):
         function = option(function)
     return function
@@ -47,8 +70,8 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
     ------
     click.UsageError
         For weights of an order that needs none.
-    Trouble
-        For what is no weight.
+    CliError
+        For anything that is not a weight.
     """
     if lexicographic and given:
         raise click.UsageError("give either --weights or --lexicographic")
@@ -57,14 +80,14 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
         name, mark, number = part.partition("=")
         if name.strip() not in _WEIGHTS or not mark:
             raise CliError(
-                f"--weights: {part!r} is no weight; write {', '.join(_WEIGHTS)} = NUMBER"
+                f"--weights: {part!r} is not a weight; write {', '.join(_WEIGHTS)} = NUMBER"
             )
         if name.strip() in weights:
             raise CliError(f"--weights: {name.strip()} is given twice")
         try:
             weights[name.strip()] = float(number)
         except ValueError as error:
-            raise CliError(f"--weights: {number!r} is no number") from error
+            raise CliError(f"--weights: {number!r} is not a number") from error
     return weights
 
 
@@ -101,5 +124,5 @@ def _print_left_out(left: Sequence[Mapping[str, str]]) -> None:
     rows = [[one["id"], one["code"], short_why(one["detail"])] for one in left[:_TOLD]]
     print_table(("left out", "code", "why"), rows)
     if len(left) > _TOLD:
-        click.echo(f"... and {len(left) - _TOLD:,} more: -o json names all")
+        click.echo(f"... and {len(left) - _TOLD:,} more; -o json lists all")
     click.echo()

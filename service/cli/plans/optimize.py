@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,54 +21,75 @@ from service.cli.plans.optimization_output import (
 from service.cli.progress import make_ready, running
 
 if TYPE_CHECKING:
+    from planner.agent import Limits
     from planner.files import PlanDocument
     from planner.optimization.objective import Objective
-    from planner.optimization.result import Optimized, OptimizeProgress
+    from planner.optimization.result import Optimized, OptimizeProgress, OptimizeScope
     from planner.plan.plan import Plan
 
 
 @click.command()
 @click.argument("plan", type=READABLE)
-@click.option("--out", type=WRITABLE, help="Write the better Plan here.")
+@click.option("--out", type=WRITABLE, help="Write the better Plan to this file.")
 @click.option("--time-limit", type=duration, default="60s", show_default=True,
-              help="Stop then, with the best so far.")  # fmt: skip
+              help="Stop after this long and keep the best plan found.")  # fmt: skip
 @click.option("--frozen-until", type=offset, default="0", show_default=True,
-              help="Rows before this time from the origin do not move.")  # fmt: skip
+              help="Nothing before this time, counted from the origin, moves.")  # fmt: skip
 @goal_options
-@click.option("--solver", type=click.Choice(("exact", "hybrid", "milp")),
-              help="An agent that bounds the value.  [default: exact for up to 2,000]")  # fmt: skip
-@click.option("--no-solver", is_flag=True, help="Search alone.")
+@click.option(
+    "--solver",
+    type=click.Choice(("exact", "hybrid", "milp")),
+    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
+)
+@click.option("--no-solver", is_flag=True, help="Search without a solver: no bound is proven.")
 @format_option()
 @reports_errors
-def optimize(plan: Path, out: Path | None, form: str, **options: Any) -> int:
-    """Make a better Plan from PLAN: nobody who holds something loses any of it.
+def optimize(
+    plan: Path,
+    out: Path | None,
+    time_limit: int,
+    frozen_until: int,
+    pins: tuple[str, ...],
+    admit_refused: bool,
+    weights: str | None,
+    lexicographic: bool,
+    work: int | None,
+    seed: int,
+    solver: str | None,
+    no_solver: bool,
+    form: str,
+) -> int:
+    """Make a better Plan from PLAN; no accepted reservation loses anything.
 
-    Re-places accepted reservations, with --admit-refused also takes in what was refused, and prints
-    what changed. ^C keeps the best so far. Exits with 3 where pins cannot all stay.
+    Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
+    changed. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
     """
+    from planner.agent import Limits
     from planner.files import read_plan
     from planner.workload.reload import plan_of_document
 
-    if options["solver"] and options["no_solver"]:
+    if solver and no_solver:
         raise click.UsageError("give either --solver or --no-solver")
-    goal = _goal(options["weights"], options["lexicographic"])
+    goal = _goal(weights, lexicographic)
     document = read_plan(plan)
     held = plan_of_document(document, str(plan))
+    scope = _scope(held, frozen_until, pins, admit_refused)
+    limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
     make_ready()
-    found = _optimized(held, goal, options)
+    found = _optimized(held, goal, scope, limits, "" if no_solver else solver)
     if found.conflict is not None:
         _print_conflict(found, form)
         return REFUSED
     better = _better(held, document, found)
     if better is None:
-        click.echo("the Plan does not take the changes; it is as it was", err=True)
+        click.echo("the changes do not fit the Plan; it is unchanged", err=True)
         return ERROR
     try:
         if out is not None:
             from planner.files import write_plan
 
             write_plan(better, out)
-    finally:  # what took minutes is told though the file cannot be written
+    finally:  # minutes of work are printed even if the file cannot be written
         _print(document, better, found, goal, form)
     return DONE
 
@@ -85,27 +105,32 @@ def _goal(weights: str | None, lexicographic: bool) -> Objective:
         raise CliError(f"--weights: {error}") from error
 
 
-def _optimized(held: Plan, goal: Objective, options: Mapping[str, Any]) -> Optimized:
-    from planner.agent import Limits
-    from planner.optimization.optimizer import optimize as improve
-    from planner.optimization.result import OptimizeOptions, OptimizeScope
+def _scope(
+    held: Plan, frozen_until_ms: int, pins: tuple[str, ...], admit_refused: bool
+) -> OptimizeScope:
+    from planner.optimization.result import OptimizeScope
 
-    grid = held.grid
-    frozen = grid.ceil(options["frozen_until"])
-    if frozen >= grid.horizon:
+    frozen = held.grid.ceil(frozen_until_ms)
+    if frozen >= held.grid.horizon:
         raise CliError("--frozen-until: nothing could move; give a time before the horizon")
-    scope = OptimizeScope(frozen, tuple(options["pins"]), options["admit_refused"])
-    solver = "" if options["no_solver"] else options["solver"]
-    work = options["work"]
-    time_s = None if work is not None else options["time_limit"] / 1000
+    return OptimizeScope(frozen, pins, admit_refused)
+
+
+def _optimized(
+    held: Plan, goal: Objective, scope: OptimizeScope, limits: Limits, solver: str | None
+) -> Optimized:
+    """Optimise, showing how far it is; `solver` "" is none, None the optimiser's own choice."""
+    from planner.optimization.optimizer import optimize as improve
+    from planner.optimization.result import OptimizeOptions
+
     with running("optimizing") as run:
 
         def tell(now: OptimizeProgress) -> None:
             run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
-        limits = Limits(time_s=time_s, work=work, seed=options["seed"], stop=run.stop)
+        options = OptimizeOptions(replace(limits, stop=run.stop), solver, tell)
         try:
-            return improve(held, goal, scope, OptimizeOptions(limits, solver, tell))
+            return improve(held, goal, scope, options)
         except KeyError as error:
             raise CliError(f"--pin: {_unknown(held, error.args[0])}") from error
 
@@ -143,7 +168,7 @@ def _print_conflict(found: Optimized, form: str) -> None:
     if form == JSON:
         print_json(found.to_json())
         return
-    click.echo(f"these pins cannot all stay: {', '.join(found.conflict.pins)}")
+    click.echo(f"these pins cannot all be kept: {', '.join(found.conflict.pins)}")
     click.echo(f"  {found.conflict.detail}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,70 +25,56 @@ from service.cli.progress import CommandProgress, make_ready, running
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
     from planner.cluster import Cluster
-    from planner.files import FileProblem, PlanDocument
+    from planner.files import FileProblem
     from planner.workload.compile import CompiledWorkload
 
 _SHOWN_REFUSALS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Effort:
-    """How long and with which seed an agent may work, and how many offers it is to find."""
-
-    time_limit_ms: int | None
-    seed: int
-    offers: int | None
-    solver: str | None = None
-    write_model: Path | None = None
-    gap: float | None = None
-
-    def agent(self, name: str) -> Agent:
-        """Return the agent of a name, told which solver to use and where to write its model.
-
-        Raises
-        ------
-        Trouble
-            If the agent builds no model, or the solver is not there.
-        """
-        from lp.solver import backend_named
-        from planner.agents import agent_named
-        from planner.agents.milp.agent import MilpAgent
-
-        agent = agent_named(name)
-        if self.solver is None and self.write_model is None:
-            return agent
-        if not isinstance(agent, MilpAgent):
-            raise CliError(
-                f"--solver and --write-model are for the agent milp; {name} has no model"
-            )
-        if self.write_model is not None and self.write_model.suffix not in (".lp", ".mps"):
-            raise CliError(f"{self.write_model}: the name of a model ends in .lp or .mps")
-        solver = self.solver or agent.solver
-        if solver in ("glop", "pdlp"):
-            raise CliError(f"--solver: {solver} knows no whole numbers; write highs or pulp:CBC")
-        try:
-            backend_named(solver)
-        except ValueError as error:
-            raise CliError(f"--solver: {error}") from error
-        return replace(agent, solver=solver, write_to=self.write_model)
-
-
 @click.command()
 @click.argument("cluster", type=READABLE)
 @click.argument("workload", type=READABLE)
-@click.option("--agent", type=agent_name, default="gree-l", show_default=True, help="Who plans.")
-@click.option("--out", type=WRITABLE, help="Write the Plan here.")
+@click.option(
+    "--agent",
+    type=agent_name,
+    metavar="AGENT",
+    default="gree-l",
+    show_default=True,
+    help="The planner: gree, gree-l, portfolio, exact, milp ... (docs/planning.md).",
+)
+@click.option("--out", type=WRITABLE, help="Write the Plan to this file.")
 @click.option("--picture", "pictures", type=WRITABLE, multiple=True,
-              help="Draw the skyline here, .svg or .png; may be given twice.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Exit with 3 if anything was refused.")
-@click.option("--time-limit", type=duration, help="Stop then, with the best so far.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--gap", type=FiniteRange(0, 100),
-              help="Of solvers: per cent that is close enough.  [default: 1, milp 0]")  # fmt: skip
-@click.option("--offers", type=click.IntRange(0, 10),
-              help="Offers in each refusal.  [default: 3, above 20 refusals 0]")  # fmt: skip
-@click.option("--solver", help="Of the agent milp: highs, or pulp:NAME for any that PuLP knows.")
-@click.option("--write-model", type=WRITABLE, help="Write the model of milp here, .lp or .mps.")
+              help="Draw the skyline to this file, .svg or .png; may be repeated.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with 3 if any request was refused.")
+@click.option(
+    "--time-limit", type=duration, help="Stop after this long and keep the best plan found."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the agent's random choices.",
+)
+@click.option(
+    "--gap",
+    type=FiniteRange(0, 100),
+    help="Stop when the plan is proven within this many per cent of the best (exact, "
+    "hybrid, milp).  [default: 1, milp 0]",
+)
+@click.option(
+    "--offers",
+    type=click.IntRange(0, 10),
+    help="Offers to look for in each refusal.  [default: 3, with more than 20 refusals 0]",
+)
+@click.option(
+    "--solver", help="Solver of the agent milp: highs, or pulp:NAME for any that PuLP knows."
+)
+@click.option(
+    "--write-model",
+    type=WRITABLE,
+    help="Write the model of the agent milp to this file, .lp or .mps.",
+)
 @format_option()
 @reports_errors
 def plan(
@@ -98,24 +84,37 @@ def plan(
     out: Path | None,
     pictures: tuple[Path, ...],
     strict: bool,
+    time_limit: int | None,
+    seed: int,
+    gap: float | None,
+    offers: int | None,
+    solver: str | None,
+    write_model: Path | None,
     form: str,
-    **effort: Any,
 ) -> int:
     """Plan WORKLOAD (JSON Lines) on CLUSTER (TOML).
 
-    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line a request.
-    Whatever is refused, a valid Plan exits with 0 unless --strict is given. ^C keeps the best so
-    far.
+    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line per request.
+    The exit code is 0 even when requests are refused, unless --strict is given. ^C stops the agent
+    and keeps the best plan found.
     """
+    from planner.workload.offers import with_offers
+    from planner.workload.plan import plan_from_nothing
     from service.pictures.paths import check_picture_path
 
     for path in pictures:
         check_picture_path(path)
-    limits = _Effort(
-        effort["time_limit"], effort["seed"], effort["offers"], effort["solver"],
-        effort["write_model"], effort["gap"],
-    )  # fmt: skip
-    document = _planned(cluster, workload, agent, limits)
+    described, compiled = read_day(cluster, workload)
+    chosen = _agent_of(agent, solver, write_model)
+    make_ready()
+    with running(f"planning with {agent}") as run:
+        limits = limits_of(run, time_limit, seed)
+        if gap is not None:
+            limits = replace(limits, gap=gap / 100)
+        planned = plan_from_nothing(described, compiled, chosen, limits)
+        if planned.detail:
+            click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
+        document = with_offers(planned, compiled, chosen, offers, run.stop)
     plain = document.to_json()
     try:
         if out is not None:
@@ -126,34 +125,48 @@ def plan(
             from service.pictures.skyline import write_skyline
 
             write_skyline(plain, pictures)
-    finally:  # what took minutes is told though a file cannot be written
+    finally:  # minutes of work are printed even if a file cannot be written
         _print_plan(plain, form)
     return REFUSED if strict and plain["refusals"] else DONE
 
 
-def _planned(cluster: Path, workload: Path, agent: str, effort: _Effort) -> PlanDocument:
-    from planner.workload.offers import with_offers
-    from planner.workload.plan import plan_from_nothing
-
-    described, compiled = read_day(cluster, workload)
-    chosen = effort.agent(agent)
-    make_ready()
-    with running(f"planning with {agent}") as run:
-        limits = limits_of(run, effort.time_limit_ms, effort.seed)
-        if effort.gap is not None:
-            limits = replace(limits, gap=effort.gap / 100)
-        planned = plan_from_nothing(described, compiled, chosen, limits)
-        if planned.detail:
-            click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
-        return with_offers(planned, compiled, chosen, effort.offers, run.stop)
-
-
-def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
-    """Read and compile a cluster and a workload; bad lines are told on stderr and left out.
+def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
+    """Return the agent of a name; milp with the solver and the model file asked for.
 
     Raises
     ------
-    Trouble
+    CliError
+        If the agent builds no model, or the solver is not there.
+    """
+    from lp.solver import backend_named
+    from planner.agents import agent_named
+    from planner.agents.milp.agent import MilpAgent
+
+    agent = agent_named(name)
+    if solver is None and write_model is None:
+        return agent
+    if not isinstance(agent, MilpAgent):
+        raise CliError(f"--solver and --write-model are for the agent milp; {name} has no model")
+    if write_model is not None and write_model.suffix not in (".lp", ".mps"):
+        raise CliError(f"{write_model}: the name of a model file ends in .lp or .mps")
+    solver = solver or agent.solver
+    if solver in ("glop", "pdlp"):
+        raise CliError(
+            f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC"
+        )
+    try:
+        backend_named(solver)
+    except ValueError as error:
+        raise CliError(f"--solver: {error}") from error
+    return replace(agent, solver=solver, write_to=write_model)
+
+
+def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
+    """Read and compile a cluster and a workload; bad lines are reported on stderr and left out.
+
+    Raises
+    ------
+    CliError
         If no line is a request.
     """
     from planner.files import read_cluster, read_workload
@@ -166,12 +179,12 @@ def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
     for problem in bad:
         click.echo(f"{workload}: {problem}", err=True)
     if bad and not compiled.requests and not compiled.refusals:
-        raise CliError(f"{workload}: no line of it is a request")
+        raise CliError(f"{workload}: none of its lines is a request")
     return described, compiled
 
 
 def limits_of(run: CommandProgress, time_limit_ms: int | None, seed: int) -> Limits:
-    """Return what an agent is given: when to stop, the seed, whom to tell how far it is."""
+    """Return the limits of an agent: when to stop, the seed, where to report progress."""
     from planner.agent import Limits
 
     return Limits(

@@ -19,7 +19,7 @@ from service.cli.plans.difference_tables import difference_rows, print_differenc
 @format_option()
 @reports_errors
 def plan_diff(before: Path, after: Path, form: str) -> int:
-    """Say who came, who went and who moved from the Plan BEFORE to the Plan AFTER."""
+    """Show which requests were added, lost, moved or changed from the Plan BEFORE to AFTER."""
     from planner.files import read_plan
     from planner.workload.diff import plan_diff as difference_of
 

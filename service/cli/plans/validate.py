@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", type=READABLE)
-@click.option("--workload", type=READABLE, help="Also hold each answer to what was asked.")
+@click.option(
+    "--workload",
+    type=READABLE,
+    help="Also check that each answer is to a request of this workload.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def validate(plan: Path, workload: Path | None, form: str) -> int:
-    """Re-check PLAN from nothing: capacity, fit, every expression, policies, states, ids.
+    """Check PLAN independently: capacity, fit, expressions, policies, states and ids.
 
-    Shares no code with the planner. Prints the first violation and exits with 1 if there is any;
-    -o json prints them all.
+    Shares no code with the planner. Prints the first violation and exits with 1 if there is one;
+    -o json prints all of them.
     """
     from planner.validation.validate import validate as violations_of
 
@@ -65,7 +69,7 @@ def read_object(path: Path) -> dict[str, Any]:
     ------
     FileError
         If it is not JSON; the message names the line.
-    Trouble
+    CliError
         If it is another JSON value.
     """
     from planner.files import parse_plan

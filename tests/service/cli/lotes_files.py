@@ -1,4 +1,4 @@
-"""Cluster and class files of the LoTES tests, and `agenda` run on them."""
+"""Cluster and class files of the LoTES tests, and `agenda lotes` run on them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner, Result
-
 from service.cli.exit_codes import DONE
-from service.cli.main import main
+from tests.service.cli.command_line import agenda
 
 Write = Callable[[str, str, str], tuple[Path, Path]]
-
-
-def agenda(*arguments: object) -> Result:
-    """Run `agenda` in this process; standard output and error are kept apart."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def group(name: str, count: int, resources: str, labels: str = "[]") -> str:

@@ -13,43 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
-from service.cli.main import main
 from service.cli.progress import running
+from tests.service.cli.command_line import SECONDS, agenda, write_day
 
-CLUSTER = """
-step = "1s"
-horizon = "800s"
-
-[[machines]]
-name = "m"
-count = 100
-resources = { cpu = 1 }
-"""
 ORDER = "window(order(atom(<1 cpu>,1,10,240,2400), atom(<1 cpu>,1,20,120,2400)),0,800)"
 TOO_WIDE = "window(atom(<1 cpu>,100,100,800,80000),0,800)"
 MALFORMED = "window(order(atom(<1 cpu>,5,2,240,2400)),0,800)"
 
 
-def agenda(*arguments: object) -> Result:
-    """Run `agenda` in this process; standard output and error are kept apart."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 @pytest.fixture
 def day(tmp_path: Path) -> tuple[Path, Path]:
     """The cluster and request of files.md, one that then has no room, and a malformed one."""
-    cluster, workload = tmp_path / "cluster.toml", tmp_path / "day.jsonl"
-    cluster.write_text(CLUSTER)
     lines = [
         {"id": "r1", "tenant": "ads", "submitted": 0, "rdl": ORDER},
         {"id": "r2", "tenant": "ml", "submitted": 0, "rdl": TOO_WIDE},
         {"id": "r3", "tenant": "ml", "submitted": 0, "rdl": MALFORMED},
     ]
-    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return cluster, workload
+    return write_day(tmp_path, SECONDS, lines)
 
 
 def test_plan_writes_the_plan_of_files_md(day: tuple[Path, Path], tmp_path: Path) -> None:
@@ -109,7 +91,7 @@ def test_a_workload_without_a_request_is_an_error(day: tuple[Path, Path]) -> Non
     day[1].write_bytes(b"\x89PNG\n\x1a\n")
     done = agenda("plan", *day)
     assert (done.exit_code, done.stdout) == (ERROR, "")
-    assert "no line of it is a request" in done.stderr
+    assert "none of its lines is a request" in done.stderr
 
 
 def test_a_missing_folder_is_told_before_planning(day: tuple[Path, Path], tmp_path: Path) -> None:
@@ -124,7 +106,7 @@ def test_a_cluster_without_machines_is_planned_drawn_and_valid(
     day: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Everything is refused, and the picture and the validator have nothing to divide by."""
-    day[0].write_text(CLUSTER.replace("count = 100", "count = 0"))
+    day[0].write_text(SECONDS.replace("count = 100", "count = 0"))
     out, picture = tmp_path / "p.json", tmp_path / "p.svg"
     assert agenda("plan", *day, "--out", out, "--picture", picture).exit_code == DONE
     assert "<svg" in picture.read_text()
@@ -181,7 +163,7 @@ def test_validate_tells_the_first_violation(day: tuple[Path, Path], tmp_path: Pa
 
 def test_validate_reads_a_workload_as_plan_does(day: tuple[Path, Path], tmp_path: Path) -> None:
     """Submissions as instants count from the plan's origin; lines left out were not asked."""
-    day[0].write_text('origin = "2026-01-05T00:00:00Z"\n' + CLUSTER)
+    day[0].write_text('origin = "2026-01-05T00:00:00Z"\n' + SECONDS)
     line = {"id": "r9", "rdl": ORDER, "submitted": "2026-01-05T00:00:00Z"}
     day[1].write_text(json.dumps(line) + "\nnot a line\n")
     out = tmp_path / "plan.json"
@@ -362,7 +344,7 @@ def test_the_first_interrupt_asks_and_the_second_ends() -> None:
 def test_a_time_limit_still_gives_a_valid_plan(tmp_path: Path) -> None:
     """What was not reached in time is refused with its code, and the Plan is valid."""
     cluster, workload, out = (tmp_path / name for name in ("c.toml", "w.jsonl", "p.json"))
-    cluster.write_text(CLUSTER)
+    cluster.write_text(SECONDS)
     lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,10,10)"} for i in range(3000)]
     workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = agenda("plan", cluster, workload, "--time-limit", "0.001s", "--out", out)

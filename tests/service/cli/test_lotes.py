@@ -12,7 +12,8 @@ import pytest
 
 from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.lotes import kind_of_file
-from tests.service.cli.lotes_files import Write, agenda, group, job, planned, writer
+from tests.service.cli.command_line import agenda
+from tests.service.cli.lotes_files import Write, group, job, planned, writer
 
 KEYS = [
     "lambda_allocation",

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from service.cli.exit_codes import DONE, ERROR
-from tests.service.cli.lotes_files import Write, agenda, group, job, planned, writer
+from tests.service.cli.command_line import agenda
+from tests.service.cli.lotes_files import Write, group, job, planned, writer
 
 
 @pytest.fixture(name="files")

@@ -15,10 +15,11 @@ from click.testing import CliRunner
 from service.cli.command_group import AgendaGroup, LazyCommand
 from service.cli.errors import CliError, as_cli_error
 from service.cli.exit_codes import INTERRUPTED, STOPPED, USAGE
-from service.cli.main import PARTS, main
+from service.cli.main import PARTS
 from service.cli.options import duration, names, span
 from service.cli.output import table_text
 from service.importers.lines import TraceError
+from tests.service.cli.command_line import agenda
 
 HEAVY = ("numpy", "numba", "matplotlib", "scipy", "sqlalchemy", "flask", "ortools", "highspy")
 
@@ -27,7 +28,7 @@ HEAVY = ("numpy", "numba", "matplotlib", "scipy", "sqlalchemy", "flask", "ortool
 AGENDA = (sys.executable, "-c", "import sys; from service.cli.main import main; main()")
 
 
-def agenda(*arguments: str) -> subprocess.CompletedProcess[str]:
+def agenda_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `agenda` in a process of its own."""
     return subprocess.run([*AGENDA, *arguments], capture_output=True, text=True, check=False)
 
@@ -45,7 +46,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_help_names_every_command() -> None:
     """Help lists all commands with their line, without importing them."""
-    shown = CliRunner().invoke(main, ["--help"]).output
+    shown = agenda("--help").output
     for part in PARTS:
         assert f"{part.name} " in shown
         assert part.help in " ".join(shown.split())
@@ -54,7 +55,7 @@ def test_help_names_every_command() -> None:
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_every_command_can_be_loaded_and_explains_itself(part: LazyCommand) -> None:
     """Each name in the table leads to a command whose own help works."""
-    done = CliRunner().invoke(main, [part.name, "--help"])
+    done = agenda(part.name, "--help")
     assert done.exit_code == 0, done.output
     assert done.output.startswith(f"Usage: main {part.name}")
 
@@ -64,7 +65,7 @@ def test_every_command_can_be_loaded_and_explains_itself(part: LazyCommand) -> N
 )
 def test_misuse_exits_with_2(arguments: Sequence[str]) -> None:
     """Unknown commands, missing arguments and unreadable values are usage errors."""
-    done = agenda(*arguments)
+    done = agenda_process(*arguments)
     assert (done.returncode, done.stdout) == (USAGE, "")
     assert "Error" in done.stderr
 

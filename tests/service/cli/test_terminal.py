@@ -11,35 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from service.cli.exit_codes import DONE
-from service.cli.main import main
+from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.cli.lotes_files import group, job, writer
 from tests.service.cli.terminal import on_terminal
 
-CLUSTER = """
-step = "1m"
-horizon = "10h"
-[[machines]]
-name = "m"
-count = 10
-resources = { cpu = 4 }
-"""
 SEARCHED = r"value [\d,.]+ \([\w-]+\), bound [\d,.]+ \([\w -]+\), gap \d+\.\d\d %"
 
 
-def day(folder: Path, requests: int) -> list[str]:
+def day(folder: Path, requests: int) -> tuple[Path, Path]:
     """Write a cluster and more malleable atoms than it holds; return both paths."""
-    cluster, workload = folder / "c.toml", folder / "w.jsonl"
-    cluster.write_text(CLUSTER)
     lines = []
     for index in range(requests):
         height, length = 21 + index % 10, 60 + 7 * (index % 20)
         rdl = f"window(atom(<1 cpu>, 1, {height}, {length}m, {height * length}m), 0, 8h)"
-        lines.append(json.dumps({"id": f"r{index}", "rdl": rdl}))
-    workload.write_text("\n".join(lines))
-    return [str(cluster), str(workload)]
+        lines.append({"id": f"r{index}", "rdl": rdl})
+    return write_day(folder, MINUTES, lines)
 
 
 def shown(*arguments: object, key_after: str | None = None, columns: int = 200) -> str:
@@ -108,7 +96,7 @@ def test_optimize_shows_the_best_so_far(tmp_path: Path) -> None:
     """Elapsed seconds, value, bound and gap stand on one line; ^C keeps the best."""
     plan = tmp_path / "plan.json"
     made = [*day(tmp_path, 20), "--agent", "gree", "--out", str(plan)]
-    assert CliRunner().invoke(main, ["plan", *made]).exit_code == DONE
+    assert agenda("plan", *made).exit_code == DONE
     given = (str(plan), "--admit-refused", "--time-limit", "2m")
     best = r"\d s: value [\d,.]+, at most [\d,.]+, gap [\d.]+%"
     written = shown("optimize", *given, key_after=best)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,6 @@ from planner.agents import agent_named
 from planner.files import cluster_from_json, read_cluster, read_line
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_workload
-from service.cli.main import main
 from service.importers.alibaba import AlibabaModel, import_alibaba
 from service.importers.google2011 import GoogleModel, import_google
 from service.importers.lines import Imported, Slack, TraceError, open_trace
@@ -33,6 +31,7 @@ from service.importers.stages import (
     in_order,
     kinds_toml,
 )
+from tests.service.cli.command_line import agenda
 
 TRACES = os.environ.get("AGENDA_TRACES", "")
 JOBS = "job_id,submit_s,sched_s,end_s,user,n_tasks,cpu_med,mem_med,priority,task_run_med_s"
@@ -222,7 +221,7 @@ def test_real_traces_become_workloads_that_compile(
     workload, cluster = tmp_path / "w.jsonl", tmp_path / "c.toml"
     arguments = ["import", name, f"{TRACES}/{file}", "--limit", str(at_least)]
     arguments += ["--out", str(workload), "--cluster-out", str(cluster)]
-    done = CliRunner().invoke(main, arguments)
+    done = agenda(*arguments)
     assert done.exit_code == 0, done.output
     lines = [read_line(json.loads(line)) for line in workload.read_text().splitlines()]
     compiled = compile_workload(lines, read_cluster(cluster))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +20,11 @@ from planner.files import cluster_from_json, read_cluster, read_line, read_workl
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_workload
-from service.cli.main import main
 from service.importers.alibaba import AlibabaModel, import_dags
 from service.importers.lines import Imported, Slack, TraceError, open_trace
 from service.importers.stages import StageModel
 from service.importers.wfcommons import WorkflowModel, import_workflows
+from tests.service.cli.command_line import agenda
 
 TRACES = os.environ.get("AGENDA_TRACES", "")
 TABLE = "instance,id,name,parents,runtime_s,cores,avg_cpu_pct,memory_bytes,in_bytes,out_bytes"
@@ -229,8 +228,8 @@ def test_tasks_shorter_than_a_step_are_told_with_a_step_that_fits(tmp_path: Path
     out, cluster = tmp_path / "w.jsonl", tmp_path / "c.toml"
     arguments = ["import", "wfcommons", str(tmp_path / "one.json"), "--out", str(out)]
 
-    long = CliRunner().invoke(main, [*arguments, "--step", "60s"])
-    short = CliRunner().invoke(main, [*arguments, "--step", "2s", "--cluster-out", str(cluster)])
+    long = agenda(*arguments, "--step", "60s")
+    short = agenda(*arguments, "--step", "2s", "--cluster-out", cluster)
 
     assert "--step 2s wastes less" in long.stderr
     assert "the deadlines hold on steps of up to 60 s" in long.stderr
@@ -246,7 +245,7 @@ def test_the_command_writes_workload_and_cluster(tmp_path: Path) -> None:
     out, cluster = tmp_path / "w.jsonl", tmp_path / "c.toml"
     files = [str(tmp_path / "one.json"), str(tmp_path / "two.json")]
     arguments = ["import", "wfcommons", *files, "--apart", "1h", "--out", str(out)]
-    done = CliRunner().invoke(main, [*arguments, "--cluster-out", str(cluster)])
+    done = agenda(*arguments, "--cluster-out", cluster)
     assert done.exit_code == 0, done.output
     lines = list(read_workload(out, None))
     assert [(line.id, line.submitted_ms) for line in lines] == [("one", 0), ("two", 3_600_000)]
@@ -272,10 +271,10 @@ def test_alibaba_dags_takes_no_other_file(tmp_path: Path) -> None:
     batch.write_text("create_s,end_s,job,task,instances,status,cpu_pct,mem\n")
     header = "job,tid,parents,instances,start_s,end_s,mean_inst_s,plan_cpu_pct,plan_mem"
     dag.write_text(f"{header}\nj,1,,8,0,60,60,50,0.4\nj,2,1,5,0,60,60,50,0.4\n")
-    done = CliRunner().invoke(main, ["import", "alibaba-dags", str(batch)])
+    done = agenda("import", "alibaba-dags", batch)
     assert done.exit_code == 1
     assert "column parents" in done.output
-    done = CliRunner().invoke(main, ["import", "alibaba-dags", str(dag)])
+    done = agenda("import", "alibaba-dags", dag)
     assert done.exit_code == 0
     assert json.loads(done.stdout)["rdl"]["window"]["of"]["graph"]["edges"] == [["s0", "s1"]]
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from service.cli.exit_codes import DONE, ERROR, REFUSED
-from service.cli.main import main
+from tests.service.cli.command_line import agenda
 
 _WAIT_S = 300  # a cold kernel cache may have to be filled first
 
@@ -54,7 +54,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, P
 
 def client(server: str, *arguments: object) -> Result:
     """Run a client command against the demo's server."""
-    return CliRunner().invoke(main, [*map(str, arguments), "--server", server])
+    return agenda(*arguments, "--server", server)
 
 
 def test_the_demo_shows_what_was_promised(demo: tuple[str, str, Path]) -> None:
@@ -133,7 +133,7 @@ def test_several_lines_are_submitted_as_one_batch(
 
 def test_a_folder_with_a_plan_is_left_alone(demo: tuple[str, str, Path]) -> None:
     """The demo does not mix its day into a Plan that is already there."""
-    done = CliRunner().invoke(main, ["demo", "--no-stay", "--directory", str(demo[2])])
+    done = agenda("demo", "--no-stay", "--directory", demo[2])
     assert done.exit_code == ERROR
     assert "holds a Plan already" in done.stderr
 
@@ -160,7 +160,7 @@ def test_a_picture_of_no_known_kind_is_told_before_a_day_is_posted(tmp_path: Pat
     """What cannot be drawn in the end is not begun."""
     folder = tmp_path / "new"
     arguments = ["demo", "--no-stay", "--directory", folder, "--picture", tmp_path / "x.bmp"]
-    done = CliRunner().invoke(main, list(map(str, arguments)))
+    done = agenda(*arguments)
     assert done.exit_code == ERROR
     assert "a picture ends in .svg or .png" in done.stderr
     assert not folder.exists()
@@ -168,7 +168,7 @@ def test_a_picture_of_no_known_kind_is_told_before_a_day_is_posted(tmp_path: Pat
 
 def test_write_example_writes_the_fixture(tmp_path: Path) -> None:
     """The example day comes out of the installed package, without a server."""
-    done = CliRunner().invoke(main, ["demo", "--write-example", str(tmp_path / "day")])
+    done = agenda("demo", "--write-example", tmp_path / "day")
     assert done.exit_code == DONE
     fixture = Path(__file__).parents[4] / "fixtures" / "example-day"
     for name in ("cluster.toml", "workload.jsonl"):

@@ -7,39 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from service.cli.client.server import Server, ServerReply
 from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
-from service.cli.main import main
+from tests.service.cli.command_line import SECONDS, agenda, write_day
 from tests.service.conftest import Service
 
-CLUSTER = """
-step = "1s"
-horizon = "800s"
-
-[[machines]]
-name = "m"
-count = 100
-resources = { cpu = 1 }
-"""
 FIRST = "window(atom(<1 cpu>,100,100,400,40000),0,400)"
 SECOND = "window(atom(<1 cpu>,50,50,200,10000),100,400)"
-
-
-def agenda(*arguments: object) -> Result:
-    """Run `agenda` in this process."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
 def day(tmp_path: Path) -> tuple[Path, Path]:
     """A cluster that is full for its first half, and a request for that time."""
-    cluster, workload = tmp_path / "cluster.toml", tmp_path / "day.jsonl"
-    cluster.write_text(CLUSTER)
     lines = [{"id": "r1", "rdl": FIRST}, {"id": "r2", "rdl": SECOND}]
-    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return cluster, workload
+    return write_day(tmp_path, SECONDS, lines)
 
 
 def test_offers_from_files(day: tuple[Path, Path]) -> None:
@@ -72,7 +54,7 @@ def test_refused_without_an_offer_exits_with_3(day: tuple[Path, Path], tmp_path:
     done = agenda("offers", asked, "--cluster", day[0])
     assert done.exit_code == REFUSED, done.output
     assert "refused (unsatisfiable)" in done.stdout
-    assert done.stdout.endswith("nothing close to it would be accepted\n")
+    assert done.stdout.endswith("size or other option was found that fits\n")
 
 
 def test_what_offers_cannot_be_asked_with(day: tuple[Path, Path]) -> None:

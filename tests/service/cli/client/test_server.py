@@ -9,14 +9,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from service.cli.client.reservation_tables import allocation_rows, row_of, why_not
 from service.cli.client.reservations import bodies_in
-from service.cli.client.server import ServerReply
+from service.cli.client.server import ServerReply, problem_text
 from service.cli.errors import CliError
 from service.cli.exit_codes import DONE, ERROR, USAGE
-from service.cli.main import main
+from tests.service.cli.command_line import agenda
 
 RDL = "atom(<1 cpu>, 1, 1, 60, 60)"
 
@@ -86,11 +85,6 @@ def strange() -> Iterator[str]:
     server.server_close()
 
 
-def agenda(*arguments: object) -> Result:
-    """Run `agenda` in this process; a fault is raised, not turned into an exit code."""
-    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
-
-
 @pytest.mark.parametrize(
     "url",
     ["", "ftp://h", "http://", "http://[::1", "http://h:port", "http://h:99999", "http://a b/",
@@ -117,9 +111,9 @@ def test_a_token_that_no_header_carries_is_told(token: str) -> None:
     [
         ("proxy", "the server answered 502 Bad Gateway without saying why"),
         ("text", "the server answered 500 Internal Server Error without saying why"),
-        ("list", "did not answer as an Agenda server does"),
+        ("list", "did not answer like an Agenda server"),
         ("garbage", "did not answer in HTTP (BadStatusLine"),
-        ("short", "broke off; ask again"),
+        ("short", "broke off; try again"),
     ],
 )
 def test_strange_answers_are_told(strange: str, word: str, told: str) -> None:
@@ -164,7 +158,7 @@ def test_a_lost_answer_is_asked_for_again(
     assert (done.exit_code, len(ASKED), len(set(ASKED))) == (DONE, 3, 1)
     assert ASKED[0][0] == path
     assert ASKED[0][1]
-    assert "asking again" in done.stderr
+    assert "trying again" in done.stderr
 
 
 def test_a_server_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
@@ -172,7 +166,7 @@ def test_a_server_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "job.rdl"
     file.write_text(RDL)
     done = agenda("submit", file, "--server", "http://127.0.0.1:9")
-    assert (done.exit_code, "asking again" in done.stderr) == (ERROR, False)
+    assert (done.exit_code, "trying again" in done.stderr) == (ERROR, False)
 
 
 def test_files_that_hold_no_request_are_told(tmp_path: Path) -> None:
@@ -233,3 +227,10 @@ def test_what_is_wrong_with_text_is_shown_under_it() -> None:
     told = why_not({"rdl": text}, ServerReply(400, document))
     assert told.splitlines()[1:] == ["line 2, column 3: no", "      atm(<1 cpu>))", "      ^^^"]
     assert why_not({"rdl": {"atm": {}}}, ServerReply(400, document)).endswith("read: /rdl: no")
+
+
+def test_a_wrong_parameter_is_named_by_its_option() -> None:
+    """The query of the URL is not what was typed; the name is said once."""
+    entry = {"pointer": "?from", "message": "from: 'now' is not a time", "fix": "write 2h"}
+    text = problem_text({"title": "The request cannot be read", "detail": "", "errors": [entry]})
+    assert text.splitlines()[-1].strip() == "--from: 'now' is not a time; write 2h"

@@ -9,20 +9,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.experiments.catalogue import EXPERIMENTS
 from service.cli.experiments.effort import ExperimentEffort
-from service.cli.main import main
 from service.cli.progress import CommandProgress
+from tests.service.cli.command_line import agenda
 
 TRACES = os.environ.get("AGENDA_TRACES", "")
 
 
 def simulate(*arguments: object) -> Result:
-    """Run `agenda simulate` in this process; standard output and error are kept apart."""
-    return CliRunner().invoke(main, ["simulate", *(str(argument) for argument in arguments)])
+    """Run `agenda simulate`."""
+    return agenda("simulate", *arguments)
 
 
 def test_the_worked_example_prints_the_six_averages_exactly() -> None:

@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from service.cli.main import main
 from service.cli.progress import running
 from tests.patience import eventually
+from tests.service.cli.command_line import agenda, write_day
 
 CLUSTER = """
 step = "60s"
@@ -29,8 +28,6 @@ resources = { cpu = 4 }
 @pytest.fixture
 def day(tmp_path: Path) -> tuple[Path, Path]:
     """Write a cluster and a workload that is crowded in its first minutes."""
-    cluster, workload = tmp_path / "c.toml", tmp_path / "w.jsonl"
-    cluster.write_text(CLUSTER)
     lines = [
         {
             "id": f"r{n}",
@@ -40,13 +37,7 @@ def day(tmp_path: Path) -> tuple[Path, Path]:
         }
         for n in range(4)
     ]
-    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return cluster, workload
-
-
-def agenda(*arguments: object) -> Result:
-    """Run the command line."""
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return write_day(tmp_path, CLUSTER, lines)
 
 
 def test_limits_for_one_agent_and_for_all(day: tuple[Path, Path]) -> None:

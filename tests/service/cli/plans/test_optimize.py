@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from service.cli.main import main
+from tests.service.cli.command_line import agenda
 
 CLUSTER = """
 step = "1s"
@@ -32,8 +31,8 @@ def plan_file(tmp_path: Path) -> Path:
     lines = [json.dumps({"tenant": "t", "submitted": 0, **line}) for line in LINES]
     (tmp_path / "w.jsonl").write_text("\n".join(lines))
     out = tmp_path / "plan.json"
-    files = [str(tmp_path / "c.toml"), str(tmp_path / "w.jsonl")]
-    done = CliRunner().invoke(main, ["plan", *files, "--agent", "gree", "--out", str(out)])
+    files = [tmp_path / "c.toml", tmp_path / "w.jsonl"]
+    done = agenda("plan", *files, "--agent", "gree", "--out", out)
     assert done.exit_code == 0, done.output
     return out
 
@@ -42,20 +41,20 @@ def test_a_better_plan_is_written_and_valid(plan_file: Path, tmp_path: Path) -> 
     """`b` comes in, `a` moves, the weights and the diff are told, and the judge agrees."""
     out = tmp_path / "better.json"
     given = [str(plan_file), "--out", str(out), "--work", "40", "--admit-refused", "--no-solver"]
-    done = CliRunner().invoke(main, ["optimize", *given, "-o", "json"])
+    done = agenda("optimize", *given, "-o", "json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
     assert told["admitted"] == 1
     assert told["diff"]["counts"]["gained"] == 1
     assert told["goal"]["weights"]["reject"] == 1000
-    assert CliRunner().invoke(main, ["validate", str(out)]).exit_code == 0
-    table = CliRunner().invoke(main, ["optimize", *given])
+    assert agenda("validate", out).exit_code == 0
+    table = agenda("optimize", *given)
     assert "1 gained, 1 moved" in table.output
 
 
 def test_without_admission_nothing_need_change(plan_file: Path) -> None:
     """Refused requests stay out unless they are asked in; the file's refusals stay as they are."""
-    done = CliRunner().invoke(main, ["optimize", str(plan_file), "--work", "20", "-o", "json"])
+    done = agenda("optimize", plan_file, "--work", "20", "-o", "json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["diff"]["counts"]["gained"] == 0
 
@@ -68,14 +67,14 @@ def test_pins_that_cannot_all_stay_are_named(plan_file: Path, tmp_path: Path) ->
     document["cluster"]["outages"] = [outage]
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(document))
-    done = CliRunner().invoke(main, ["optimize", str(broken), "--pin", "a", "--work", "5"])
+    done = agenda("optimize", broken, "--pin", "a", "--work", "5")
     assert done.exit_code == 3
-    assert "cannot all stay: a" in done.output
+    assert "cannot all be kept: a" in done.output
     assert "machines that are up at 8s hold 1 of its 2 bundles" in done.output
     mended = tmp_path / "mended.json"
     free = [str(broken), "--work", "5", "--no-solver", "--out", str(mended)]
-    assert CliRunner().invoke(main, ["optimize", *free]).exit_code == 0
-    assert CliRunner().invoke(main, ["validate", str(mended)]).exit_code == 0
+    assert agenda("optimize", *free).exit_code == 0
+    assert agenda("validate", mended).exit_code == 0
 
 
 def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: Path) -> None:
@@ -85,10 +84,10 @@ def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: 
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(document))
     given = ["optimize", str(broken), "--work", "5", "--no-solver"]
-    table = CliRunner().invoke(main, given)
+    table = agenda(*given)
     assert table.exit_code == 0, table.output
     assert "1 degraded, " in table.output
-    told = json.loads(CliRunner().invoke(main, [*given, "-o", "json"]).output)["diff"]
+    told = json.loads(agenda(*given, "-o", "json").output)["diff"]
     assert (told["counts"]["degraded"], told["counts"]["moved"]) == (1, 0)
     assert [one["fate"] for one in told["requests"]] == ["degraded"]
 
@@ -98,15 +97,15 @@ def test_promises_that_are_lowered_are_counted_apart(plan_file: Path, tmp_path: 
     [
         (["--pin", "c"], "no reservation 'c' holds anything"),
         (["--pin", "b"], "'b' was refused and holds nothing to pin"),
-        (["--weights", "chrun=1"], "is no weight"),
-        (["--weights", "churn=much"], "is no number"),
+        (["--weights", "chrun=1"], "is not a weight"),
+        (["--weights", "churn=much"], "is not a number"),
         (["--weights", "churn=-1"], "0 or more"),
         (["--frozen-until", "2h"], "before the horizon"),
     ],
 )
 def test_bad_options_are_told(plan_file: Path, option: list[str], said: str) -> None:
     """Each says what is wrong and what would be right."""
-    done = CliRunner().invoke(main, ["optimize", str(plan_file), "--work", "1", *option])
+    done = agenda("optimize", plan_file, "--work", "1", *option)
     assert done.exit_code == 1
     assert said in done.output
 
@@ -122,7 +121,7 @@ def test_wishes_that_exclude_each_other_are_told(
     plan_file: Path, given: list[str], code: int, says: str
 ) -> None:
     """Neither the first nor the last wins in silence."""
-    done = CliRunner().invoke(main, ["optimize", str(plan_file), *given])
+    done = agenda("optimize", plan_file, *given)
     assert done.exit_code == code
     assert says in done.output
 
@@ -135,16 +134,16 @@ def test_the_bound_written_is_that_of_the_whole_plan(plan_file: Path, tmp_path: 
     ]
     text = "\n".join(json.dumps({"tenant": "t", "submitted": 0, **line}) for line in lines)
     (tmp_path / "w.jsonl").write_text(text)
-    files = [str(tmp_path / "c.toml"), str(tmp_path / "w.jsonl")]
-    assert CliRunner().invoke(main, ["plan", *files, "--out", str(plan_file)]).exit_code == 0
+    files = [tmp_path / "c.toml", tmp_path / "w.jsonl"]
+    assert agenda("plan", *files, "--out", plan_file).exit_code == 0
     out = tmp_path / "better.json"
     how = ["--frozen-until", "5", "--work", "5", "--out", str(out), "-o", "json"]
-    done = CliRunner().invoke(main, ["optimize", str(plan_file), *how])
+    done = agenda("optimize", plan_file, *how)
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["value"] == 4
     metrics = json.loads(out.read_text())["metrics"]
     assert (metrics["value"], metrics["bound"], metrics["gap"]) == (8, 8, 0)
-    assert CliRunner().invoke(main, ["validate", str(out)]).exit_code == 0
+    assert agenda("validate", out).exit_code == 0
 
 
 def test_who_is_left_out_is_told(plan_file: Path, tmp_path: Path) -> None:
@@ -154,13 +153,13 @@ def test_who_is_left_out_is_told(plan_file: Path, tmp_path: Path) -> None:
         json.dumps({"tenant": "t", "submitted": 0, **line}) for line in (*LINES, *wide)
     )
     (tmp_path / "w.jsonl").write_text(text)
-    files = [str(tmp_path / "c.toml"), str(tmp_path / "w.jsonl")]
-    assert CliRunner().invoke(main, ["plan", *files, "--out", str(plan_file)]).exit_code == 0
+    files = [tmp_path / "c.toml", tmp_path / "w.jsonl"]
+    assert agenda("plan", *files, "--out", plan_file).exit_code == 0
     given = [str(plan_file), "--work", "40", "--admit-refused", "--no-solver"]
-    table = CliRunner().invoke(main, ["optimize", *given]).output
+    table = agenda("optimize", *given).output
     assert "22 left out: 22 unsatisfiable" in table
     assert "2 cpu is more than any machine has" in table
     assert "^" not in table
-    assert "... and 2 more: -o json names all" in table
-    told = json.loads(CliRunner().invoke(main, ["optimize", *given, "-o", "json"]).output)
+    assert "... and 2 more; -o json lists all" in table
+    told = json.loads(agenda("optimize", *given, "-o", "json").output)
     assert [one["id"] for one in told["left_out"]] == [one["id"] for one in wide]
