@@ -24,7 +24,7 @@ from dispatch.executions.execution import Execution
 from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
-from dispatch.machines.placement.interface import Policy
+from dispatch.machines.placement.policy import Policy
 
 #: How often room is shared in one cycle at most; what is left over then waits for the next.
 _ROUNDS = 4
