@@ -1,12 +1,10 @@
-"""Claims on the core/elastic pool, the grants that answer them, and the interface between."""
+"""Claims on the core/elastic pool, and the grants that answer them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import Protocol
 
 
 class GrantRule(Enum):
@@ -71,39 +69,3 @@ class Grant:
     name: str
     started: bool
     granted: tuple[int, ...]
-
-
-class Scheduler(Protocol):
-    """The one interface of the core/elastic algorithm and of the baselines."""
-
-    def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
-        """Take a new execution in."""
-        ...
-
-    def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
-        """Take an execution out, in service or waiting."""
-        ...
-
-    def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
-        """Set how much the pool has of each resource."""
-        ...
-
-    def waiting(self) -> tuple[str, ...]:
-        """Return the names of those that wait; those that may preempt come first."""
-        ...
-
-    def serving(self) -> tuple[str, ...]:
-        """Return the names of those in service, in the order of grants."""
-        ...
-
-    def granted(self, name: str) -> tuple[int, ...]:
-        """Return how many components of each elastic part an execution holds."""
-        ...
-
-    def free(self) -> dict[str, int]:
-        """Return what nobody in service holds; negative where cores exceed a smaller total."""
-        ...
-
-    def can_ever_fit(self, claim: Claim) -> bool:
-        """Return whether a claim could start if nothing else were in service."""
-        ...
