@@ -1,6 +1,8 @@
-"""Whether promises are kept: how long each reservation is below its entitlement (figure 17).
+"""Whether promises are kept: how long each reservation is below its entitlement (Rayon, figure 17).
 
-A reservation is below while it has demand that fits in its entitlement and does not run.
+A reservation is below its entitlement while it has demand that fits in what the Plan holds for it
+and does not run. That is the one definition; service and simulations measure by it. Of those below,
+`Cycle.below` names the ones whose components have no machine, while the others are starting.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from dispatch.executions.table import ExecutionTable
 
 
 def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
-    """Return the reservations of which demand fits in what the Plan has and does not run.
+    """Return the reservations that are below their entitlement.
 
-    Components that are starting do not run yet.
+    Measured by what the Plan holds, without anticipation; components that are starting do not run
+    yet.
     """
     found: set[str] = set()
     for entitlement in directive.planned:
@@ -42,7 +45,7 @@ class PromiseBook:
         self._times: dict[str, _Time] = {}
 
     def observe(self, directive: Directive, below: Iterable[str]) -> None:
-        """Note who is below from the directive's instant on, until the next call says otherwise."""
+        """Count reservations as below from the directive's instant on, until the next call."""
         now_ms = directive.at_ms
         for entitlement in directive.entitlements:
             self._times.setdefault(entitlement.reservation, _Time())
@@ -68,7 +71,7 @@ class PromiseBook:
         time.since_ms = None
 
     def take_ended(self, directive: Directive) -> list[int]:
-        """Forget whose entitlement has ended; return how long each of them was below in all, ms."""
+        """Forget the reservations whose entitlement has ended; return the ms each was below."""
         here = {entitlement.reservation for entitlement in directive.entitlements}
         ended = [
             name for name, time in self._times.items() if name not in here and time.since_ms is None
@@ -81,7 +84,7 @@ class PromiseBook:
         return 0 if time is None else time.longest_ms
 
     def broken(self, tick_ms: int) -> frozenset[str]:
-        """Return whose promise was broken: below for longer than a tick without a break."""
+        """Return the reservations that were below for longer than `tick_ms` without a break."""
         return frozenset(n for n, one in self._times.items() if one.longest_ms > tick_ms)
 
     def share_below(self, over_ms: int) -> float:

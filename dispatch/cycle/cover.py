@@ -1,4 +1,4 @@
-"""What an entitlement covers of the executions that name its reservation (step 1 of a cycle).
+"""What an entitlement covers of the executions that name its reservation (step 2 of a cycle).
 
 Cores of all executions come before anybody's elastic components, both by submission. When an
 entitlement shrinks, elastic components therefore lose cover before cores, and the newest

@@ -1,6 +1,6 @@
 """CoverBook: what entitlements cover now and soon, kept up to date, and the room they leave.
 
-Steps 1, 2 and 5 of a cycle.
+Steps 2 and 3 of a cycle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dispatch.machines.machine_pool import MachinePool, Vector
 
 
 class CoverBook:
-    """Writes `Part.covered`; covers a reservation anew where something has changed.
+    """Writes `ComponentGroup.covered`; covers a reservation anew where something has changed.
 
     Attributes
     ----------

@@ -1,10 +1,9 @@
-"""What one cycle works with and what it answers."""
+"""What one cycle of the dispatcher works with, and what it answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dispatch.cycle.moves import Mover
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.assignment import Delta
 from dispatch.executions.execution import Execution
@@ -17,14 +16,17 @@ class Cycle:
 
     Attributes
     ----------
+    plan_version, table_version, at_ms
+        Of the directive that it followed.
     deltas
         For the backend, in the order in which they are carried out.
     room
-        What the entitlements leave of the machines that are up (R of step 2).
+        What the entitlements leave of the machines that are up (R of step 3), in canonical amounts
+        by resource.
     below
-        Reservations of which entitled demand found no machine.
+        Reservations of which a covered component has no machine.
     requeued
-        Executions without cover whose cores were stopped.
+        Ids of the executions without cover whose cores were stopped.
     lost_ms
         Time their core components had run, summed over components.
     """
@@ -41,16 +43,25 @@ class Cycle:
 
 @dataclass(slots=True)
 class CycleScratch:
-    """The scratch of one cycle.
+    """What the steps of one cycle hand on to each other.
 
     Attributes
     ----------
+    directive
+        What the Plan says about the instant of the cycle.
+    fresh
+        Whether it is the first cycle over these executions and machines.
+    retry
+        Whether machines have changed, so that everything without a machine is tried again.
     changed
         Executions of which something may run, or may not, that did not, or did, before.
+    requeued, lost_ms
+        As of `Cycle`, so far.
     """
 
     directive: Directive
-    mover: Mover
+    fresh: bool
+    retry: bool
     changed: set[Execution] = field(default_factory=set)
     requeued: list[str] = field(default_factory=list)
     lost_ms: int = 0

@@ -1,9 +1,12 @@
-"""Machines that are described anew: what can never run on them, and what has lost its place."""
+"""Machines that are lost, away or described anew, and what has lost its place there (step 1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dispatch.cycle.cycle import CycleScratch
+from dispatch.cycle.dispatcher_state import DispatcherState
+from dispatch.cycle.moves import Moves
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.victims import Victim, clearing_of, victims_first
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
@@ -14,8 +17,8 @@ from dispatch.machines.machine_pool import MachinePool
 def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
     """Go on with other machines.
 
-    What stood on machines that are gone is off, and who lost a core with them goes back into the
-    line. Who can never run any more is rejected, as it would be if it came now.
+    What stood on machines that are gone is off; an execution that lost a core with them goes back
+    into the line. One that can never run any more is rejected, as if it were submitted now.
     """
     table.pool = pool
     for execution in [one for one in table if one.holds or not one.is_over]:
@@ -32,7 +35,32 @@ def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
             table.reject(execution, at_ms, why)
 
 
-def misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
+def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
+    """Stop what has lost its machine or, where machines were described anew, its place there.
+
+    An execution that loses a core goes back into the line.
+    """
+    table, machines, now_ms = state.table, state.machines, scratch.directive.at_ms
+
+    def stop(victim: Victim, reason: str) -> None:
+        execution, part, _ = victim
+        moves.remove(*victim, reason)
+        scratch.changed.add(execution)
+        if part.component.core:
+            table.requeue(execution, now_ms, reason)
+
+    for name in sorted(machines.down - state.cleared):
+        for victim in list(table.on_machine(name)):
+            stop(victim, f"{name} is away")
+    state.cleared = machines.down
+    if scratch.fresh:
+        for victim in list(_misplaced(table, machines)):
+            stop(victim, f"{victim[2].machine} no longer carries its labels")
+        for victim in _overflowing(table, state.placer, now_ms):
+            stop(victim, f"{victim[2].machine} has become too small")
+
+
+def _misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
     """Yield what stands on machines that no longer carry its labels."""
     for execution in table:
         for part in execution.parts:
@@ -43,10 +71,10 @@ def misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
                     yield execution, part, piece
 
 
-def overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[Victim]:
+def _overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[Victim]:
     """Yield the least that has to leave machines that have become smaller.
 
-    Best effort goes first, then the newest: who is covered is not known before the next update.
+    Best effort goes first, then the newest: what is covered is known only after step 2.
     """
     for machine, missing in placer.overfull():
         elastic: list[Victim] = []

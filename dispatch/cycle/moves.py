@@ -1,13 +1,12 @@
-"""Mover: from how many components may run to which runs where, and the deltas of one cycle."""
+"""Moves: components put on machines and taken off them in one cycle, and the deltas that say so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.victims import Clearing, Victim, clearing_of, victims_first
-from dispatch.executions.assignment import Delta, Key, Op
+from dispatch.executions.assignment import Delta, Key, Op, in_order
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import Vector
@@ -15,65 +14,53 @@ from dispatch.machines.machine_pool import Vector
 _Shape = tuple[Vector, frozenset[str]]
 
 
-@dataclass(slots=True)
-class CycleMoves:
-    """What one cycle has moved so far.
-
-    Attributes
-    ----------
-    removed, added
-        What left a machine and what came to one, by key, in order; a component that returns to
-        where it was is in neither.
-    reasons
-        Why, by key.
-    present
-        Whether an execution held anything before the cycle touched it.
-    """
-
-    removed: dict[Key, Victim] = field(default_factory=dict)
-    added: dict[Key, Victim] = field(default_factory=dict)
-    reasons: dict[Key, str] = field(default_factory=dict)
-    present: dict[Execution, bool] = field(default_factory=dict)
-
-    def deltas(self) -> tuple[Delta, ...]:
-        """Return the deltas: first what frees room, then what takes it."""
-        found: list[Delta] = []
-        for key, (execution, _, piece) in self.removed.items():
-            op = Op.SHRINK if execution.holds else Op.STOP
-            found.append(Delta(op, *key, piece.machine, self.reasons.get(key, "")))
-        for key, (execution, _, piece) in self.added.items():
-            op = Op.GROW if self.present[execution] else Op.START
-            found.append(Delta(op, *key, piece.machine, self.reasons.get(key, "")))
-        order = {Op.STOP: 0, Op.SHRINK: 1, Op.START: 2, Op.GROW: 3}
-        return tuple(sorted(found, key=lambda delta: order[delta.op]))
-
-
-class Mover:
-    """Moves components for one cycle.
+class Moves:
+    """Gives components their machines, takes them away, and keeps what a backend has to do.
 
     Parameters
     ----------
     table, placer
-        Whose components, and who finds machines.
+        Where the components stand, and what chooses machines.
     now_ms
         The instant of the cycle.
     stop
-        Stops an execution that holds cores without cover and sends it back into the line.
+        Sends an execution whose cores were taken off their machines back into the line.
+
+    Attributes
+    ----------
+    again
+        Executions that lost elastic components to others: they look for machines again.
     """
 
     def __init__(
         self, table: ExecutionTable, placer: Placer, now_ms: int, stop: Callable[[Execution], None]
     ) -> None:
-        self.moves = CycleMoves()
         self.again: set[Execution] = set()
+        # By key, in order; a component that returns to where it was is in neither.
+        self._removed: dict[Key, Victim] = {}
+        self._added: dict[Key, Victim] = {}
+        self._reasons: dict[Key, str] = {}
+        self._held_before: dict[Execution, bool] = {}
         self._table = table
         self._placer = placer
         self._now_ms = now_ms
         self._stop = stop
+        # What found no machine, or none with fewer labels, since room came free last.
         self._full: set[_Shape] = set()
         self._too_large: list[Vector] = []
         self._plainest: set[_Shape] = set()
-        self._whole: set[Execution] = set()
+        self._begun_anew: set[Execution] = set()
+
+    def deltas(self) -> tuple[Delta, ...]:
+        """Return what a backend has to do, in order."""
+        found: list[Delta] = []
+        for key, (execution, _, piece) in self._removed.items():
+            op = Op.SHRINK if execution.holds else Op.STOP
+            found.append(Delta(op, *key, piece.machine, self._reasons.get(key, "")))
+        for key, (execution, _, piece) in self._added.items():
+            op = Op.GROW if self._held_before[execution] else Op.START
+            found.append(Delta(op, *key, piece.machine, self._reasons.get(key, "")))
+        return in_order(found)
 
     def shrink(self, execution: Execution, reason: str) -> None:
         """Stop the components of an execution that may no longer run."""
@@ -88,7 +75,7 @@ class Mover:
 
     def remove_all(self, execution: Execution, reason: str) -> None:
         """Stop everything of an execution; what it starts again, it starts anew."""
-        self._whole.add(execution)
+        self._begun_anew.add(execution)
         for part in execution.parts:
             for piece in list(part.held):
                 self.remove(execution, part, piece, reason)
@@ -97,18 +84,18 @@ class Mover:
         self, execution: Execution, part: ComponentGroup, piece: HeldComponent, reason: str
     ) -> None:
         """Take a component off its machine."""
-        self.moves.present.setdefault(execution, True)
+        self._held_before.setdefault(execution, True)
         self._table.take_off(execution, part, piece)
         self._placer.release(execution, part, piece)
         self._full.clear()
         self._too_large.clear()
         self._plainest.clear()
         key = (execution.id, part.component.name, piece.index)
-        if key in self.moves.added:
-            del self.moves.added[key]
+        if key in self._added:
+            del self._added[key]
         else:
-            self.moves.removed[key] = (execution, part, piece)
-            self.moves.reasons[key] = reason
+            self._removed[key] = (execution, part, piece)
+            self._reasons[key] = reason
 
     def grow(self, execution: Execution) -> bool:
         """Place what an execution may run and does not; return whether all of it has a place.
@@ -146,16 +133,16 @@ class Mover:
                 self.remove(execution, part, piece, "not all of its cores find machines")
 
     def _put(self, execution: Execution, part: ComponentGroup, machine: str) -> None:
-        self.moves.present.setdefault(execution, execution.holds)
+        self._held_before.setdefault(execution, execution.holds)
         piece = HeldComponent(part.free_index(), machine, self._now_ms)
         key = (execution.id, part.component.name, piece.index)
-        before = self.moves.removed.get(key)
+        before = self._removed.get(key)
         stays = before is not None and before[2].machine == machine
-        if before is not None and stays and execution not in self._whole:
-            del self.moves.removed[key]
+        if before is not None and stays and execution not in self._begun_anew:
+            del self._removed[key]
             piece = before[2]
         else:
-            self.moves.added[key] = (execution, part, piece)
+            self._added[key] = (execution, part, piece)
         self._table.put_on(execution, part, piece)
         self._placer.hold(execution, part, piece)
 
@@ -263,24 +250,3 @@ class Mover:
                 elastic.append((execution, part, piece))
         elastic.sort(key=lambda victim: -victim[2].since_ms)
         return elastic, cores
-
-
-def place_order(execution: Execution, number: int | None) -> tuple[int, int, tuple[int, int]]:
-    """Return who finds a machine first: those covered in order of acceptance, then the others."""
-    return (1, 0, execution.order) if number is None else (0, number, execution.order)
-
-
-def missing_parts(execution: Execution) -> list[ComponentGroup]:
-    """Return the parts of which some may run and have no machine."""
-    return [one for one in execution.parts if len(one.held) < one.covered + one.granted]
-
-
-def why_unplaced(execution: Execution) -> str:
-    """Return what an execution that may run still waits for."""
-    part = missing_parts(execution)[0]
-    component = part.component
-    if part.paused_until_ms:
-        return execution.reason or f"{component.name!r} could not be started; it is tried again"
-    labels = ", ".join(sorted(component.labels))
-    machines = f"machine labelled {labels}" if labels else "machine"
-    return f"no {machines} has room for {component.name!r}: {component.resources}"

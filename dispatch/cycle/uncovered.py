@@ -1,4 +1,4 @@
-"""The line of those that no entitlement covers, and what the room leaves them (step 3 of a cycle).
+"""Uncovered: executions that no entitlement covers, and who of them may run (steps 4 and 5).
 
 One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
 and work of later reservations. Elastic components follow the same order: those of best effort are
@@ -17,18 +17,21 @@ import numpy as np
 from dispatch.applications.application import Application, Kind
 from dispatch.cycle.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
+from dispatch.cycle.moves import Moves
 from dispatch.cycle.victims import choose_victims, victims_first
 from dispatch.entitlements.directive import Standing
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
-from dispatch.pool.claims import Claim, Grant
-from dispatch.pool.claims import ClaimPart as ClaimPart
+from dispatch.pool.claims import Claim, ClaimPart, Grant
 from dispatch.pool.ordering import ORDERINGS, Ordering
 from dispatch.pool.scheduler import ElasticScheduler
 
 #: Ranks of applications (twice a priority, and one for interactive) stay inside this.
-_TIER = 8_000_000
+_TIER_RANKS = 8_000_000
+
+#: More arrivals than these in one cycle are taken in together.
+_MANY = 16
 
 
 class Tier(IntEnum):
@@ -37,6 +40,9 @@ class Tier(IntEnum):
     BEST_EFFORT = 0
     ABOVE = 1  # of a reservation that is entitled to something now, but not to this
     LATER = 2  # of a reservation whose time has not come
+
+
+_TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,16 @@ class LineOptions:
         return (self.best_effort, self.above, self.later)[tier]
 
 
-class Uncovered:
-    """Owns the pool; says how many components of each part may run without cover."""
+class UncoveredLine:
+    """Owns the core/elastic pool: says how many components of each group may run without cover.
+
+    Parameters
+    ----------
+    kinds
+        Names of the resources, in the order of amounts.
+    options
+        Who is served, and in which order.
+    """
 
     def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
         ordering = replace(options.ordering, by_priority=True)
@@ -86,7 +100,7 @@ class Uncovered:
 
     @property
     def total(self) -> Vector:
-        """What there is, as last said."""
+        """How much the line may hold, as `set_total` was last told."""
         return self._total
 
     def members(self) -> Iterable[Execution]:
@@ -102,7 +116,7 @@ class Uncovered:
         return self._reserved.values()
 
     def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
-        """Take an execution in; return whose grants change. One that runs keeps its cores."""
+        """Take an execution in; one that runs keeps its cores. Return those whose grants change."""
         self._by_name[execution.id] = (execution, tier)
         self._asked[execution.id] = [part.wanted for part in _elastic(execution)]
         claim = self._claim(execution, tier)
@@ -110,7 +124,7 @@ class Uncovered:
         return self._take(enter(claim, now_ms / 1000))
 
     def leave(self, execution: Execution, now_ms: int) -> list[Execution]:
-        """Take an execution out; return whose grants change."""
+        """Take an execution out; return the executions whose grants change."""
         del self._by_name[execution.id]
         self._serving.pop(execution.id, None)
         self._reserved.pop(execution.id, None)
@@ -120,7 +134,7 @@ class Uncovered:
         return self._take(self._pool.depart(execution.id, now_ms / 1000))
 
     def requeue(self, execution: Execution, now_ms: int) -> list[Execution]:
-        """Send one that is served back into the line; return whose grants change."""
+        """Let one that is served wait again; return the executions whose grants change."""
         del self._serving[execution.id]
         self._reserved.pop(execution.id, None)
         for part in execution.parts:
@@ -142,7 +156,7 @@ class Uncovered:
         return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
 
     def set_total(self, total: Vector, now_ms: int) -> list[Execution]:
-        """Say what there is; return whose grants change."""
+        """Let the line hold `total`; return the executions whose grants change."""
         if total == self._total:
             return []
         self._total = total
@@ -165,7 +179,7 @@ class Uncovered:
             elastic,
             execution.submitted_ms / 1000,
             inf if application.size_ms is None else application.size_ms / 1000,
-            self._rank(application) - tier * _TIER,
+            self._rank(application) - tier * _TIER_RANKS,
             execution.tenant,
         )
 
@@ -224,19 +238,20 @@ def _elastic(execution: Execution) -> list[ComponentGroup]:
     return [part for part in execution.parts if not part.component.core]
 
 
-#: More arrivals than these in one cycle are taken in together.
-_MANY = 16
+class Uncovered:
+    """Owns the line of those without cover, and the order in which they give back.
 
-_TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
-
-
-class Serving:
-    """Owns the line; every method takes the cycle's work, to which it adds.
+    Parameters
+    ----------
+    table, pool, book
+        The executions, the machines, and what entitlements cover.
+    options
+        Who is served, and in which order.
 
     Attributes
     ----------
     line
-        Those without cover.
+        Those without cover, served or not.
     open
         Executions that may have to enter or leave the line.
     """
@@ -244,30 +259,30 @@ class Serving:
     def __init__(
         self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: LineOptions
     ) -> None:
-        self.line = Uncovered(pool.resources, options)
+        self.line = UncoveredLine(pool.resources, options)
         self.open: set[Execution] = set()
         self._table = table
         self._pool = pool
         self._book = book
         self._options = options
 
-    def withdraw(self, work: CycleScratch, execution: Execution) -> None:
+    def withdraw(self, scratch: CycleScratch, execution: Execution) -> None:
         """Take an execution out of the line, if it stands there."""
         if self.line.tier_of(execution) is not None:
-            work.changed.update(self.line.leave(execution, work.directive.at_ms))
+            scratch.changed.update(self.line.leave(execution, scratch.directive.at_ms))
 
-    def serve(self, work: CycleScratch, total: Vector) -> None:
+    def serve(self, scratch: CycleScratch, total: Vector) -> None:
         """Let the line have `total`: who runs without cover, and with how much."""
-        now_ms, line, changed = work.directive.at_ms, self.line, work.changed
+        now_ms, line, changed = scratch.directive.at_ms, self.line, scratch.changed
         # Nobody is admitted into room that somebody else is about to leave or to take.
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
         entering: list[tuple[Execution, Tier]] = []
         for execution in sorted(self.open, key=lambda one: one.order):
-            tier = self._tier_of(work, execution)
+            tier = self._tier_of(scratch, execution)
             self._table.note(execution)
             if tier != line.tier_of(execution):
-                self.withdraw(work, execution)
+                self.withdraw(scratch, execution)
                 if tier is not None and execution.started_ms is not None:
                     changed.update(line.enter(execution, tier, now_ms))
                 elif tier is not None:
@@ -283,16 +298,16 @@ class Serving:
         changed.update(line.set_total(total, now_ms))
         for execution, tier in entering:
             changed.update(line.enter(execution, tier, now_ms))
-        self._grant_extras(work)
+        self._grant_extras(scratch)
 
-    def _tier_of(self, work: CycleScratch, execution: Execution) -> Tier | None:
+    def _tier_of(self, scratch: CycleScratch, execution: Execution) -> Tier | None:
         """Return where an execution stands in the line, or None: covered, or not to be served."""
         if any(part.covered for part in execution.parts):
             return None
         reservation = execution.application.reservation
         standing = Standing.UNKNOWN
         if reservation is not None:
-            standing = work.directive.standings.of(reservation)
+            standing = scratch.directive.standings.of(reservation)
         tier = _TIERS.get(standing, Tier.BEST_EFFORT)
         if execution.started_ms is not None:
             return tier
@@ -305,17 +320,17 @@ class Serving:
         execution.reason = execution.reason or "it waits in the line for room"
         return tier
 
-    def give_back(self, work: CycleScratch) -> None:
+    def give_back(self, scratch: CycleScratch, moves: Moves) -> None:
         """Stop cores, newest first, until those in service fit in what the line has."""
         excess = [-amount for amount in self.line.free()]
         if any(amount > 0 for amount in excess):
-            now_ms, soon = work.directive.at_ms, self._book.is_soon_covered
+            now_ms, soon = scratch.directive.at_ms, self._book.is_soon_covered
             order = victims_first(self.line.serving(), now_ms, soon)
             victims = choose_victims(order, excess, self._helps())
             for execution in victims:
-                work.mover.remove_all(execution, "the Plan needs its room")
-            self.stop(work, victims)
-            self._grant_extras(work)
+                moves.remove_all(execution, "the Plan needs its room")
+            self.stop(scratch, victims)
+            self._grant_extras(scratch)
 
     def _helps(self) -> Callable[[Execution], bool]:
         """Return whether stopping one frees a machine that covered work in need could use."""
@@ -335,14 +350,14 @@ class Serving:
 
         return helps
 
-    def stop(self, work: CycleScratch, victims: Sequence[Execution]) -> None:
+    def stop(self, scratch: CycleScratch, victims: Sequence[Execution]) -> None:
         """Send executions without cover back into the line; their components are off already."""
-        now_ms, changed = work.directive.at_ms, work.changed
+        now_ms, changed = scratch.directive.at_ms, scratch.changed
         for execution in victims:
             if execution.started_ms is not None:
                 cores = sum(p.component.count for p in execution.parts if p.component.core)
-                work.lost_ms += cores * (now_ms - execution.started_ms)
-                work.requeued.append(execution.id)
+                scratch.lost_ms += cores * (now_ms - execution.started_ms)
+                scratch.requeued.append(execution.id)
             self._table.requeue(execution, now_ms, "the Plan needs its room")
             execution.must_leave = False  # its components are off
             tier = self.line.tier_of(execution)
@@ -352,10 +367,10 @@ class Serving:
                 changed.update(self.line.leave(execution, now_ms))
         changed.update(victims)
 
-    def _grant_extras(self, work: CycleScratch) -> None:
+    def _grant_extras(self, scratch: CycleScratch) -> None:
         """Grant elastic components of production and of later reservations from what is left."""
         reserved: list[tuple[tuple[int, int, tuple[int, int]], Execution]] = []
-        numbers = {e.reservation: e.number for e in work.directive.entitlements}
+        numbers = {e.reservation: e.number for e in scratch.directive.entitlements}
         for reservation, counts in self._book.counts.items():
             reserved += [((1, numbers[reservation], one.order), one) for one in counts]
         for execution, tier in self.line.reserved():
@@ -366,4 +381,4 @@ class Serving:
                 (execution, self._options.serves(Tier(tier)))
                 for (tier, _, _), execution in sorted(reserved, key=lambda entry: entry[0])
             ]
-            grant_extras(ordered, self.line.free(), work.changed)
+            grant_extras(ordered, self.line.free(), scratch.changed)

@@ -1,4 +1,7 @@
-"""Who gives back when the Plan needs room: elastic components, then cores (step 4 of a cycle)."""
+"""Victims: which components stop when the Plan needs their room (steps 1, 5 and 6 of a cycle).
+
+Elastic components go before cores; of cores those go first that have least to lose.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from planner.plan.plan import Plan
 from planner.reservation import Holding
 from rdl.resources import Resources
 
-#: How long before an entitlement grows stops begin (dispatch.md, step 5).
+#: How long before an entitlement grows stops begin (dispatch.md, step 3).
 STOP_GRACE_MS = 5_000
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
 
 class Op(StrEnum):
-    """What a delta asks of a backend; stops and shrinks come first, for they make room."""
+    """What a delta asks of a backend, in the order in which deltas are carried out."""
 
     STOP = "stop"  # a component of an execution that leaves altogether
     SHRINK = "shrink"  # an elastic component of one that stays
     START = "start"  # a component of an execution that was not there
     GROW = "grow"  # one more component of an execution that runs
 
-
-_APPLIED_FIRST = (Op.STOP, Op.SHRINK, Op.START, Op.GROW)
 
 #: Execution, component, and number of the component among its likes.
 Key = tuple[str, str, int]
@@ -86,6 +84,12 @@ class Delta:
         }
 
 
+def in_order(deltas: Iterable[Delta]) -> tuple[Delta, ...]:
+    """Return deltas as a backend carries them out: first what frees room, then what takes it."""
+    order = list(Op)
+    return tuple(sorted(deltas, key=lambda delta: order.index(delta.op)))
+
+
 @dataclass(frozen=True, slots=True)
 class VirtualAssignment:
     """Every component and its machine at one instant; rows are sorted by key."""
@@ -111,15 +115,13 @@ class VirtualAssignment:
         """Return rows by what there can be only one of."""
         return {row.key: row for row in self.rows}
 
-    def deltas_to(
-        self, wanted: VirtualAssignment, reasons: Mapping[Key, str] | None = None
-    ) -> tuple[Delta, ...]:
-        """Return what makes `wanted` of this: first what frees room, then what takes it.
+    def deltas_to(self, wanted: VirtualAssignment) -> tuple[Delta, ...]:
+        """Return what makes `wanted` of this, for a backend that has to be put right as a whole.
 
         A component that changes its machine is stopped there and started here; `since_ms` and
-        `covered` change nothing that runs.
+        `covered` change nothing that runs. A cycle keeps its own deltas (`dispatch.cycle.moves`),
+        because an execution that begins anew where it was is stopped and started.
         """
-        given = reasons or {}
         here, there = self.by_key(), wanted.by_key()
         staying = {row.execution for row in wanted.rows}
         present = {row.execution for row in self.rows}
@@ -128,31 +130,10 @@ class VirtualAssignment:
             target = there.get(key)
             if target is None or target.machine != row.machine:
                 op = Op.SHRINK if row.execution in staying else Op.STOP
-                found.append(Delta(op, *key, row.machine, given.get(key, "")))
+                found.append(Delta(op, *key, row.machine))
         for key, row in there.items():
             source = here.get(key)
             if source is None or source.machine != row.machine:
                 op = Op.GROW if row.execution in present else Op.START
-                found.append(Delta(op, *key, row.machine, given.get(key, "")))
-        return tuple(sorted(found, key=lambda delta: _APPLIED_FIRST.index(delta.op)))
-
-    def after(self, deltas: Iterable[Delta], at_ms: int) -> VirtualAssignment:
-        """Return what stands once a backend has made `deltas`; new rows are not covered.
-
-        Raises
-        ------
-        ValueError
-            If a delta stops what is not there, or starts what is.
-        """
-        rows = self.by_key()
-        for delta in deltas:
-            key = (delta.execution, delta.component, delta.index)
-            if delta.op in (Op.STOP, Op.SHRINK):
-                if key not in rows or rows[key].machine != delta.machine:
-                    raise ValueError(f"{key} is not on {delta.machine}")
-                del rows[key]
-            elif key in rows:
-                raise ValueError(f"{key} is on {rows[key].machine} already")
-            else:
-                rows[key] = AssignmentRow(*key, delta.machine, at_ms, covered=False)
-        return VirtualAssignment.of(rows.values())
+                found.append(Delta(op, *key, row.machine))
+        return in_order(found)

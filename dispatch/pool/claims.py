@@ -1,16 +1,14 @@
-"""What the core/elastic algorithm is asked and what it answers, and its one interface."""
+"""Claims on the core/elastic pool, and the grants that answer them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import Protocol
 
 
 class GrantRule(Enum):
-    """How elastic components are granted; `baselines` says what each is for."""
+    """How elastic components are granted."""
 
     FLEXIBLE = 0  # grants are made anew at every event: elastic may shrink
     GROW_ONLY = 1  # grants only grow; admission counts them
@@ -27,18 +25,22 @@ class ClaimPart:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one execution asks of the pool.
+    """How much one execution asks of the pool, and where it stands in line.
 
     Attributes
     ----------
     name
-        Unique among those in the pool.
+        Unique in the pool.
     core, elastic
-        In file order; at least one core component.
-    submitted_s, run_s
-        When it came, and how long it runs with everything granted (infinite: nobody knows).
-    priority, tenant
-        Higher goes first; whose it is.
+        Its components in file order; at least one is core.
+    submitted_s
+        When it was submitted.
+    run_s
+        How long it runs with everything granted; infinite where that is not known.
+    priority
+        The higher goes first.
+    tenant
+        Its owner, for dominant shares.
     """
 
     name: str
@@ -61,45 +63,9 @@ class Grant:
     started
         Whether its cores start now.
     granted
-        How many of each elastic part it now holds, in file order.
+        How many components of each elastic part it holds now, in file order.
     """
 
     name: str
     started: bool
     granted: tuple[int, ...]
-
-
-class Scheduler(Protocol):
-    """The one interface of the core/elastic algorithm and of the baselines."""
-
-    def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
-        """Take a new execution in."""
-        ...
-
-    def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
-        """Take an execution out, in service or waiting."""
-        ...
-
-    def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
-        """Change what there is."""
-        ...
-
-    def waiting(self) -> tuple[str, ...]:
-        """Who waits; those that may preempt first."""
-        ...
-
-    def serving(self) -> tuple[str, ...]:
-        """Who is in service, in the order of grants."""
-        ...
-
-    def granted(self, name: str) -> tuple[int, ...]:
-        """How many of each of its elastic parts an execution holds."""
-        ...
-
-    def free(self) -> dict[str, int]:
-        """What nobody in service holds; negative where cores exceed a total that shrank."""
-        ...
-
-    def can_ever_fit(self, claim: Claim) -> bool:
-        """Whether a claim could start if nothing else were in service."""
-        ...

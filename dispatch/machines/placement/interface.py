@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch.machines.placement.policy import POLICIES, Policy
 from dispatch.machines.placement.state import (
     Machines,
     build_fleet,
@@ -16,9 +16,6 @@ from dispatch.machines.placement.state import (
     room_left,
 )
 from lp.lotes.dispatch_table import DispatchTable
-
-Policy = Literal["lotes", "greedy", "tetris", "best_fit", "spread"]
-POLICIES: tuple[Policy, ...] = ("lotes", "greedy", "tetris", "best_fit", "spread")
 
 
 @dataclass(frozen=True, slots=True)

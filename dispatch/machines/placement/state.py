@@ -1,4 +1,4 @@
-"""The mutable arrays behind a placement: machines, targets, queues. Built here, changed by kernels.
+"""The mutable arrays behind a placement: machines and targets. Built here, changed by kernels.
 
 `kernels` is imported inside the functions, because numba takes half a second to load.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,7 @@ from lp.lotes.dispatch_table import DispatchTable
 if TYPE_CHECKING:
     from dispatch.machines.placement.kernels.forest import MaximaForest
     from dispatch.machines.placement.kernels.machines import Fleet, PlacementRules
-    from dispatch.machines.placement.kernels.queues import MachineQueues, Queues
     from dispatch.machines.placement.kernels.scores import Targets
-
-HISTOGRAM_LOW_H = 1e-6
-"""Waits up to this share one bucket; above it buckets grow by a constant factor."""
-
-HISTOGRAM_PER_DECADE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +106,11 @@ def build_fleet(machines: Machines, classes: int) -> Fleet:
     return Fleet(capacity, whole, real, 2 * (LEFT + size), room)
 
 
-def reclassed_fleet(old: Fleet, classes: int) -> Fleet:
-    """The same machines with what they run, to count jobs of other classes, none so far."""
-    kept = old.by_class
-    rows = aligned_rows(old.whole.shape[0], kept // 2 + -(-classes // 2))
-    whole = rows.view(np.int32)
-    whole[:, :kept] = old.whole[:, :kept]
-    return old._replace(whole=whole, real=rows.view(np.float64))
-
-
 def room_left(fleet: Fleet) -> NDArray[np.float64]:
     """What is left of each machine, shape (machines, L): a view."""
     from dispatch.machines.placement.kernels.machines import LEFT
 
     return fleet.real[:, LEFT : LEFT + fleet.capacity.shape[1]]
-
-
-def jobs_by_class(fleet: Fleet, classes: int) -> NDArray[np.int32]:
-    """Jobs of each class on each machine, shape (machines, K): a view."""
-    return fleet.whole[:, fleet.by_class : fleet.by_class + classes]
 
 
 def build_targets(
@@ -195,9 +175,8 @@ def build_rules(
     *,
     tetris_hours: float = 1.0,
     memory: int = 1,
-    times: tuple[float, float, float] = (0.0, 1.0, 1.0),
 ) -> PlacementRules:
-    """What stays fixed; `times` are warm-up, interval and long wait, which only runs measure."""
+    """How machines are chosen, as kernels take it; see `MachinePlacement` for the settings."""
     from dispatch.machines.placement.kernels.machines import PlacementRules
 
     return PlacementRules(
@@ -205,57 +184,4 @@ def build_rules(
         speed=np.ascontiguousarray(speed, dtype=np.float64),
         time_weight=float(tetris_hours),
         memory=int(memory),
-        warm_up=float(times[0]),
-        interval=float(times[1]),
-        long_wait=float(times[2]),
-        histogram_low=HISTOGRAM_LOW_H,
-        histogram_per_decade=float(HISTOGRAM_PER_DECADE),
     )
-
-
-def build_queues(queues: int, capacity: int, resources: int) -> Queues:
-    """Empty queues of `capacity` positions each."""
-    from dispatch.machines.placement.kernels.arrays import NONE
-    from dispatch.machines.placement.kernels.queues import Queues
-
-    forest = build_forest(np.full(queues, capacity, dtype=np.int64), resources, -np.inf)
-    return Queues(
-        forest=forest,
-        slot=np.full(queues * capacity, NONE, dtype=np.int32),
-        tail=np.zeros(queues, dtype=np.int64),
-        length=np.zeros(queues, dtype=np.int64),
-    )
-
-
-def enlarged_queues(old: Queues) -> Queues:
-    """The same queues with twice the positions, without gaps."""
-    from dispatch.machines.placement.kernels.forest import forest_rebuild
-
-    count = old.tail.size
-    size = int(old.forest.level_size[0, 0])
-    new = build_queues(count, 2 * size, old.forest.leaf.shape[1])
-    for queue in range(count):
-        first = int(old.forest.base[queue])
-        held = np.flatnonzero(old.forest.leaf[first : first + size, 0] > -np.inf) + first
-        target = int(new.forest.base[queue])
-        new.forest.leaf[target : target + held.size] = old.forest.leaf[held]
-        new.slot[target : target + held.size] = old.slot[held]
-        new.tail[queue] = new.length[queue] = held.size
-    forest_rebuild(new.forest)
-    return new
-
-
-def build_machine_queues(machines: Machines) -> MachineQueues:
-    """An empty queue at each machine."""
-    from dispatch.machines.placement.kernels.arrays import NONE
-    from dispatch.machines.placement.kernels.queues import MachineQueues
-
-    nobody = np.full(machines.total, NONE, dtype=np.int32)
-    return MachineQueues(nobody, nobody.copy(), build_forest(machines.count, 1, 0.0))
-
-
-def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """A copy with `size` rows; the new ones are zero."""
-    new = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
-    new[: len(array)] = array
-    return new

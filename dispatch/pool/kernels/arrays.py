@@ -1,69 +1,85 @@
-"""What the kernels work on, and the numbers of rules, allocations and lines."""
+"""What the kernels work on: rows of claims, the pool they share, and how they are ordered.
+
+Shapes: R rows, one a claim; G parts, the most that any claim has; L resources; T tenants. Amounts
+are canonical, times are seconds.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch.pool.claims import GrantRule
+from dispatch.pool.ordering import Rule, Size
+
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Rules and sizes, as in `ordering`.
-STATIC, SRPT, HRRN, HRRN_PRINTED, DRF = 0, 1, 2, 3, 4
-COMPONENTS, COMPONENTS_LEFT, AREA, AREA_LEFT = 1, 2, 3, 4
-# Allocations.
-FLEXIBLE, GROW_ONLY, MALLEABLE = 0, 1, 2
-# Lines, and their places in `length`.
+# The numbers of the enums, as kernels take them.
+STATIC: Final = Rule.STATIC.value
+SRPT: Final = Rule.SRPT.value
+HRRN: Final = Rule.HRRN.value
+HRRN_PRINTED: Final = Rule.HRRN_PRINTED.value
+DRF: Final = Rule.DRF.value
+COMPONENTS: Final = Size.COMPONENTS.value
+COMPONENTS_LEFT: Final = Size.COMPONENTS_LEFT.value
+AREA: Final = Size.AREA.value
+AREA_LEFT: Final = Size.AREA_LEFT.value
+FLEXIBLE: Final = GrantRule.FLEXIBLE.value
+GROW_ONLY: Final = GrantRule.GROW_ONLY.value
+MALLEABLE: Final = GrantRule.MALLEABLE.value
+# Lines, and their places in `length`: those that wait; those that may preempt and did not fit;
+# those in service, in the order in which elastic components are granted.
 WAITING, URGENT, SERVING = 0, 1, 2
 
 
 class ClaimArrays(NamedTuple):
-    """One row a request; arrays of shape (rows,), (rows, L), (rows, G) or (rows, G, L)."""
+    """Claims: one row each, used again when its claim is gone."""
 
-    core: Longs
-    want: Longs
-    part: Longs
-    part_count: Longs
-    granted: Longs
-    before: Longs
-    rank: Floats
-    key: Floats
-    number: Longs
-    submitted: Floats
-    run: Floats
-    left: Floats
-    since: Floats
-    speed: Floats
-    tenant: Longs
-    core_count: Floats
-    all_count: Floats
-    all_area: Floats
-    factor: Floats
-    part_area: Floats
-    started: NDArray[np.bool_]
+    core: Longs  # (R, L) what all core components take together
+    want: Longs  # (R, L) what it could use at most: the core and all elastic components
+    part: Longs  # (R, G, L) what one elastic component of a part takes
+    part_count: Longs  # (R, G) elastic components asked for
+    granted: Longs  # (R, G) elastic components granted
+    before: Longs  # (R, G) `granted` before the event that is settled, to list what it changed
+    rank: Floats  # (R,) the lower rank goes first, whatever the key: a priority, negated
+    key: Floats  # (R,) the lower key goes first in a rank; what it is says `PoolRules.rule`
+    number: Longs  # (R,) order of arrival, for equal keys
+    submitted: Floats  # (R,) when it was submitted
+    run: Floats  # (R,) run time with everything granted
+    left: Floats  # (R,) run time that was left at `since`, with everything granted
+    since: Floats  # (R,) when `left` and `speed` were last brought up to date
+    speed: Floats  # (R,) components that run over all asked for; 0 while it waits
+    tenant: Longs  # (R,) row of `PoolArrays.held` and `share`
+    core_count: Floats  # (R,) core components
+    all_count: Floats  # (R,) core and elastic components asked for
+    all_area: Floats  # (R,) their areas together, see `part_area`
+    factor: Floats  # (R,) what multiplies the run time where that is fixed at arrival
+    part_area: Floats  # (R, G) of one elastic component: cores x GiB, the 3-D size of table 10.3a
+    started: NDArray[np.bool_]  # (R,) whether it is in service
 
 
 class PoolArrays(NamedTuple):
-    """What there is, what is promised, and the three lines (rows by place)."""
+    """What there is, what those in service hold of it, and the lines."""
 
-    total: Longs
-    cores: Longs
-    wanted: Longs
-    given: Longs
-    held: Longs
-    share: Floats
-    lines: Longs
-    length: Longs
-    changed: Longs
+    total: Longs  # (L,) what there is
+    cores: Longs  # (L,) cores of those in service
+    wanted: Longs  # (L,) what those in service could use at most
+    given: Longs  # (L,) elastic components granted
+    held: Longs  # (T, L) cores and grants by tenant, as `fill_shares` left them
+    share: Floats  # (T,) dominant share by tenant, likewise
+    lines: Longs  # (3, R) rows by place, in each line
+    length: Longs  # (3,) rows in each line
+    changed: Longs  # (R,) rows that the last event changed; how many, it returns
 
 
 class PoolRules(NamedTuple):
     """How rows are ordered and granted."""
 
-    allocation: int
-    rule: int
-    size: int
-    backfill: bool
-    preemptive: bool
+    allocation: int  # a GrantRule
+    rule: int  # a Rule
+    size: int  # a Size
+    backfill: bool  # whether those that fit may pass a head that does not
+    preemptive: bool  # whether an arrival may take elastic components of those behind it

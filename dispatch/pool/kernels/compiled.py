@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dispatch.pool import claims, ordering
 from planner.kernel_cache import KernelFamily
 
-_FAMILY = KernelFamily(Path(__file__).parent, _nrt=False)
+_FAMILY = KernelFamily(Path(__file__).parent, claims, ordering, _nrt=False)
 
 #: Compile a kernel that only kernels call.
 inner = _FAMILY.like(no_cpython_wrapper=True)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
-from dispatch.pool.claims import Claim, Grant, GrantRule, Scheduler
+from dispatch.pool.claims import Claim, Grant, GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering
 from dispatch.pool.scheduler import ElasticScheduler
 from rdl.resources import Resources
@@ -24,6 +25,42 @@ _ALLOCATIONS = {
     "flexible-grow": GrantRule.GROW_ONLY,
     "malleable": GrantRule.MALLEABLE,
 }
+
+
+class Scheduler(Protocol):
+    """What the core/elastic algorithm and its baselines have in common."""
+
+    def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
+        """Take a new execution in."""
+        ...
+
+    def depart(self, name: str, now_s: float) -> tuple[Grant, ...]:
+        """Take an execution out, in service or waiting."""
+        ...
+
+    def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
+        """Set how much the pool has of each resource."""
+        ...
+
+    def waiting(self) -> tuple[str, ...]:
+        """Return the names of those that wait; those that may preempt come first."""
+        ...
+
+    def serving(self) -> tuple[str, ...]:
+        """Return the names of those in service, in the order of grants."""
+        ...
+
+    def granted(self, name: str) -> tuple[int, ...]:
+        """Return how many components of each elastic part an execution holds."""
+        ...
+
+    def free(self) -> dict[str, int]:
+        """Return what nobody in service holds; negative where cores exceed a smaller total."""
+        ...
+
+    def can_ever_fit(self, claim: Claim) -> bool:
+        """Return whether a claim could start if nothing else were in service."""
+        ...
 
 
 class RigidScheduler:

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 
+from dispatch.accounts.promises import PromiseBook, below_entitlement
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
 from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
 from dispatch.cycle.uncovered import LineOptions
-from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.executions.execution import ComponentGroup
 from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
@@ -131,8 +130,7 @@ class _PlannedRun:
         containers = options.machines * options.containers_each
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
-        self.below: dict[str, float] = {}
-        self.below_now: dict[str, float] = {}
+        self.promises = PromiseBook()
         self.requeued: dict[str, int] = {}
         self.ended: list[str] = []
         self.starting: set[str] = set()
@@ -154,7 +152,7 @@ class _PlannedRun:
             now += 1.0
         if self.look is not None:
             self.look(self.plan)
-        return self._result()
+        return self._result(now)
 
     def _commit(self, change: Change, now: float) -> bool:
         prepared = self.plan.prepare([change], self.plan.version, at_ms=round(now * 1000))
@@ -225,7 +223,7 @@ class _PlannedRun:
         directive = self.follower.follow(round(now * 1000))
         cycle = self.loop.tick(directive)
         self._take(cycle)
-        self._measure(directive)
+        self.promises.observe(directive, below_entitlement(directive, self.loop.table))
         self.tally.use(now, sum(progress.held for progress in self.running.values()))
         table = self.loop.table
         waiting: list[str] = []
@@ -257,18 +255,8 @@ class _PlannedRun:
         progress.hold(len(pieces), up)
         return up < len(pieces)
 
-    def _measure(self, directive: Directive) -> None:
-        """Follow how long demand that an entitlement covers has had no running container."""
-        below: dict[str, float] = {}
-        for entitlement in directive.entitlements:
-            name = entitlement.reservation
-            fellows = self.loop.table.of_reservation(name)
-            if any(_is_below(part) for one in fellows for part in one.parts):
-                below[name] = self.below_now.get(name, 0.0) + 1.0
-                self.below[name] = max(below[name], self.below.get(name, 0.0))
-        self.below_now = below
-
-    def _result(self) -> RayonRun:
+    def _result(self, ended: float) -> RayonRun:
+        self.promises.end(round(ended * 1000))
         run = self.tally.run()
         outcomes = tuple(self._outcome(one) for one in run.outcomes)
         return replace(run, outcomes=outcomes)
@@ -277,13 +265,9 @@ class _PlannedRun:
         name = one.job.name
         return replace(
             one,
-            below_s=self.below.get(name, 0.0),
+            below_s=self.promises.longest_below_ms(name) / 1000,
             requeued=self.requeued.get(name, 0),
         )
-
-
-def _is_below(part: ComponentGroup) -> bool:
-    return bool(part.covered) and sum(piece.up for piece in part.held) < part.covered
 
 
 def _cluster(options: PlannedOptions) -> Cluster:

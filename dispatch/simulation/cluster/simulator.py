@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dispatch.pool.claims import Grant, Scheduler
+from dispatch.pool.claims import Grant
+from dispatch.simulation.cluster.baselines import Scheduler
 from dispatch.simulation.cluster.work import Quantity, WorkModel
 from dispatch.simulation.cluster.workload import Submission
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.machines.placement.interface import MachinePlacement, PlacedJob, Policy
+from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
+from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
 
 Amounts = NDArray[np.int64]

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.machines.placement.interface import Policy
-from dispatch.machines.placement.state import HISTOGRAM_LOW_H, HISTOGRAM_PER_DECADE
+from dispatch.machines.placement.policy import Policy
 
 if TYPE_CHECKING:
-    from dispatch.simulation.machine_level.kernels.state import Counters
+    from dispatch.simulation.machine_level.kernels.state import Counters, Measuring
 
-_HISTOGRAM_SIZE = 2 + 10 * HISTOGRAM_PER_DECADE
+#: Waits up to this share one bucket; above it buckets grow by a constant factor.
+_HISTOGRAM_LOW_H = 1e-6
+_HISTOGRAM_PER_DECADE = 20
+_HISTOGRAM_SIZE = 2 + 10 * _HISTOGRAM_PER_DECADE
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,19 @@ def build_counters(options: SimulationOptions, classes: int, resources: int) -> 
     )
 
 
+def build_measuring(options: SimulationOptions) -> Measuring:
+    """What is measured, as kernels take it."""
+    from dispatch.simulation.machine_level.kernels.state import Measuring
+
+    return Measuring(
+        warm_up=options.warm_up_h,
+        interval=options.interval_h,
+        long_wait=options.long_wait_h,
+        histogram_low=_HISTOGRAM_LOW_H,
+        histogram_per_decade=float(_HISTOGRAM_PER_DECADE),
+    )
+
+
 def measured(policy: Policy, counters: Counters, options: SimulationOptions) -> SimulationResult:
     """What the counters have come to so far."""
     from dispatch.simulation.machine_level.kernels import state as kernels
@@ -199,6 +214,6 @@ def _quantiles(histogram: NDArray[np.int64]) -> dict[str, float]:
     found = {}
     for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
         bucket = int(np.searchsorted(reached, share * total)) if total else 0
-        edge = HISTOGRAM_LOW_H * 10 ** (bucket / HISTOGRAM_PER_DECADE)
+        edge = _HISTOGRAM_LOW_H * 10 ** (bucket / _HISTOGRAM_PER_DECADE)
         found[name] = float(edge) if bucket else 0.0
     return found

@@ -7,29 +7,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.machines.placement.interface import POLICIES, Policy
+from dispatch.machines.placement.policy import POLICIES, Policy
 from dispatch.machines.placement.state import (
     Machines,
     build_fleet,
-    build_machine_queues,
-    build_queues,
     build_rules,
     build_targets,
-    enlarged_queues,
-    grown,
-    jobs_by_class,
-    reclassed_fleet,
 )
 from dispatch.simulation.machine_level.measures import (
     SimulationOptions,
     SimulationResult,
     build_counters,
+    build_measuring,
     measured,
+)
+from dispatch.simulation.machine_level.queues import (
+    build_machine_queues,
+    build_queues,
+    enlarged_queues,
+    jobs_by_class,
+    reclassed_fleet,
 )
 from dispatch.simulation.machine_level.slots import (
     build_slots,
     ends_of,
     enlarged_slots,
+    grown,
     requests_of,
 )
 from dispatch.simulation.machine_level.workload import JobChunk, Workload
@@ -77,13 +80,13 @@ class MachineSimulator:
         self._queues = build_queues(classes + 1 if lotes else 1, 1024, resources)
         self._waiting = build_machine_queues(machines)
         self._counters = build_counters(self.options, classes, resources)
+        self._measuring = build_measuring(self.options)
         self._slots = build_slots(resources, self._counters)
         self._rules = build_rules(
             POLICIES.index(policy),
             speed,
             tetris_hours=self.options.tetris_hours,
             memory=self.options.memory,
-            times=(self.options.warm_up_h, self.options.interval_h, self.options.long_wait_h),
         )
 
     def _aimed(
@@ -116,6 +119,7 @@ class MachineSimulator:
                 self._waiting,
                 self._slots,
                 self._counters,
+                self._measuring,
                 self._rules,
             )
             code = advance(world, chunk, until_h)
@@ -147,7 +151,7 @@ class MachineSimulator:
         ValueError
             If the policy is not LoTES or the table covers other machines.
         """
-        from dispatch.machines.placement.kernels.queues import CLASS, MACHINE, NUMBER
+        from dispatch.simulation.machine_level.kernels.queues import CLASS, MACHINE, NUMBER
 
         if self.policy != "lotes" or table.machines != self._fleet.whole.shape[0]:
             raise ValueError("retarget needs policy 'lotes' and a table of the same machines")
@@ -175,7 +179,7 @@ class MachineSimulator:
 
     def _requeue(self, held: NDArray[np.int32], classes: int) -> None:
         """Waiting jobs, in order of arrival, join the queues of the classes that they have now."""
-        from dispatch.machines.placement.kernels.queues import CLASS, append_job, queue_of
+        from dispatch.simulation.machine_level.kernels.queues import CLASS, append_job, queue_of
 
         slots, resources = self._slots, self._fleet.capacity.shape[1]
         size = int(self._queues.forest.level_size[0, 0])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.machines.placement.state import aligned_rows, grown
+from dispatch.machines.placement.state import aligned_rows
 
 if TYPE_CHECKING:
-    from dispatch.machines.placement.kernels.queues import Slots
+    from dispatch.simulation.machine_level.kernels.queues import Slots
     from dispatch.simulation.machine_level.kernels.state import Counters
 
 _FIRST_SIZE = 1024
@@ -20,7 +20,7 @@ _LINE = 8
 def build_slots(resources: int, counters: Counters) -> Slots:
     """A thousand free slots; the counters are told."""
     from dispatch.machines.placement.kernels.arrays import NONE
-    from dispatch.machines.placement.kernels.queues import REQUEST
+    from dispatch.simulation.machine_level.kernels.queues import REQUEST
     from dispatch.simulation.machine_level.kernels.state import AHEAD, FREE, TURN_SIZE
 
     width = -(-(REQUEST + resources) // _LINE) * _LINE
@@ -59,9 +59,16 @@ def ends_of(slots: Slots, counters: Counters) -> NDArray[np.int32]:
 
 def requests_of(slots: Slots, which: NDArray[np.int32], resources: int) -> NDArray[np.float64]:
     """Requests of some slots, shape (n, L)."""
-    from dispatch.machines.placement.kernels.queues import REQUEST
+    from dispatch.simulation.machine_level.kernels.queues import REQUEST
 
     return slots.real[which, REQUEST : REQUEST + resources]
+
+
+def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy with `size` rows; the new ones are zero."""
+    new = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
+    new[: len(array)] = array
+    return new
 
 
 def _slots(
@@ -71,7 +78,7 @@ def _slots(
     turn: NDArray[np.int64],
 ) -> Slots:
     from dispatch.machines.placement.kernels.arrays import NONE
-    from dispatch.machines.placement.kernels.queues import Slots
+    from dispatch.simulation.machine_level.kernels.queues import Slots
 
     return Slots(
         long=rows,

@@ -1,4 +1,4 @@
-"""The five steps one by one, on worlds small enough to follow by hand."""
+"""The steps of a cycle one by one, on worlds small enough to follow by hand."""
 
 from __future__ import annotations
 
@@ -256,8 +256,7 @@ def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.Data
         elif action == "cancel" and alive:
             commit(plan, Cancel(data.draw(st.sampled_from(alive))))
         assert not world.tick(at_s).below
-        directive = world.loop.dispatcher._directive
-        assert directive is not None
+        directive = world.directive
         book.observe(directive, below_entitlement(directive, world.table))
     book.end(end_s * 1000)
     assert not book.broken(0)

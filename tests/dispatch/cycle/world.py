@@ -66,7 +66,8 @@ class World:
     def tick(self, at_s: float) -> Cycle:
         """Move to an instant and check what must hold at every one."""
         before = self.covered()
-        cycle = self.loop.tick(self.follower.follow(round(at_s * 1000)))
+        self.directive = self.follower.follow(round(at_s * 1000))
+        cycle = self.loop.tick(self.directive)
         self.check(before, cycle)
         return cycle
 
@@ -147,9 +148,7 @@ class World:
             assert not execution.holds, "what waits without cover holds nothing"
 
     def _check_entitlements(self) -> None:
-        directive = self.loop.dispatcher._directive
-        assert directive is not None
-        for entitlement in directive.entitlements:
+        for entitlement in self.directive.entitlements:
             left = entitlement.total()
             for execution in self.table.of_reservation(entitlement.reservation):
                 for part in execution.parts:

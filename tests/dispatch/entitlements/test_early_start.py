@@ -67,8 +67,7 @@ def _run(expression: Expression, delays: StartDelayTable | None) -> tuple[Promis
     world.submit(_job("guest", 20, _SMALL), 0)
     for at_s in range(0, 900, _TICK_S):
         world.tick(at_s)
-        directive = world.loop.dispatcher._directive
-        assert directive is not None
+        directive = world.directive
         book.observe(directive, below_entitlement(directive, world.table))
         owner = world.table.get("owner")
         assert owner is not None
@@ -93,8 +92,7 @@ def test_time_below_is_told_once_when_the_entitlement_ends() -> None:
     world = _world(_REQUEST)
     for at_s, told in ((450, []), (900, [30_000]), (900, [])):
         world.tick(at_s)
-        directive = world.loop.dispatcher._directive
-        assert directive is not None
+        directive = world.directive
         assert book.take_ended(directive) == told
 
 

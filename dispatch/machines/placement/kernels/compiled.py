@@ -21,9 +21,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from dispatch.machines.placement import policy
 from planner.kernel_cache import KernelFamily
 
-_FAMILY = KernelFamily(Path(__file__).parent, _nrt=False)
+_FAMILY = KernelFamily(Path(__file__).parent, policy, _nrt=False)
 
 #: Compile a kernel that only kernels call.
 inner = _FAMILY.like(no_cpython_wrapper=True)

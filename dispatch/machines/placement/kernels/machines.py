@@ -1,4 +1,4 @@
-"""Machines, what is left of them, and what is fixed about them in a run."""
+"""Machines, what is left of them, and how a policy chooses among them."""
 
 # Elements of arrays have no type of their own for mypy.
 # mypy: disable-error-code="no-any-return"
@@ -34,17 +34,12 @@ class Fleet(NamedTuple):
 
 
 class PlacementRules(NamedTuple):
-    """What stays fixed in a run."""
+    """How machines are chosen: the policy and its settings."""
 
-    policy: int
-    speed: Floats  # (J, K)
+    policy: int  # place in POLICIES
+    speed: Floats  # (J, K) of each configuration for each class; 0 forbids the pair
     time_weight: float  # Tetris: weight of the hours
     memory: int  # resource that `spread` compares
-    warm_up: float
-    interval: float
-    long_wait: float
-    histogram_low: float
-    histogram_per_decade: float
 
 
 @inline

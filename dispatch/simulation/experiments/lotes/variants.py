@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.machines.placement.interface import Policy
+from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
 from dispatch.simulation.machine_level.measures import SimulationOptions, SimulationResult
 from dispatch.simulation.machine_level.simulator import simulate

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from dispatch.machines.placement.interface import Policy
+from dispatch.machines.placement.policy import Policy
 from dispatch.simulation.cluster.slots import (
     Amounts,
     SlotBook,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dispatch.machines.placement.kernels.arrays import NONE, Longs
 from dispatch.machines.placement.kernels.compiled import prefetch
 from dispatch.machines.placement.kernels.machines import Fleet
-from dispatch.machines.placement.kernels.queues import MACHINE, NEXT, NUMBER, TIME, Slots
 from dispatch.simulation.machine_level.kernels.compiled import entry, inline, inner
+from dispatch.simulation.machine_level.kernels.queues import MACHINE, NEXT, NUMBER, TIME, Slots
 from dispatch.simulation.machine_level.kernels.state import (
     AHEAD,
     BUCKET,

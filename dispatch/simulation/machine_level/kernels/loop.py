@@ -9,8 +9,11 @@ import numpy as np
 
 from dispatch.machines.placement.kernels.arrays import GREEDY, LOTES, NONE
 from dispatch.machines.placement.kernels.choices import choose
-from dispatch.machines.placement.kernels.machines import PlacementRules, release
-from dispatch.machines.placement.kernels.queues import (
+from dispatch.machines.placement.kernels.machines import release
+from dispatch.machines.placement.kernels.scores import count_job
+from dispatch.simulation.machine_level.kernels.compiled import entry, inline
+from dispatch.simulation.machine_level.kernels.ends import heap_pop, look_ahead, next_bucket
+from dispatch.simulation.machine_level.kernels.queues import (
     ARRIVAL,
     CLASS,
     MACHINE,
@@ -24,9 +27,6 @@ from dispatch.machines.placement.kernels.queues import (
     queue_push,
     shortest_queue,
 )
-from dispatch.machines.placement.kernels.scores import count_job
-from dispatch.simulation.machine_level.kernels.compiled import entry, inline
-from dispatch.simulation.machine_level.kernels.ends import heap_pop, look_ahead, next_bucket
 from dispatch.simulation.machine_level.kernels.starts import (
     enqueue_at_machine,
     refill,
@@ -58,10 +58,10 @@ from dispatch.simulation.machine_level.kernels.state import (
 
 
 @inline
-def _advance_clock(counters: Counters, rules: PlacementRules, time: float) -> None:
+def _advance_clock(counters: Counters, warm_up: float, time: float) -> None:
     """Add up what ran, waited and was used until `time`."""
     real = counters.real
-    since = max(real[NOW], rules.warm_up)
+    since = max(real[NOW], warm_up)
     if time > since:
         span = time - since
         real[MEASURED] += span
@@ -96,7 +96,7 @@ def _arrive(world: World, jobs: Jobs, machine: int, queue: int) -> None:
     whole, job = counters.whole, counters.whole[CURSOR]
     k, request = jobs.job_class[job], jobs.request[job]
     slot = _admit(slots, counters, jobs, job)
-    interval = int(counters.real[NOW] / rules.interval)
+    interval = int(counters.real[NOW] / world.measuring.interval)
     interval = min(interval, counters.interval_started.size - 1)
     counters.interval_arrived[interval] += 1
     if machine != NONE:
@@ -154,7 +154,7 @@ def advance(world: World, jobs: Jobs, until: float) -> int:
     """
     fleet, targets, queues = world.fleet, world.targets, world.queues
     slots, counters, rules = world.slots, world.counters, world.rules
-    whole = counters.whole
+    whole, warm_up = counters.whole, world.measuring.warm_up
     total = jobs.arrival.size
     while True:
         if whole[HEAP] == 0 and slots.turn[LATER] > 0:
@@ -165,7 +165,7 @@ def advance(world: World, jobs: Jobs, until: float) -> int:
         time = min(ends, arrives)
         if (job >= total and until == np.inf) or time > until or time == np.inf:
             if until < np.inf:
-                _advance_clock(counters, rules, until)
+                _advance_clock(counters, warm_up, until)
             return CONSUMED
         if ends > arrives:
             if whole[FREE] == 0:
@@ -177,11 +177,11 @@ def advance(world: World, jobs: Jobs, until: float) -> int:
                 queue = queue_for(fleet, targets, rules, k, request)
                 if not queue_has_room(queues, queue):
                     return MORE_QUEUE
-            _advance_clock(counters, rules, time)
+            _advance_clock(counters, warm_up, time)
             _arrive(world, jobs, machine, queue)
             whole[CURSOR] += 1
         else:
-            _advance_clock(counters, rules, time)
+            _advance_clock(counters, warm_up, time)
             _end(world)
         look_ahead(fleet, slots)
         whole[EVENTS] += 1

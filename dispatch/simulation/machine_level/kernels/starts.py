@@ -14,11 +14,13 @@ from dispatch.machines.placement.kernels.machines import (
     CONFIGURATION,
     LEFT,
     Fleet,
-    PlacementRules,
     occupy,
     offer,
 )
-from dispatch.machines.placement.kernels.queues import (
+from dispatch.machines.placement.kernels.scores import count_job
+from dispatch.simulation.machine_level.kernels.compiled import inline
+from dispatch.simulation.machine_level.kernels.ends import push_end
+from dispatch.simulation.machine_level.kernels.queues import (
     ARRIVAL,
     CLASS,
     MACHINE,
@@ -33,9 +35,6 @@ from dispatch.machines.placement.kernels.queues import (
     next_tetris,
     queue_take,
 )
-from dispatch.machines.placement.kernels.scores import count_job
-from dispatch.simulation.machine_level.kernels.compiled import inline
-from dispatch.simulation.machine_level.kernels.ends import push_end
 from dispatch.simulation.machine_level.kernels.state import (
     LONG,
     NOW,
@@ -47,33 +46,34 @@ from dispatch.simulation.machine_level.kernels.state import (
     WAIT_SUM,
     WAITING,
     Counters,
+    Measuring,
     World,
 )
 
 
 @inline
 def _measure_start(
-    counters: Counters, rules: PlacementRules, now: float, wait: float, k: int
+    counters: Counters, measuring: Measuring, now: float, wait: float, k: int
 ) -> None:
     """Count a start where it happens: the wait belongs to the interval of the start."""
     whole, real = counters.whole, counters.real
-    interval = min(int(now / rules.interval), counters.interval_started.size - 1)
+    interval = min(int(now / measuring.interval), counters.interval_started.size - 1)
     counters.interval_started[interval] += 1
     counters.interval_wait[interval] += wait
-    if now < rules.warm_up:
+    if now < measuring.warm_up:
         return
     whole[STARTED] += 1
     real[WAIT_SUM] += wait
     real[WAIT_SQUARES] += wait * wait
     real[WAIT_MAX] = max(real[WAIT_MAX], wait)
-    if wait > rules.long_wait:
+    if wait > measuring.long_wait:
         whole[LONG] += 1
     counters.class_started[k] += 1
     counters.class_wait[k] += wait
     bucket = 0
     if wait > 0.0:
-        decades = np.log10(max(wait, rules.histogram_low) / rules.histogram_low)
-        bucket = 1 + int(decades * rules.histogram_per_decade)
+        decades = np.log10(max(wait, measuring.histogram_low) / measuring.histogram_low)
+        bucket = 1 + int(decades * measuring.histogram_per_decade)
     counters.histogram[min(bucket, counters.histogram.size - 1)] += 1
 
 
@@ -97,7 +97,7 @@ def start(world: World, slot: int, machine: int) -> None:
     speed = rules.speed[fleet.whole[machine, CONFIGURATION], k]
     slots.real[slot, TIME] = now + slots.real[slot, TIME] / speed
     push_end(slots, whole, slot)
-    _measure_start(counters, rules, now, now - slots.real[slot, ARRIVAL], k)
+    _measure_start(counters, world.measuring, now, now - slots.real[slot, ARRIVAL], k)
     if counters.start.size > 0:
         counters.start[job] = now
         counters.machine[job] = machine

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from dispatch.machines.placement.kernels.arrays import Floats, Ints, Longs
 from dispatch.machines.placement.kernels.machines import Fleet, PlacementRules
-from dispatch.machines.placement.kernels.queues import MachineQueues, Queues, Slots
 from dispatch.machines.placement.kernels.scores import Targets
+from dispatch.simulation.machine_level.kernels.queues import MachineQueues, Queues, Slots
 
 # Slots of `Counters.whole`.
 FREE, SEQUENCE, HEAP, WAITING, CURSOR, EVENTS, STARTED, ENDED, LONG = range(9)
@@ -57,6 +57,16 @@ class Counters(NamedTuple):
     machine: Ints
 
 
+class Measuring(NamedTuple):
+    """What of a run is measured, and in which grain; times in hours."""
+
+    warm_up: float  # starts before it are not measured
+    interval: float  # length of the intervals of `Counters.interval_*`
+    long_wait: float  # waits above it count as long
+    histogram_low: float  # waits up to it share one bucket
+    histogram_per_decade: float  # buckets of each factor of ten above it
+
+
 class World(NamedTuple):
     """All that the event loop reads and changes, but for the arrivals.
 
@@ -68,8 +78,10 @@ class World(NamedTuple):
         Waiting jobs by queue, and by machine for the policy that has a queue at each.
     slots
         The jobs in the system.
-    counters, rules
-        What is measured, and what does not change.
+    counters, measuring
+        What has been measured, and what is to be.
+    rules
+        How machines are chosen.
     """
 
     fleet: Fleet
@@ -78,4 +90,5 @@ class World(NamedTuple):
     waiting: MachineQueues
     slots: Slots
     counters: Counters
+    measuring: Measuring
     rules: PlacementRules

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.pool.claims import Claim, ClaimPart, Scheduler
+from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ordering_named
-from dispatch.simulation.cluster.baselines import SCHEDULERS, scheduler_named
+from dispatch.simulation.cluster.baselines import SCHEDULERS, Scheduler, scheduler_named
 from dispatch.simulation.cluster.simulator import simulate_cluster
 from dispatch.simulation.cluster.work import WorkModel
 from dispatch.simulation.cluster.workload import Submission

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.machines.placement.interface import Policy
+from dispatch.machines.placement.policy import Policy
 from dispatch.simulation.cluster.slots import (
     SlotBook,
     SlotPiece,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.machines.placement.interface import POLICIES
+from dispatch.machines.placement.policy import POLICIES
 from dispatch.machines.placement.state import Machines
 from dispatch.simulation.machine_level.measures import SimulationOptions
 from dispatch.simulation.machine_level.simulator import MachineSimulator

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dispatch.machines.placement.interface import Policy
+from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
 from dispatch.simulation.machine_level.measures import SimulationOptions, SimulationResult
 from dispatch.simulation.machine_level.simulator import simulate

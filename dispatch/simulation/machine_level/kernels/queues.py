@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dispatch.machines.placement.kernels.arrays import LOTES, NONE, Floats, Ints, Longs
-from dispatch.machines.placement.kernels.compiled import entry, inline, inner
 from dispatch.machines.placement.kernels.forest import (
     MaximaForest,
     forest_next,
@@ -26,6 +25,7 @@ from dispatch.machines.placement.kernels.machines import (
     holds_empty,
 )
 from dispatch.machines.placement.kernels.scores import Targets, score
+from dispatch.simulation.machine_level.kernels.compiled import entry, inline, inner
 
 
 class Queues(NamedTuple):

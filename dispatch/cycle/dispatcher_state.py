@@ -1,0 +1,96 @@
+"""DispatcherState: what a dispatcher keeps from one cycle to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dispatch.cycle.cover_book import CoverBook
+from dispatch.cycle.placer import Placer
+from dispatch.cycle.uncovered import LineOptions, Uncovered
+from dispatch.cycle.unplaced import Unplaced
+from dispatch.entitlements.directive import Directive
+from dispatch.executions.execution import Execution
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool
+from dispatch.machines.placement.policy import Policy
+
+
+@dataclass(slots=True)
+class DispatcherState:
+    """What follows from one execution table over one set of machines.
+
+    It is kept so that an arrival costs what the arrival changes. All of it can be derived again:
+    with another table or other machines the dispatcher makes a new one.
+
+    Attributes
+    ----------
+    table, machines
+        What it was made of.
+    placer
+        What is left of each machine, and the strategy that chooses among them.
+    dispatch_table_version
+        Of the dispatch table that `placer` follows.
+    book
+        What entitlements cover.
+    uncovered
+        Those without cover: who of them may run.
+    unplaced
+        Those that may run and have no machine.
+    closed
+        Machines that take no new components.
+    cleared
+        Machines that were down in the last cycle: nothing runs there any more.
+    """
+
+    table: ExecutionTable
+    machines: MachinePool
+    placer: Placer
+    dispatch_table_version: int
+    book: CoverBook
+    uncovered: Uncovered
+    unplaced: Unplaced
+    closed: frozenset[str] = frozenset()
+    cleared: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        table: ExecutionTable,
+        machines: MachinePool,
+        placer: Placer,
+        directive: Directive,
+        line: LineOptions,
+    ) -> DispatcherState:
+        """Return the state before a first cycle: nothing is covered or granted yet."""
+        for execution in table:
+            for part in execution.parts:
+                part.covered = part.granted = 0
+        book = CoverBook(table, machines)
+        return cls(
+            table,
+            machines,
+            placer,
+            directive.table_version,
+            book,
+            Uncovered(table, machines, book, line),
+            Unplaced(table, book),
+        )
+
+    def without_cover(self) -> list[Execution]:
+        """Return the executions that no entitlement covers."""
+        return [*self.uncovered.open, *self.uncovered.line.members()]
+
+
+def placer_of(
+    table: ExecutionTable,
+    machines: MachinePool,
+    policy: Policy,
+    directive: Directive,
+    rng: np.random.Generator,
+) -> Placer:
+    """Return a placer by the directive's dispatch table, with all that stands on machines."""
+    placer = Placer(machines, policy, directive.dispatch_table, rng)
+    placer.hold_all(table)
+    return placer
