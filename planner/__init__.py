@@ -1,1 +1,139 @@
-"""Work graphs and the Plan: agents place requests, the Plan keeps every promise made."""
+"""Work graphs and the Plan: agents place requests, the Plan keeps every promise made.
+
+The names below are for users of the package; docs/python.md shows them at work. All else is
+internal. A name is imported from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from planner.agent import Agent, Limits
+    from planner.agents import AGENT_NAMES, DEFAULT_AGENT, agent_named
+    from planner.cluster import Cluster
+    from planner.files.cluster_file import cluster_from_json, read_cluster
+    from planner.files.errors import FileError, FileProblem
+    from planner.files.plan_document import PlanDocument, read_plan, write_plan
+    from planner.files.workload_file import WorkloadLine, read_line, read_workload
+    from planner.metrics import Metrics
+    from planner.optimization.objective import Objective, Weights
+    from planner.optimization.optimizer import optimize
+    from planner.optimization.result import Optimized, OptimizeOptions, OptimizeScope
+    from planner.plan.plan import Plan
+    from planner.request import Request
+    from planner.reservation import AtomAllocation, Refusal, Reservation
+    from planner.validation.document import PlanViolation
+    from planner.validation.validate import validate
+    from planner.workload.compare import AgentRun, Comparison, compare
+    from planner.workload.compile import CompiledWorkload, compile_workload
+    from planner.workload.diff import PlanDiff, plan_diff
+    from planner.workload.plan import Planned, plan_from_nothing, plan_workload
+    from planner.workload.reload import plan_of_document
+
+__all__ = [
+    "AGENT_NAMES",
+    "DEFAULT_AGENT",
+    "Agent",
+    "AgentRun",
+    "AtomAllocation",
+    "Cluster",
+    "Comparison",
+    "CompiledWorkload",
+    "FileError",
+    "FileProblem",
+    "Limits",
+    "Metrics",
+    "Objective",
+    "OptimizeOptions",
+    "OptimizeScope",
+    "Optimized",
+    "Plan",
+    "PlanDiff",
+    "PlanDocument",
+    "PlanViolation",
+    "Planned",
+    "Refusal",
+    "Request",
+    "Reservation",
+    "Weights",
+    "WorkloadLine",
+    "agent_named",
+    "cluster_from_json",
+    "compare",
+    "compile_workload",
+    "optimize",
+    "plan_diff",
+    "plan_from_nothing",
+    "plan_of_document",
+    "plan_workload",
+    "read_cluster",
+    "read_line",
+    "read_plan",
+    "read_workload",
+    "validate",
+    "write_plan",
+]
+
+#: The module that defines each name.
+_HOMES: Final = {
+    "AGENT_NAMES": "planner.agents",
+    "Agent": "planner.agent",
+    "AgentRun": "planner.workload.compare",
+    "AtomAllocation": "planner.reservation",
+    "Cluster": "planner.cluster",
+    "Comparison": "planner.workload.compare",
+    "CompiledWorkload": "planner.workload.compile",
+    "DEFAULT_AGENT": "planner.agents",
+    "FileError": "planner.files.errors",
+    "FileProblem": "planner.files.errors",
+    "Limits": "planner.agent",
+    "Metrics": "planner.metrics",
+    "Objective": "planner.optimization.objective",
+    "OptimizeOptions": "planner.optimization.result",
+    "OptimizeScope": "planner.optimization.result",
+    "Optimized": "planner.optimization.result",
+    "Plan": "planner.plan.plan",
+    "PlanDiff": "planner.workload.diff",
+    "PlanDocument": "planner.files.plan_document",
+    "PlanViolation": "planner.validation.document",
+    "Planned": "planner.workload.plan",
+    "Refusal": "planner.reservation",
+    "Request": "planner.request",
+    "Reservation": "planner.reservation",
+    "Weights": "planner.optimization.objective",
+    "WorkloadLine": "planner.files.workload_file",
+    "agent_named": "planner.agents",
+    "cluster_from_json": "planner.files.cluster_file",
+    "compare": "planner.workload.compare",
+    "compile_workload": "planner.workload.compile",
+    "optimize": "planner.optimization.optimizer",
+    "plan_diff": "planner.workload.diff",
+    "plan_from_nothing": "planner.workload.plan",
+    "plan_of_document": "planner.workload.reload",
+    "plan_workload": "planner.workload.plan",
+    "read_cluster": "planner.files.cluster_file",
+    "read_line": "planner.files.workload_file",
+    "read_plan": "planner.files.plan_document",
+    "read_workload": "planner.files.workload_file",
+    "validate": "planner.validation.validate",
+    "write_plan": "planner.files.plan_document",
+}
+
+
+if not TYPE_CHECKING:  # a checker of types reads the imports above, and finds misspelt names
+
+    def __getattr__(name: str) -> Any:
+        """Import a name of the table and keep it."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Name what the table names too."""
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,115 @@
-"""RDL: what a job needs and by when, from text or JSON to a checked, normalised WorkGraph."""
+"""RDL: what a job needs and by when, from text or JSON to a checked, normalised WorkGraph.
+
+The names below are for users of the package; docs/python.md shows them at work. All else is
+internal. A name is imported from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rdl.codecs.json_codec import to_json
+    from rdl.compile.compiler import compile_expression, compile_source
+    from rdl.compile.context import CompileContext, MachineShape
+    from rdl.compile.source import read_source
+    from rdl.errors import Problem, RdlError
+    from rdl.expressions import (
+        Absolute,
+        AfterSubmission,
+        AllOf,
+        AnyOf,
+        Atom,
+        Edge,
+        Every,
+        Expression,
+        Gap,
+        Graph,
+        Offset,
+        Order,
+        Void,
+        Window,
+    )
+    from rdl.resources import Resources
+    from rdl.text.formatter import format_expression, format_pretty
+    from rdl.time_grid import TimeGrid
+    from rdl.work_graph import WorkGraph
+
+__all__ = [
+    "Absolute",
+    "AfterSubmission",
+    "AllOf",
+    "AnyOf",
+    "Atom",
+    "CompileContext",
+    "Edge",
+    "Every",
+    "Expression",
+    "Gap",
+    "Graph",
+    "MachineShape",
+    "Offset",
+    "Order",
+    "Problem",
+    "RdlError",
+    "Resources",
+    "TimeGrid",
+    "Void",
+    "Window",
+    "WorkGraph",
+    "compile_expression",
+    "compile_source",
+    "format_expression",
+    "format_pretty",
+    "read_source",
+    "to_json",
+]
+
+#: The module that defines each name.
+_HOMES: Final = {
+    "Absolute": "rdl.expressions",
+    "AfterSubmission": "rdl.expressions",
+    "AllOf": "rdl.expressions",
+    "AnyOf": "rdl.expressions",
+    "Atom": "rdl.expressions",
+    "CompileContext": "rdl.compile.context",
+    "Edge": "rdl.expressions",
+    "Every": "rdl.expressions",
+    "Expression": "rdl.expressions",
+    "Gap": "rdl.expressions",
+    "Graph": "rdl.expressions",
+    "MachineShape": "rdl.compile.context",
+    "Offset": "rdl.expressions",
+    "Order": "rdl.expressions",
+    "Problem": "rdl.errors",
+    "RdlError": "rdl.errors",
+    "Resources": "rdl.resources",
+    "TimeGrid": "rdl.time_grid",
+    "Void": "rdl.expressions",
+    "Window": "rdl.expressions",
+    "WorkGraph": "rdl.work_graph",
+    "compile_expression": "rdl.compile.compiler",
+    "compile_source": "rdl.compile.compiler",
+    "format_expression": "rdl.text.formatter",
+    "format_pretty": "rdl.text.formatter",
+    "read_source": "rdl.compile.source",
+    "to_json": "rdl.codecs.json_codec",
+}
+
+
+if not TYPE_CHECKING:  # a checker of types reads the imports above, and finds misspelt names
+
+    def __getattr__(name: str) -> Any:
+        """Import a name of the table and keep it."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Name what the table names too."""
+    return sorted({*globals(), *__all__})
