@@ -1,62 +1,22 @@
-"""Requests that a plan may not lose, and a greedy plan that holds as many of them as it can."""
+"""The greedy plan a solver starts from: it holds as many as it can of what must be kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from planner.agent import Agent, Limits
+from planner.agent import Agent, Limits, MustKeep
 from planner.agents.check import check_plan
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 
 
-@dataclass(frozen=True, slots=True)
-class MustKeep:
-    """Requests that may not be lost, whatever they are worth.
-
-    Attributes
-    ----------
-    requests
-        Their indexes.
-    standing
-        What stands now, one result a request (refused where nothing does), together within the
-        view; empty where nothing is known. It is what the plan starts from.
-    """
-
-    requests: frozenset[int]
-    standing: Sequence[PlacementResult] = ()
-
-    def checked(self, requests: Sequence[Request], view: PlanView) -> Sequence[PlacementResult]:
-        """Return what stands, a refusal where nothing does.
-
-        Raises
-        ------
-        ValueError
-            Where an index is wrong, or what stands is of another number or breaks a rule.
-        """
-        wrong = [index for index in self.requests if not 0 <= index < len(requests)]
-        if wrong:
-            raise ValueError(
-                f"to be kept: no request {wrong[0]}; there are {len(requests)}, from 0"
-            )
-        if not self.standing:
-            return [PlacementResult(Code.CAPACITY)] * len(requests)
-        if len(self.standing) != len(requests):
-            raise ValueError(
-                f"what stands: {len(self.standing)} results for {len(requests)} requests; give "
-                "one a request, refused where nothing stands"
-            )
-        kept = check_plan(requests, self.standing, view)
-        for request, before, after in zip(requests, self.standing, kept, strict=True):
-            if before.placed and not after.placed:
-                raise ValueError(f"what stands: request {request.id} breaks a limit of the view")
-        return kept
-
-
 def warm_start(
-    agent: Agent, requests: Sequence[Request], view: PlanView, limits: Limits, keep: MustKeep | None
+    agent: Agent,
+    requests: Sequence[Request],
+    view: PlanView,
+    limits: Limits,
+    must_keep: MustKeep | None,
 ) -> list[PlacementResult]:
     """Return a greedy plan: what stands first, then what must be kept, then the others.
 
@@ -66,19 +26,54 @@ def warm_start(
         Places all but what stands.
     limits
         Of each of its two runs.
+
+    Raises
+    ------
+    ValueError
+        If `must_keep` names no request, or what stands breaks a limit of the view.
     """
-    if keep is None:
+    if must_keep is None:
         return list(agent.plan(requests, view, limits))
-    results = list(keep.checked(requests, view))
-    ways: tuple[Callable[[int], bool], ...] = (keep.requests.__contains__, lambda index: True)
-    for wanted in ways:
-        missing = [i for i, one in enumerate(results) if not one.placed and wanted(i)]
+    results = list(_standing(must_keep, requests, view))
+    turns: tuple[Callable[[int], bool], ...] = (
+        must_keep.requests.__contains__,
+        lambda index: True,
+    )
+    for has_turn in turns:
+        missing = [i for i, one in enumerate(results) if not one.placed and has_turn(i)]
         if not missing:
             continue
         placed = [pair for pair in zip(requests, results, strict=True) if pair[1].placed]
         beside = view.after(placed, view.version)
-        for index, answer in zip(
-            missing, agent.plan([requests[i] for i in missing], beside, limits), strict=True
-        ):
+        answers = agent.plan([requests[i] for i in missing], beside, limits)
+        for index, answer in zip(missing, answers, strict=True):
             results[index] = answer
     return results
+
+
+def _standing(
+    must_keep: MustKeep, requests: Sequence[Request], view: PlanView
+) -> Sequence[PlacementResult]:
+    """Return what stands, a refusal where nothing does.
+
+    Raises
+    ------
+    ValueError
+        If an index is wrong, or what stands is of another number or breaks a rule.
+    """
+    wrong = [index for index in must_keep.requests if not 0 <= index < len(requests)]
+    if wrong:
+        raise ValueError(f"to be kept: no request {wrong[0]}; there are {len(requests)}, from 0")
+    standing = must_keep.standing
+    if not standing:
+        return [PlacementResult(Code.CAPACITY)] * len(requests)
+    if len(standing) != len(requests):
+        raise ValueError(
+            f"what stands: {len(standing)} results for {len(requests)} requests; give "
+            "one a request, refused where nothing stands"
+        )
+    checked = check_plan(requests, standing, view)
+    for request, before, after in zip(requests, standing, checked, strict=True):
+        if before.placed and not after.placed:
+            raise ValueError(f"what stands: request {request.id} breaks a limit of the view")
+    return checked
