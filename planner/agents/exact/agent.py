@@ -27,13 +27,13 @@ from planner.agent import (
     no_plan_report,
 )
 from planner.agents import agent_named
+from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import BoundError, Incumbent
-from planner.agents.exact.lagrangian import evaluation_s
-from planner.agents.exact.memory import predicted_bytes
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.router import route, suits_cp_sat
+from planner.agents.exact.ruin_recreate import MOST_ROWS
 from planner.agents.exact.warm_up import load_loops
 from planner.agents.fill import fill
 from planner.agents.polish import polish
@@ -42,11 +42,19 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
+from rdl.work_graph import END, START
 
 _LOG = logging.getLogger(__name__)
 
 #: Bytes that prices and plans may take; above it the greedy plan stands.
 MOST_MEMORY = 4 << 30
+
+#: Bytes of one column of one vertex: caps, three scratch lines shared by a request's vertices.
+_CELL = 8
+#: Bytes of one slot of a row in three plans.
+_SLOT = 72
+#: Arrays as large as the profile that the bound's two starts and the search keep.
+_COPIES = 12
 
 #: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
 #: need half a minute for all of its runs, most small sets some milliseconds.
@@ -264,6 +272,20 @@ def _teller(
         news(SolveProgress(clock() - began, race.value, race.bound, race.source, race.proof))
 
     return tell
+
+
+def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:
+    """Return about how many bytes prices and plans of these requests will take."""
+    caps = slots = largest = 0
+    for request in requests:
+        vertices = request.graph.vertices
+        widths = (vertices[:, END] - vertices[:, START]).clip(1)
+        own = int(widths.sum())
+        caps += own
+        largest = max(largest, own)
+        slots += int(widths.clip(max=MOST_ROWS).sum())
+    profile = int(view.free.size) * _COPIES
+    return _CELL * (caps + 9 * largest + profile) + _SLOT * slots
 
 
 #: The agent that users name.

@@ -8,10 +8,10 @@ to itself, several have it beside the search for plans (`planner.agents.exact.pa
 from __future__ import annotations
 
 from planner.agent import Limits, MustKeep
-from planner.agents.exact.budget import Budget, report_answer
-from planner.agents.exact.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.budget import Budget
+from planner.agents.exact.incumbent import Incumbent, report_answer
 from planner.agents.exact.problem import V_END, V_KIND, V_START, PlanningProblem
+from planner.agents.exact.proof.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
 from rdl.work_graph import ATOM
 
 #: Starts up to which CP-SAT is tried, and requests up to which it is whatever their starts.
