@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from planner.placement import PlacementResult
 from planner.request import Request
@@ -174,6 +174,75 @@ class SolverReport:
     def gap(self) -> float:
         """(bound - value) / bound; 0 when nothing more can be accepted."""
         return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MustKeep:
+    """Requests that may not be lost, whatever they are worth.
+
+    Attributes
+    ----------
+    requests
+        Their indexes.
+    standing
+        What stands now, one result a request (refused where nothing does), together within the
+        view; empty where nothing is known. It is what the plan starts from.
+    """
+
+    requests: frozenset[int]
+    standing: Sequence[PlacementResult] = ()
+
+
+@runtime_checkable
+class SolverAgent(Agent, Protocol):
+    """An agent that proves a bound on what any plan can be worth.
+
+    Its plan is never worth less than the greedy plan it starts from.
+    """
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> Sequence[PlacementResult]:
+        """Return the best plan found within the limits, at least the greedy one."""
+        return self.solve(requests, view, limits)[0]
+
+    def solve(
+        self,
+        requests: Sequence[Request],
+        view: PlanView,
+        limits: Limits,
+        must_keep: MustKeep | None = None,
+    ) -> tuple[Sequence[PlacementResult], SolverReport]:
+        """Return the plan and its report; every ending leaves the best plan so far.
+
+        Parameters
+        ----------
+        must_keep
+            Requests that no plan may lose, and what stands now, which the solver starts from. The
+            bound is then the most that a plan with all of them can be worth, and only such plans
+            count. Where none is found the status is ``no_answer``, with what greedy placing holds.
+
+        Raises
+        ------
+        ValueError
+            If `must_keep` names no request, or what stands breaks a limit of the view.
+        """
+        ...
+
+
+def no_plan_report(bound: float, source: str, ending: Ending | None = None) -> SolverReport:
+    """Return the report of a solve that found no plan with all that must be kept.
+
+    Parameters
+    ----------
+    bound
+        Minus infinity where it is proven that there is none.
+    """
+    if bound < 0:
+        detail, ending = "proven: not all that must be kept can be", Ending.PROVEN
+    else:
+        detail = "no plan with all that must be kept was found; the bound is one of those plans"
+    return SolverReport(SolverOutcome.NO_ANSWER.value, 0.0, max(bound, 0.0), source, detail, ending)
 
 
 def all_asked(requests: Sequence[Request], nominal: Resources) -> float:

@@ -74,7 +74,7 @@ class Demand:
 class ProfileArrays(NamedTuple):
     """The arrays of a view as compiled code wants them: typed writable, never to be written.
 
-    A view may offer them as `lent()`; then the answer for one atom needs no copy.
+    With them (`PlanView.arrays`) the answer for one atom needs no copy.
 
     Attributes
     ----------
@@ -137,6 +137,13 @@ class PlanView(Protocol):
     @property
     def prices(self) -> PriceList | None:
         """What a step costs; None where the cluster gives no prices."""
+        ...
+
+    def arrays(self) -> ProfileArrays | None:
+        """Return the arrays behind the view, or None where it has none to share.
+
+        Ask for demands first: they may add rows.
+        """
         ...
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:

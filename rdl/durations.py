@@ -10,6 +10,7 @@ from typing import Final
 
 from rdl.errors import quoted
 from rdl.expressions import Absolute, AfterSubmission, Instant, Offset
+from rdl.read_error import ReadError
 
 #: Milliseconds in one unit, largest first, the order in which a duration writes them.
 UNITS_MS: Final[dict[str, int]] = {
@@ -42,21 +43,8 @@ _RFC_3339 = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TimeTextError(ValueError):
-    """A duration or an instant that cannot be read.
-
-    Attributes
-    ----------
-    message
-        What is wrong.
-    fix
-        What would be right.
-    """
-
-    def __init__(self, message: str, fix: str) -> None:
-        self.message = message
-        self.fix = fix
-        super().__init__(f"{message}; {fix}")
+class TimeTextError(ReadError):
+    """A duration or an instant that cannot be read."""
 
 
 def parse_duration(text: str, limit_ms: int = MAX_TIME_MS) -> int:

@@ -22,6 +22,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
+from rdl.read_error import ReadError
 from rdl.resources import MEMORY_UNITS, Resources
 
 #: The largest count of bundles or times; bundles times steps stay far inside 64 bits.
@@ -95,22 +96,18 @@ REQUIRED: Final[dict[str, tuple[str, ...]]] = {
 VARIADIC: Final = frozenset({"any", "all", "order"})
 
 
-class ArgumentError(ValueError):
+class ArgumentError(ReadError):
     """An argument that cannot be: alone, or beside the others.
 
     Attributes
     ----------
-    message, fix
-        What is wrong, and what would be right.
     argument
         The argument at fault when several were looked at, else None.
     """
 
     def __init__(self, message: str, fix: str | None = None, argument: str | None = None) -> None:
-        self.message = message
-        self.fix = fix
         self.argument = argument
-        super().__init__(message)
+        super().__init__(message, fix)
 
 
 def build(

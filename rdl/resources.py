@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from rdl.read_error import ReadError
+
 CPU = "cpu"
 MEMORY = "memory"
 
@@ -46,8 +48,8 @@ _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*\Z")
 MAX_AMOUNT = 2**40
 
 
-class AmountError(ValueError):
-    """An amount that cannot be read; the message says what would be right."""
+class AmountError(ReadError):
+    """An amount that cannot be read."""
 
 
 def canonical_resource(name: str) -> str:
@@ -62,7 +64,9 @@ def canonical_resource(name: str) -> str:
     if known is not None:
         return known
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.\-/]*", name):
-        raise AmountError(f"{name!r} is not a resource name; write letters, digits, '_', '-', '.'")
+        raise AmountError(
+            f"{name!r} is not a resource name", "write letters, digits, '_', '-', '.'"
+        )
     return name
 
 
@@ -89,15 +93,15 @@ def amount_of(resource: str, number: Decimal, unit: str, *, round_up: bool = Tru
         raise AmountError(f"an amount of {resource} must be zero or more")
     if resource == CPU:
         if unit not in ("", "m"):
-            raise AmountError(f"unknown unit {unit!r} for cpu; write cores (2, 0.5) or 500m")
+            raise AmountError(f"unknown unit {unit!r} for cpu", "write cores (2, 0.5) or 500m")
         exact = number if unit == "m" else number * 1000
     elif resource == MEMORY:
         if unit and unit not in MEMORY_UNITS:
             known = " ".join(MEMORY_UNITS)
-            raise AmountError(f"unknown unit {unit!r} for memory; write one of {known}")
+            raise AmountError(f"unknown unit {unit!r} for memory", f"write one of {known}")
         exact = number * MEMORY_UNITS[unit] / _BYTES_PER_MIB if unit else number
     elif unit:
-        raise AmountError(f"unknown unit {unit!r} for {resource}; it is counted in whole units")
+        raise AmountError(f"unknown unit {unit!r} for {resource}", "it is counted in whole units")
     else:
         exact = number
     if exact > MAX_AMOUNT:
@@ -210,7 +214,7 @@ def _read_amount(name: str, raw: object, *, round_up: bool) -> int:
     match = _AMOUNT.match(str(raw)) if isinstance(raw, str) else None
     if isinstance(raw, str):
         if match is None:
-            raise AmountError(f"cannot read {raw!r} as an amount of {name}; write 4 or '16 GiB'")
+            raise AmountError(f"cannot read {raw!r} as an amount of {name}", "write 4 or '16 GiB'")
         return amount_of(name, Decimal(match[1]), match[2], round_up=round_up)
     try:
         return amount_of(name, Decimal(repr(raw)), "", round_up=round_up)

@@ -10,19 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from rdl.read_error import ReadError
 
-class TimeGridError(ValueError):
-    """A time that the grid cannot carry.
 
-    Attributes
-    ----------
-    fix
-        What would be right, where the message does not say it; or None.
-    """
-
-    def __init__(self, message: str, fix: str | None = None) -> None:
-        self.fix = fix
-        super().__init__(message)
+class TimeGridError(ReadError):
+    """A time that the grid cannot carry."""
 
 
 #: What helps where a calendar is needed and there is none.

@@ -24,7 +24,7 @@ import numpy as np
 
 from bench.drawings.figures_drawn import AGENTS, draw
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
-from planner.agent import Agent, Limits
+from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import agent_named
 from planner.agents.milp.agent import MILP
 from planner.cluster import Cluster
@@ -126,12 +126,11 @@ def _measured(
 
     view = Plan(cluster, cluster.grid()).snapshot()
     limits = Limits(time_s=seconds or None, seed=1)
-    solve = getattr(agent, "solve", None)
     began = time.perf_counter()
-    if solve is None:
-        results, report = agent.plan(requests, view, limits), None
+    if isinstance(agent, SolverAgent):
+        results, report = agent.solve(requests, view, limits)
     else:
-        results, report = solve(requests, view, limits)
+        results, report = agent.plan(requests, view, limits), None
     took = time.perf_counter() - began
     outcomes = [outcome_of(r, a, cluster.nominal) for r, a in zip(requests, results, strict=True)]
     bound = None if report is None else report.bound

@@ -8,7 +8,7 @@ from typing import Final
 
 from planner.agent import Agent
 
-_HOMES: Final = {
+_GREEDY: Final = {
     "gree": "planner.agents.greedy.agent:GREE",
     "gree-paper": "planner.agents.greedy.agent:GREE_PAPER",
     "gree-l": "planner.agents.greedy.agent:GREE_L",
@@ -17,6 +17,10 @@ _HOMES: Final = {
     "headroom": "planner.agents.greedy.agent:HEADROOM_ALONE",
     "level": "planner.agents.greedy.agent:LEVELLED",
     "earliest": "planner.agents.greedy.agent:EARLIEST",
+}
+
+_HOMES: Final = {
+    **_GREEDY,
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
     "portfolio-count": "planner.agents.portfolio:PORTFOLIO_COUNT",
     "portfolio-free": "planner.agents.portfolio:PORTFOLIO_FREE",
@@ -28,7 +32,10 @@ _HOMES: Final = {
 #: All agents, the reference of comparisons first.
 AGENT_NAMES: Final = tuple(_HOMES)
 
-#: The agent of whoever names none (planning.md).
+#: Agents that answer in well under a millisecond: other processes may wait for them.
+QUICK_AGENTS: Final = frozenset(_GREEDY)
+
+#: The agent of a request that names none (planning.md).
 DEFAULT_AGENT: Final = "gree-l"
 
 

@@ -98,9 +98,9 @@ class FreeProfile:
     """
 
     __slots__ = (
+        "_arrays",
         "_average_view",
         "_demands",
-        "_lent",
         "_lock",
         "_terms",
         "_view",
@@ -121,7 +121,7 @@ class FreeProfile:
         self.cells = Cells.empty(len(book.rows), steps, book.longest_window)
         self._view: NDArray[np.int64] | None = None
         self._average_view: AverageSlack | None = None
-        self._lent: ProfileArrays | None = None
+        self._arrays: ProfileArrays | None = None
         # Two agents on snapshots of one version may both meet a policy's scope for the first time.
         self._lock = threading.RLock()
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
@@ -143,7 +143,7 @@ class FreeProfile:
         """Make the next readers look at the present cells."""
         self._view = None
         self._average_view = None
-        self._lent = None
+        self._arrays = None
 
     def fill(self) -> None:
         """Give every row of the book its cells."""
@@ -206,20 +206,20 @@ class FreeProfile:
             known = self._terms[id(demand)] = (demand, terms_of(demand, self.book))
         return known[1]
 
-    def lent(self) -> ProfileArrays:
+    def arrays(self) -> ProfileArrays:
         """Return the cells as compiled code reads them."""
-        cells, lent = self.cells, self._lent
+        cells, arrays = self.cells, self._arrays
         rows, averages = len(self.book.rows), len(self.book.averages)
-        if lent is None or len(lent.free) < rows or len(lent.slack) < averages:
+        if arrays is None or len(arrays.free) < rows or len(arrays.slack) < averages:
             self.fill()
             rows, averages = cells.rows, cells.averages
-            lent = self._lent = ProfileArrays(
+            arrays = self._arrays = ProfileArrays(
                 cells.free[:rows],
                 cells.low[:rows],
                 cells.slack[:averages],
                 cells.slack_low[:averages],
             )
-        return lent
+        return arrays
 
     def plainly_free(self, pieces: Sequence[tuple[Demand, NDArray[np.int64]]]) -> bool:
         """Return whether rows that stand one after the other are all free, averages included.
@@ -229,16 +229,16 @@ class FreeProfile:
         if not pieces:
             return True
         told = [(self.terms(demand), rows) for demand, rows in pieces]
-        return bool(_moves().plainly_free(self.lent(), self.begin, told))
+        return bool(_moves().plainly_free(self.arrays(), self.begin, told))
 
     def take(self, takings: Iterable[Taking]) -> None:
         """Subtract rows (sign 1) or give them back (sign -1), in place."""
-        lent, move = self.lent(), _moves().move
+        arrays, move = self.arrays(), _moves().move
         for demand, rows, sign in takings:
             if len(rows) > _MANY_ROWS:
                 self._take_many(demand, rows, sign)
             elif len(rows):
-                move(lent, self.begin, self.terms(demand), rows, sign)
+                move(arrays, self.begin, self.terms(demand), rows, sign)
 
     def _take_many(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
         """Sum differences up instead of taking row by row."""

@@ -15,7 +15,7 @@ I64 = NDArray[np.int64]
 _ALL_FIRST = np.zeros(1024, dtype=np.int64)
 
 
-def move(lent: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) -> None:
+def move(arrays: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) -> None:
     """Take the rows of one demand from a ledger (sign 1), or give them back (sign -1).
 
     Parameters
@@ -28,10 +28,10 @@ def move(lent: ProfileArrays, begin: I64, terms: I64, rows: I64, sign: int) -> N
         int64[m, 3]; what is before the first or past the last column is cut off.
     """
     # A copy, since compiled code would tell a read-only array apart and be compiled twice.
-    ledger_kernels.move(*lent, terms, _places(len(rows)), rows.copy(), begin, sign)
+    ledger_kernels.move(*arrays, terms, _places(len(rows)), rows.copy(), begin, sign)
 
 
-def plainly_free(lent: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
+def plainly_free(arrays: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I64]]) -> bool:
     """Return whether rows one after the other are all free; False also where it is not plain.
 
     `pieces` are (terms, rows) of each atom.
@@ -45,7 +45,7 @@ def plainly_free(lent: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, I6
         ends = np.cumsum([len(one) for one, _ in pieces])
         starts = np.array([0, *ends[:-1]], dtype=np.int64)
         places = np.repeat(starts, [len(rows) for _, rows in pieces])
-    return bool(ledger_kernels.all_free(*lent, terms, places, joined, begin))
+    return bool(ledger_kernels.all_free(*arrays, terms, places, joined, begin))
 
 
 def _places(count: int) -> I64:

@@ -100,9 +100,9 @@ class PlanSnapshot:
         """What a step costs; None where the cluster gives no prices."""
         return prices_of(self._ledger.book.cluster, self._ledger.grid)
 
-    def lent(self) -> ProfileArrays:
-        """Return the arrays themselves, for readers that need no copy; ask for demands first."""
-        return self._ledger.lent()
+    def arrays(self) -> ProfileArrays:
+        """Return the arrays behind the view; ask for demands first."""
+        return self._ledger.arrays()
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         """Return what `bundle` takes; the same arguments give the same object."""

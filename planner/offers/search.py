@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from planner.agent import Agent, Limits
+from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
@@ -154,4 +154,4 @@ def quick(agent: Agent) -> Agent:
     A solver starts from the greedy plan and keeps at least its value, so what the greedy agent
     places is accepted by the solver too; dozens of solves would take too long.
     """
-    return agent_named(DEFAULT_AGENT) if hasattr(agent, "solve") else agent
+    return agent_named(DEFAULT_AGENT) if isinstance(agent, SolverAgent) else agent

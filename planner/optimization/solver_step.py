@@ -1,24 +1,22 @@
 """A solver beside the search: a bound on the value, and a plan, in which nobody who was kept loses.
 
 The solver is asked about everything that may move and everything that waits, on a Plan that holds
-the rest. Those who were kept may not be lost: `exact` takes that as a constraint and starts from
-where they stand; for other solvers keeping them counts so much more that it comes first, and what
-it counts more is taken off the bound. Either way the bound is one on plans in which everybody who
-holds something still does.
+the rest. Those who were kept may
+not be lost: the solver takes that as a constraint and starts from where they stand. So the bound is
+one on plans in which everybody who holds something still does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from planner.agent import Limits, SolveProgress
+from planner.agent import Limits, MustKeep, SolveProgress, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
-from planner.agents.exact.must_keep import MustKeep
 from planner.holding import height_changes, stacked
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
@@ -31,12 +29,6 @@ from planner.value import size_of
 
 #: Part of the time that a solver gets.
 _SHARE: Final = 0.6
-
-#: How much more it counts for a solver without `keep` to keep a promise than to make one.
-_KEEPING: Final = 20.0
-
-#: The solver that takes `keep`.
-_KEEPS: Final = "exact"
 
 _REFUSED: Final = PlacementResult(Code.CAPACITY)
 
@@ -100,20 +92,14 @@ class Solving:
 
     def _solved(self, question: _Question) -> Sequence[PlacementResult]:
         """Return where the solver places what it is asked about, and lower the bound."""
-        agent: Any = agent_named(self._name)
-        rests, more = question.rests, 0.0
-        if self._name == _KEEPS:
-            keep = MustKeep(frozenset(question.kept), question.standing)
-            given: dict[str, Any] = {"keep": keep}
-        else:
-            given = {}
-            rests = self._eager(question)
-            more = (_KEEPING - 1) * self._held(question)
-        limits = self._share(lambda bound: self._lower(question.aside + bound - more))
-        results, report = agent.solve(rests, question.layout.view(), limits, **given)
-        self._lower(question.aside + float(report.bound) - more)
-        placed: Sequence[PlacementResult] = results
-        return placed
+        agent = agent_named(self._name)
+        if not isinstance(agent, SolverAgent):
+            raise ValueError(f"{self._name} is not a solver: it proves no bound")
+        must_keep = MustKeep(frozenset(question.kept), question.standing)
+        limits = self._share(lambda bound: self._lower(question.aside + bound))
+        results, report = agent.solve(question.rests, question.layout.view(), limits, must_keep)
+        self._lower(question.aside + report.bound)
+        return results
 
     def _lower(self, bound: float) -> None:
         if bound < self.bound:
@@ -126,18 +112,6 @@ class Solving:
 
         limits = replace(self._limits, news=news)
         return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)
-
-    def _eager(self, question: _Question) -> list[Request]:
-        """Return what is asked, with those who were kept worth so much more."""
-        kept = set(question.kept)
-        return [
-            replace(rest, weight=rest.weight * (_KEEPING if index in kept else 1.0))
-            for index, rest in enumerate(question.rests)
-        ]
-
-    @staticmethod
-    def _held(question: _Question) -> float:
-        return sum(question.moves[index].promise.value for index in question.kept)
 
     def _question(self, start: DraftPlan) -> _Question:
         """Return what is asked: who waits, and who was kept and can be placed otherwise.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.agent import Agent, Limits, SolverOutcome, SolverReport
+from planner.agent import Agent, Limits, SolverAgent, SolverOutcome, SolverReport
 from planner.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
@@ -101,7 +101,7 @@ def plan_from_nothing(
         status=_status(results) if report is None else report.status,
         prices=prices_of(cluster, plan.grid),
     )
-    document = document_of(plan, agent.name, getattr(agent, "order", SUBMITTED_ORDER), metrics)
+    document = document_of(plan, agent.name, SUBMITTED_ORDER, metrics)
     detail = "" if report is None else report.detail
     return Planned(plan, tuple(results), metrics, document, detail)
 
@@ -175,11 +175,9 @@ def _answers(
     """Ask the agent; one that solves tells its bound and status too."""
     if not asked:
         return (), None
-    solve = getattr(agent, "solve", None)
-    if solve is None:
-        return agent.plan(asked, plan.view(), limits), None
-    results, report = solve(asked, plan.view(), limits)
-    return results, report
+    if isinstance(agent, SolverAgent):
+        return agent.solve(asked, plan.view(), limits)
+    return agent.plan(asked, plan.view(), limits), None
 
 
 __all__ = ["Planned", "change_of", "document_of", "plan_from_nothing", "plan_workload"]

@@ -14,7 +14,6 @@ from rdl.codecs.json_values import (
     read_name,
     read_weight,
 )
-from rdl.durations import TimeTextError
 from rdl.errors import MALFORMED, Problem, TooManyProblemsError, did_you_mean, quoted
 from rdl.expressions import Edge, Expression, Gap, Graph
 from rdl.limits import MOST_PROBLEMS, SourceLimits
@@ -28,7 +27,8 @@ from rdl.operators import (
     check_bundle,
     missing_arguments,
 )
-from rdl.resources import AmountError, Resources
+from rdl.read_error import ReadError
+from rdl.resources import Resources
 
 _T = TypeVar("_T")
 
@@ -204,11 +204,8 @@ class JsonReader:
         """Return what `read` makes of `raw`, or None where it refuses, with its reason reported."""
         try:
             return read(raw)
-        except (ArgumentError, TimeTextError) as error:
+        except ReadError as error:
             self._report(pointer, error.message, error.fix)
-        except AmountError as error:
-            message, _, fix = str(error).partition("; ")
-            self._report(pointer, message, fix or None)
         return None
 
     def _bundle(self, raw: object, pointer: str) -> Resources | None:

@@ -11,18 +11,17 @@ import re
 from typing import Any, Final, NoReturn
 
 from rdl.errors import quoted
+from rdl.read_error import ReadError
 
 #: An escape of half of a character: a fast test, before every text is looked at.
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class JsonTextError(ValueError):
+class JsonTextError(ReadError):
     """A text that is not JSON, or JSON without one meaning.
 
     Attributes
     ----------
-    message, fix
-        What is wrong; what would be right, or None.
     at
         (offset, line from 1, column from 1) where the reader stopped, or None.
     """
@@ -30,10 +29,8 @@ class JsonTextError(ValueError):
     def __init__(
         self, message: str, fix: str | None = None, at: tuple[int, int, int] | None = None
     ) -> None:
-        self.message = message
-        self.fix = fix
         self.at = at
-        super().__init__(message if fix is None else f"{message}; {fix}")
+        super().__init__(message, fix)
 
 
 def read_json(raw: str | bytes) -> Any:

@@ -252,7 +252,7 @@ class _YarnReader:
             return 0
         return raw
 
-    def report(self, pointer: str, message: str, fix: str) -> None:
+    def report(self, pointer: str, message: str, fix: str | None) -> None:
         self.problems.append(Problem(MALFORMED, message, pointer=pointer, fix=fix))
         if len(self.problems) >= MOST_PROBLEMS:
             raise TooManyProblemsError

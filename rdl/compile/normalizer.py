@@ -256,7 +256,7 @@ class Normalizer:
         try:
             return gap_steps(gap, self._grid)
         except TimeGridError as error:
-            self._malformed(here, path, str(error), "write a wider gap")
+            self._malformed(here, path, error.message, "write a wider gap")
             return 0, -1
 
     def _stands_for(self, child: VertexDraft, group: VertexDraft) -> VertexDraft:
@@ -272,7 +272,7 @@ class Normalizer:
             first = self._pulled_back(window.start, layout, late=False)
             last = self._pulled_back(window.end, layout, late=True)
         except TimeGridError as error:
-            self._malformed(window, path, str(error), error.fix)
+            self._malformed(window, path, error.message, error.fix)
             return self._opaque(window, path)
         limit = last if scope.limit is None else min(scope.limit, last)
         beyond = grid.horizon <= first < limit
@@ -331,7 +331,7 @@ class Normalizer:
         except RecurrenceError as error:
             return self._not_laid(every, path, error)
         except TimeGridError as error:
-            self._malformed(every, path, str(error), error.fix)
+            self._malformed(every, path, error.message, error.fix)
             return self._opaque(every, path)
         self._occurrences += laid.occurrences
         if self._occurrences > limits.max_occurrences:
@@ -401,7 +401,7 @@ class Normalizer:
 
     def _not_laid(self, every: Every, path: str, error: RecurrenceError) -> VertexDraft:
         part = self._opaque(every, path)
-        blame(part, Finding(every, path, error.code, str(error), error.fix))
+        blame(part, Finding(every, path, error.code, error.message, error.fix))
         return part
 
     def _malformed(self, here: Expression, path: str, message: str, fix: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from rdl.expressions import Expression
 from rdl.resources import Resources
+from rdl.work_graph import ANY
 
 #: More steps than any grid has; lengths stop growing here, so that arrays hold them.
 FAR: Final = 2**40
@@ -118,7 +119,7 @@ def settle(part: VertexDraft) -> None:
         part.failed, part.shortest = True, 0
     elif part.children:
         left = [child for child in part.children if not child.failed]
-        if part.kind == _ANY:
+        if part.kind == ANY:
             part.failed = not left
             part.shortest = min((child.shortest for child in left), default=0)
         else:
@@ -136,6 +137,3 @@ def troubles_of(part: VertexDraft) -> list[Finding]:
     if part.trouble is not None:
         return [part.trouble]
     return [trouble for child in part.children if child.failed for trouble in troubles_of(child)]
-
-
-_ANY: Final = 1

@@ -13,16 +13,22 @@ from rdl.compile.civil_time import ORIGIN, Frame, Period, instant_ms, periods
 from rdl.compile.context import CompileContext
 from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
 from rdl.expressions import Every, Instant, Offset
+from rdl.read_error import ReadError
 from rdl.time_grid import TimeGrid, duration_text
 
 
-class RecurrenceError(ValueError):
-    """A recurrence that this plan cannot hold; carries the code and what would be right."""
+class RecurrenceError(ReadError):
+    """A recurrence that this plan cannot hold.
+
+    Attributes
+    ----------
+    code
+        As in `rdl.errors.Problem`.
+    """
 
     def __init__(self, code: str, message: str, fix: str | None = None) -> None:
         self.code = code
-        self.fix = fix
-        super().__init__(message)
+        super().__init__(message, fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 from rdl.errors import MALFORMED, Problem, quoted
 from rdl.operators import MAX_RESOURCES, UNITS, ArgumentError, check_bundle, check_resource
-from rdl.resources import AmountError, Resources, amount_of, canonical_resource
+from rdl.read_error import ReadError
+from rdl.resources import Resources, amount_of, canonical_resource
 
 _COMMENT = re.compile(r"#[^\n]*")
 _AMOUNT = re.compile(
@@ -40,7 +41,7 @@ def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
             if name in amounts:
                 raise ArgumentError(f"{name} is given twice in one bundle", "add the amounts up")
             amounts[name] = amount
-        except ArgumentError as error:
+        except ReadError as error:
             start = position + len(piece) - len(piece.lstrip())
             span = (start, max(start + 1, position + len(piece.rstrip())))
             problems.append(Problem(MALFORMED, error.message, span, fix=error.fix))
@@ -49,7 +50,7 @@ def parse_bundle(text: str, offset: int) -> Resources | list[Problem]:
         return problems
     try:
         return check_bundle(Resources.of(amounts))
-    except ArgumentError as error:
+    except ReadError as error:
         span = (offset, offset + len(text))
         return [Problem(MALFORMED, error.message, span, fix=error.fix)]
 
@@ -69,12 +70,8 @@ def _amount(piece: str) -> tuple[str, int]:
             f"{shown} is not an amount of a resource", "write such as 1 cpu or 2 GiB memory"
         )
     number, unit, word = match.groups()
-    try:
-        name = canonical_resource(check_resource(word))
-        return name, amount_of(name, Decimal(number), unit or "")
-    except AmountError as error:
-        message, _, fix = str(error).partition("; ")
-        raise ArgumentError(message, fix or None) from error
+    name = canonical_resource(check_resource(word))
+    return name, amount_of(name, Decimal(number), unit or "")
 
 
 def _of(unit: str) -> str:

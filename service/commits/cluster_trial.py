@@ -62,7 +62,7 @@ def _try(twin: Plan, cluster: Cluster, *, dispatch: bool) -> None:
         raise ValueError("it is read back as another one")
     horizon = twin.now + cluster.horizon_ms // twin.grid.step_ms
     _apply(twin, Advance(twin.now + 1, max(horizon, twin.grid.horizon) + 1))
-    twin.view().lent()
+    twin.view().arrays()
     now_ms = twin.grid.ms(twin.now)
     directive = PlanFollower(twin).follow(now_ms)
     if dispatch:

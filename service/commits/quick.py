@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from planner.agents import QUICK_AGENTS
 from service.commits.commands import Admission, Command, Renegotiation
-
-#: Agents that answer in well under a millisecond: other processes may wait for them.
-QUICK_AGENTS: Final = frozenset(
-    {
-        "gree",
-        "gree-paper",
-        "gree-l",
-        "aligned",
-        "aligned-early",
-        "earliest",
-        "headroom",
-        "level",
-    }
-)
 
 
 def is_quick_agent(name: str) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
-from planner.view import AverageSlack, Demand
+from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.compile.shapes import shortest_length
 from rdl.expressions import Atom
 from rdl.resources import Resources
@@ -256,6 +256,10 @@ class ArrayView:
     @property
     def prices(self) -> None:
         """No prices."""
+        return None
+
+    def arrays(self) -> ProfileArrays | None:
+        """Nothing to share."""
         return None
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:

@@ -17,33 +17,44 @@ from dataclasses import dataclass, field
 from planner.agent import (
     Ending,
     Limits,
+    MustKeep,
     SolveProgress,
+    SolverAgent,
     SolverOutcome,
     SolverReport,
     all_asked,
     is_proven,
+    no_plan_report,
 )
 from planner.agents import agent_named
+from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import BoundError, Incumbent
-from planner.agents.exact.lagrangian import evaluation_s
-from planner.agents.exact.memory import predicted_bytes
-from planner.agents.exact.must_keep import MustKeep, warm_start
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.router import route, suits_cp_sat
+from planner.agents.exact.ruin_recreate import MOST_ROWS
 from planner.agents.exact.warm_up import load_loops
 from planner.agents.fill import fill
 from planner.agents.polish import polish
+from planner.agents.warm_start import warm_start
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
+from rdl.work_graph import END, START
 
 _LOG = logging.getLogger(__name__)
 
 #: Bytes that prices and plans may take; above it the greedy plan stands.
 MOST_MEMORY = 4 << 30
+
+#: Bytes of one column of one vertex: caps, three scratch lines shared by a request's vertices.
+_CELL = 8
+#: Bytes of one slot of a row in three plans.
+_SLOT = 72
+#: Arrays as large as the profile that the bound's two starts and the search keep.
+_COPIES = 12
 
 #: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
 #: need half a minute for all of its runs, most small sets some milliseconds.
@@ -88,7 +99,7 @@ class _Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class ExactAgent:
+class ExactAgent(SolverAgent):
     """The exact planner behind the agents' contract.
 
     Attributes
@@ -115,43 +126,28 @@ class ExactAgent:
     fine: bool = True
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
-    def plan(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
-        """Return the best plan found within the limits, at least the greedy one."""
-        return self.solve(requests, view, limits)[0]
-
     def solve(
         self,
         requests: Sequence[Request],
         view: PlanView,
         limits: Limits,
-        keep: MustKeep | None = None,
+        must_keep: MustKeep | None = None,
     ) -> tuple[list[PlacementResult], SolverReport]:
-        """Return the plan and its report; every ending leaves the best plan so far.
-
-        Parameters
-        ----------
-        keep
-            Requests that no plan may lose, and what stands now, which the search starts from. The
-            bound is then the most that a plan with all of them can be worth; only such plans
-            count. Where none is found the status is ``no_answer``, with what greedy placing holds.
+        """Return the plan and its report; see `planner.agent.SolverAgent`.
 
         Raises
         ------
-        ValueError
-            If `keep` names no request, or what stands breaks a limit of the view.
         planner.agents.exact.incumbent.BoundError
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
         began = self.clock()
         effort = self._effort(limits, began)
         starter = self._of_the_start(limits)
-        greedy = warm_start(agent_named(self.start), requests, view, starter, keep)
+        greedy = warm_start(agent_named(self.start), requests, view, starter, must_keep)
         before = self.clock()
         asked_value = all_asked(requests, view.nominal)
-        must = frozenset() if keep is None else keep.requests
-        race = Incumbent(requests, view, greedy, asked_value, self.start, keep=must)
+        kept = frozenset() if must_keep is None else must_keep.requests
+        race = Incumbent(requests, view, greedy, asked_value, self.start, keep=kept)
         look_s = self.clock() - before
         effort.check_s = _CHECK * look_s
         effort.keep(_LOOKS * look_s)
@@ -163,7 +159,7 @@ class ExactAgent:
         if asked and not effort.over(race):
             ended = self._ended(race, asked, effort, limits)
         flat = race.results
-        if keep is None or race.source != self.start:  # what stands stays: churn comes first
+        if must_keep is None or race.source != self.start:  # what stands stays: churn comes first
             flat = polish(requests, flat, view, _late(effort, limits))
         results = fill(requests, flat, view)
         return results, self._report(race, results, ended, limits)
@@ -242,12 +238,7 @@ class ExactAgent:
     ) -> SolverReport:
         value = score_of(race.requests, results, race.view.nominal)[0]
         if not race.whole:
-            value, outcome, detail = 0.0, SolverOutcome.NO_ANSWER, _NOT_WHOLE
-            if race.bound < 0:
-                detail = "proven: not all that must be kept can be"
-            proven = Ending.PROVEN if race.bound < 0 else ended.ending
-            bound = max(race.bound, value)
-            return SolverReport(outcome.value, value, bound, race.source, detail, proven)
+            return no_plan_report(race.bound, race.source, ended.ending)
         if is_proven(value, race.bound, race.asked):
             ended = _Ended(Ending.PROVEN, "")
         elif ended.ending is not Ending.LIMIT:
@@ -283,7 +274,19 @@ def _teller(
     return tell
 
 
-_NOT_WHOLE = "no plan with all that must be kept was found; the bound is one of those plans"
+def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:
+    """Return about how many bytes prices and plans of these requests will take."""
+    caps = slots = largest = 0
+    for request in requests:
+        vertices = request.graph.vertices
+        widths = (vertices[:, END] - vertices[:, START]).clip(1)
+        own = int(widths.sum())
+        caps += own
+        largest = max(largest, own)
+        slots += int(widths.clip(max=MOST_ROWS).sum())
+    profile = int(view.free.size) * _COPIES
+    return _CELL * (caps + 9 * largest + profile) + _SLOT * slots
+
 
 #: The agent that users name.
 EXACT = ExactAgent()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.agents.exact.budget import CHECKS, LEFT_OUT, Budget, SolveInput, scaled
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.budget import CHECKS, Budget, SolveInput, scaled
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.ruin_recreate import RuinRecreate
 
 #: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.agents.exact.cp_sat import CpAnswer
 from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.problem import PlanningProblem
-from planner.placement import Code, PlacementResult
 
 #: Seconds between looks at the clock, and the longest that a stop can go unnoticed.
 SLICE_S = 0.05
 
 #: A plan is checked when so many times the last check's time has passed.
 CHECKS = 12
-
-#: What plans and bounds of CP-SAT are called.
-CP_SAT = "cp-sat"
 
 
 @dataclass(slots=True)
@@ -68,24 +63,6 @@ class Budget:
         return self.until is not None and self.clock() >= self.until
 
 
-def report_answer(
-    race: Incumbent,
-    positions: Sequence[int],
-    answer: CpAnswer,
-    source: str = CP_SAT,
-    *,
-    plan: bool = True,
-) -> None:
-    """Take the bound of an answer, and its plan where `plan`."""
-    race.lower(answer.bound, source)
-    if answer.results is None or not plan:
-        return
-    results = list(race.results)
-    for position, result in zip(positions, answer.results, strict=True):
-        results[position] = result or LEFT_OUT
-    race.offer(results, source)
-
-
 @dataclass(frozen=True, slots=True)
 class SolveInput:
     """What is pursued.
@@ -112,7 +89,3 @@ class SolveInput:
 def scaled(count: int, spent_s: float) -> int:
     """Return how often to do what took `spent_s` for `count` times, to fill a slice."""
     return max(1, min(100_000, int(count * min(4.0, SLICE_S / max(spent_s, 1e-4)))))
-
-
-#: What a plan says of a request that it leaves out, until greedy filling says more.
-LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")

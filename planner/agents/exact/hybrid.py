@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.agent import Limits, SolverReport
+from planner.agent import Limits, MustKeep, SolverAgent, SolverReport
 from planner.agents.exact.agent import EXACT
 from planner.placement import PlacementResult
 from planner.request import Request
@@ -20,7 +20,7 @@ from planner.view import PlanView
 
 
 @dataclass(frozen=True, slots=True)
-class HybridAgent:
+class HybridAgent(SolverAgent):
     """Greedy agents and the exact planner's search, behind the agents' contract.
 
     Attributes
@@ -32,16 +32,14 @@ class HybridAgent:
     name: str = "hybrid"
     few: int = 1000
 
-    def plan(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
-        """Return the best plan found within the limits, at least that of ``portfolio-free``."""
-        return self.solve(requests, view, limits)[0]
-
     def solve(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
+        self,
+        requests: Sequence[Request],
+        view: PlanView,
+        limits: Limits,
+        must_keep: MustKeep | None = None,
     ) -> tuple[list[PlacementResult], SolverReport]:
-        """Return the plan and its report; every ending leaves the best plan so far.
+        """Return the plan and its report; see `planner.agent.SolverAgent`.
 
         Raises
         ------
@@ -49,7 +47,7 @@ class HybridAgent:
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
         solver = replace(EXACT, fine=len(requests) <= self.few)
-        return solver.solve(requests, view, limits)
+        return solver.solve(requests, view, limits, must_keep)
 
 
 #: The agent that users name.

@@ -1,4 +1,4 @@
-"""The best plan so far and the least bound so far, shared by those who look for either."""
+"""The incumbent: the best checked plan and the least bound so far, shared by all threads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 
 from planner.agent import is_proven
 from planner.agents.check import check_plan
-from planner.placement import PlacementResult
+from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
+
+#: What plans and bounds of CP-SAT are called.
+CP_SAT = "cp-sat"
+
+#: What a plan says of a request that it leaves out, until greedy filling says more.
+LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")
 
 
 class BoundError(RuntimeError):
@@ -118,3 +124,37 @@ class Incumbent:
                 f"the bound {self.bound!r} ({self.proof}) lies below the value {self.value!r} of "
                 f"a checked plan ({self.source})"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ProofAnswer:
+    """What a proof has come to.
+
+    Attributes
+    ----------
+    results
+        One a request of the problem, None where refused; None when it found no plan.
+    bound
+        Most that any plan can be worth.
+    """
+
+    results: list[PlacementResult | None] | None
+    bound: float
+
+
+def report_answer(
+    race: Incumbent,
+    positions: Sequence[int],
+    answer: ProofAnswer,
+    source: str = CP_SAT,
+    *,
+    plan: bool = True,
+) -> None:
+    """Take the bound of an answer, and its plan where `plan`."""
+    race.lower(answer.bound, source)
+    if answer.results is None or not plan:
+        return
+    results = list(race.results)
+    for position, result in zip(positions, answer.results, strict=True):
+        results[position] = result or LEFT_OUT
+    race.offer(results, source)

@@ -16,22 +16,20 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from planner.agents.exact.annealing import Annealer
+from planner.agents.exact.bound.lagrangian import LagrangianBound
 from planner.agents.exact.budget import (
     CHECKS,
-    CP_SAT,
     SLICE_S,
     Budget,
     SolveInput,
-    report_answer,
     scaled,
 )
-from planner.agents.exact.cp_sat import CpAnswer, CpLimits
-from planner.agents.exact.dominance import DominanceSearch, suits_sweep
-from planner.agents.exact.incumbent import Incumbent
-from planner.agents.exact.lagrangian import LagrangianBound
-from planner.agents.exact.partial_cp import PartialProof
+from planner.agents.exact.incumbent import CP_SAT, Incumbent, ProofAnswer, report_answer
 from planner.agents.exact.problem import F64
-from planner.agents.exact.whole import Whole
+from planner.agents.exact.proof.cp_sat import CpLimits
+from planner.agents.exact.proof.dominance import DominanceSearch, suits_sweep
+from planner.agents.exact.proof.partial_cp import PartialProof
+from planner.agents.exact.proof.whole_milp import Whole
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_AN_EVALUATION = 40
@@ -141,7 +139,7 @@ class _Workers:
         effort = self._effort
         checked_at = check_s = 0.0
 
-        def tell(answer: CpAnswer) -> None:
+        def tell(answer: ProofAnswer) -> None:
             nonlocal checked_at, check_s
             before = effort.clock()
             worth_it = before - checked_at > CHECKS * check_s

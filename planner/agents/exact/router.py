@@ -7,11 +7,11 @@ to itself, several have it beside the search for plans (`planner.agents.exact.pa
 
 from __future__ import annotations
 
-from planner.agent import Limits
-from planner.agents.exact.budget import Budget, report_answer
-from planner.agents.exact.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
-from planner.agents.exact.incumbent import Incumbent
+from planner.agent import Limits, MustKeep
+from planner.agents.exact.budget import Budget
+from planner.agents.exact.incumbent import Incumbent, report_answer
 from planner.agents.exact.problem import V_END, V_KIND, V_START, PlanningProblem
+from planner.agents.exact.proof.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
 from rdl.work_graph import ATOM
 
 #: Starts up to which CP-SAT is tried, and requests up to which it is whatever their starts.
@@ -39,7 +39,7 @@ def route(
     if suits_cp_sat(problem):
         if len(positions) == 1 or effort.moves is not None:
             _constraints(race, problem, positions, effort, seed)
-    elif _atom_steps(problem) <= TINY and not race.keep:  # the MILP's agent keeps nobody
+    elif _atom_steps(problem) <= TINY:
         _milp(race, effort, seed)
 
 
@@ -62,7 +62,8 @@ def _milp(race: Incumbent, effort: Budget, seed: int) -> None:
     if effort.until is not None:
         left_s = max(0.0, effort.until - effort.clock())
         limits = Limits(time_s=min(TINY_SECONDS, left_s), seed=seed, stop=effort.stop)
-    results, report = MILP.solve(race.requests, race.view, limits)
+    must_keep = MustKeep(race.keep, race.results if race.whole else ()) if race.keep else None
+    results, report = MILP.solve(race.requests, race.view, limits, must_keep)
     race.lower(report.bound, MILP.name)
     race.offer(results, MILP.name)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.exact.column_generation import ColumnGeneration
-from planner.agents.exact.dominance import DominanceSearch, suits_sweep
+from planner.agents.exact.bound.column_generation import ColumnGeneration
+from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.kernels.bound import evaluate
 from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.proof.dominance import DominanceSearch, suits_sweep
 from planner.agents.exact.ruin_recreate import RuinRecreate
-from planner.agents.exact.subgradient import starts
 
 _ready: list[bool] = []
 

@@ -26,7 +26,9 @@ I64 = NDArray[np.int64]
 def place_single(
     request: Request, view: PlanView, passes: tuple[int, ...], *, early: bool
 ) -> PlacementResult | None:
-    """Return where a single atom is placed or why not, or None if it has too many rows.
+    """Return where a single atom is placed or why not, or None if that needs a batch.
+
+    A request of more atoms does, one with too many rows, and a view that shares no arrays.
 
     Parameters
     ----------
@@ -35,21 +37,20 @@ def place_single(
     early
         Place in mirrored time.
     """
-    lend = getattr(view, "lent", None)
-    if lend is None or not is_lone(request):
+    if not is_lone(request):
         return None
     graph = request.graph
     demand = view.demand(graph.bundles[0], None, request.tenant, request.queue)
-    lent, averages = lend(), view.averages
+    arrays, averages = view.arrays(), view.averages
+    if arrays is None:
+        return None
     takes, fit = _arrays_of(demand)
     vertices = graph.vertices.copy()
     scratch = workspace().room(int(vertices[0, END] - vertices[0, START]))
     state = np.empty(kernels.ALONE_CELLS, dtype=np.int64)
     count = kernels.place_alone(
         kernels.SingleAtom(vertices, takes, fit, _passes(passes)),
-        kernels.SharedProfile(
-            lent.free, lent.low, lent.slack, lent.slack_low, averages.windows, view.segments
-        ),
+        kernels.SharedProfile(*arrays, averages.windows, view.segments),
         scratch.steps,
         scratch.rows,
         state,
@@ -60,7 +61,7 @@ def place_single(
     if count < 0:
         return None
     if count == 0:
-        start = min(max(view.first, int(vertices[0, START])), view.first + lent.free.shape[1] - 1)
+        start = min(max(view.first, int(vertices[0, START])), view.first + arrays.free.shape[1] - 1)
         return refusal_of(request, state.tolist()[: kernels.STATUS_COLUMNS], RowNames(view, start))
     rows = scratch.rows[:count].copy()
     rows.flags.writeable = False

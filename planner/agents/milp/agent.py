@@ -13,13 +13,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planner.agent import Limits, SolverOutcome, SolverReport, all_asked
+from planner.agent import (
+    Limits,
+    MustKeep,
+    SolverAgent,
+    SolverOutcome,
+    SolverReport,
+    all_asked,
+)
 from planner.agents import agent_named
 from planner.agents.fill import fill
 from planner.agents.milp.columns import lay_out
 from planner.agents.milp.incumbent import MilpIncumbent, score_plan
 from planner.agents.milp.size import ModelSize, predicted_size
 from planner.agents.milp.stages import SolverSetup, StagedSolve
+from planner.agents.warm_start import warm_start
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.value import score_of
@@ -37,7 +45,7 @@ WATCHED_FROM = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class MilpAgent:
+class MilpAgent(SolverAgent):
     """Rayon's MILP behind the agents' contract.
 
     Attributes
@@ -70,52 +78,56 @@ class MilpAgent:
     write_to: Path | None = None
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
-    def plan(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
-    ) -> list[PlacementResult]:
-        """Return the best plan found within the limits, at least the greedy one."""
-        return self.solve(requests, view, limits)[0]
-
     def solve(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits
+        self,
+        requests: Sequence[Request],
+        view: PlanView,
+        limits: Limits,
+        must_keep: MustKeep | None = None,
     ) -> tuple[list[PlacementResult], SolverReport]:
-        """Return the plan and its report; every ending leaves the best plan so far."""
+        """Return the plan and its report; see `planner.agent.SolverAgent`."""
         until = self._until(limits)
-        best = self._greedy(requests, view, limits, until)
+        best = self._incumbent(requests, view, limits, until, must_keep)
         asked = [index for index, request in enumerate(requests) if not request.graph.void]
         size = predicted_size(lay_out([requests[index] for index in asked], view), view)
         if size.memory > self.most_memory:
             best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._too_large(size)
         else:
             watched = size.entries >= self.watched_from
-            way = SolverSetup(self.solver, watched, self.write_to, self.clock)
-            StagedSolve(requests, view, limits, way, asked, until, best).run()
+            setup = SolverSetup(self.solver, watched, self.write_to, self.clock)
+            StagedSolve(requests, view, limits, setup, asked, until, best).run()
         results = fill(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
-        best.judge(value, all_asked(requests, view.nominal))
-        # A bound of -0.0 is told as the value's 0.0: max keeps the first of equals.
-        return results, SolverReport(
-            best.outcome.value, value, max(value, best.bound), best.source, best.detail
-        )
+        return results, best.report(value, all_asked(requests, view.nominal))
 
     def _until(self, limits: Limits) -> float | None:
         if limits.work is not None:
             return None
         return self.clock() + (self.default_time_s if limits.time_s is None else limits.time_s)
 
-    def _greedy(
-        self, requests: Sequence[Request], view: PlanView, limits: Limits, until: float | None
+    def _incumbent(
+        self,
+        requests: Sequence[Request],
+        view: PlanView,
+        limits: Limits,
+        until: float | None,
+        must_keep: MustKeep | None,
     ) -> MilpIncumbent:
+        """Return the best greedy plan, or the plan that holds nothing where there is no start."""
         bound = all_asked(requests, view.nominal)
+        kept = frozenset() if must_keep is None else must_keep.requests
         if not self.start:
-            return MilpIncumbent([_left_out() for _ in requests], (0.0, 0, 0.0), "nothing", bound)
+            nothing = [PlacementResult(Code.CAPACITY, "nothing was tried") for _ in requests]
+            return MilpIncumbent(nothing, (0.0, 0, 0.0), "nothing", bound, kept)
         agents = [agent_named(name) for name in self.start]
         start_s = None if until is None else _STARTING * max(0.0, until - self.clock())
         starter = Limits(start_s, seed=limits.seed, stop=limits.stop)
-        plans = [agent.plan(requests, view, starter) for agent in agents]
-        scores = [score_plan(requests, plan, view) for plan in plans]
-        best = scores.index(max(scores))
-        return MilpIncumbent(list(plans[best]), scores[best], self.start[best], bound)
+        plans = [warm_start(agent, requests, view, starter, must_keep) for agent in agents]
+        incumbents = [
+            MilpIncumbent(plan, score_plan(requests, plan, view), name, bound, kept)
+            for plan, name in zip(plans, self.start, strict=True)
+        ]
+        return max(incumbents, key=lambda one: (one.whole, one.score))
 
     def _too_large(self, size: ModelSize) -> str:
         gib = 2.0**30
@@ -125,10 +137,6 @@ class MilpAgent:
             f"{self.most_memory / gib:.1f} GiB it may: the greedy plan stands; plan fewer "
             "requests, shorter windows or longer steps"
         )
-
-
-def _left_out() -> PlacementResult:
-    return PlacementResult(Code.CAPACITY, "nothing was tried")
 
 
 #: The agent that users name.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lp.result import Solution, SolveStatus, StopReason
-from planner.agent import SolverOutcome, is_proven
+from planner.agent import SolverOutcome, SolverReport, is_proven, no_plan_report
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import score_of
@@ -23,6 +23,9 @@ class MilpIncumbent:
 
     Attributes
     ----------
+    must_keep
+        Indexes of requests that may not be lost: a plan without one of them is not taken, and one
+        to start from counts for nothing until a plan holds them all (`whole`).
     unproven
         What beside value (preemption, cost) is not proven least.
     """
@@ -31,17 +34,26 @@ class MilpIncumbent:
     score: Score
     source: str
     bound: float
+    must_keep: frozenset[int] = frozenset()
     outcome: SolverOutcome = SolverOutcome.NO_ANSWER
     detail: str = ""
     unproven: list[str] = field(default_factory=list)
 
+    @property
+    def whole(self) -> bool:
+        """Whether the plan holds all that must be kept."""
+        return self._holds_all(self.results)
+
+    def _holds_all(self, results: Sequence[PlacementResult]) -> bool:
+        return all(results[index].placed for index in self.must_keep)
+
     def offer(self, results: list[PlacementResult], score: Score, source: str) -> None:
         """Take another plan over if it is better."""
-        if score > self.score:
+        if self._holds_all(results) and (score > self.score or not self.whole):
             self.results, self.score, self.source = results, score, source
 
-    def judge(self, value: float, asked: float) -> None:
-        """Set the outcome by value and bound; a bound below a plan in hand proves nothing.
+    def report(self, value: float, asked: float) -> SolverReport:
+        """Return what is proven of the answer.
 
         Parameters
         ----------
@@ -50,6 +62,15 @@ class MilpIncumbent:
         asked
             Value of all that is asked.
         """
+        if not self.whole:
+            return no_plan_report(self.bound, self.source)
+        self._judge(value, asked)
+        # A bound of -0.0 is told as the value's 0.0: max keeps the first of equals.
+        bound = max(value, self.bound)
+        return SolverReport(self.outcome.value, value, bound, self.source, self.detail)
+
+    def _judge(self, value: float, asked: float) -> None:
+        """Set the outcome by value and bound; a bound below a plan in hand proves nothing."""
         if is_proven(value, self.bound, asked):
             self.outcome, self.detail = SolverOutcome.OPTIMAL, ""
             if self.unproven:

@@ -10,7 +10,7 @@ then for cost (`rayon_stages.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -47,7 +47,13 @@ class RayonModel:
 TOTAL_VALUE = 1000.0
 
 
-def build(requests: list[Request], view: PlanView, *, kept: Kept | None = None) -> RayonModel:
+def build(
+    requests: list[Request],
+    view: PlanView,
+    *,
+    kept: Kept | None = None,
+    must_keep: Collection[int] = (),
+) -> RayonModel:
     """Build the model that maximises accepted value, or keeps it and lowers preemption or cost.
 
     Parameters
@@ -60,6 +66,8 @@ def build(requests: list[Request], view: PlanView, *, kept: Kept | None = None) 
         None to maximise value. Else what may not be lost while y_jt, now there for every atom, is
         minimised (falls are half of all changes), or where those are kept too, cost: x_jt weighed
         by c_jt, the price factor of its step.
+    must_keep
+        Indexes of requests that no plan may leave out.
 
     Returns
     -------
@@ -69,7 +77,7 @@ def build(requests: list[Request], view: PlanView, *, kept: Kept | None = None) 
     """
     model = LinearModel("rayon", Sense.MAXIMISE)
     columns = lay_out(requests, view)
-    _add_variables(model, columns, view, kept)
+    _add_variables(model, columns, view, kept, must_keep)
     totals = running_totals(model, columns, view)
     capacity_1(model, columns, view)
     demand_3_10_11(model, columns)
@@ -90,7 +98,11 @@ def build(requests: list[Request], view: PlanView, *, kept: Kept | None = None) 
 
 
 def _add_variables(
-    model: LinearModel, columns: ModelColumns, view: PlanView, kept: Kept | None
+    model: LinearModel,
+    columns: ModelColumns,
+    view: PlanView,
+    kept: Kept | None,
+    must_keep: Collection[int],
 ) -> None:
     """Lay out the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
     upper = [np.minimum(atom.maximum, fit_heights(atom, view)) for atom in columns.atoms]
@@ -109,18 +121,29 @@ def _add_variables(
     leased = [atom for atom in columns.atoms if atom.lease > 1 and not atom.rigid]
     block = model.add_block("rise", sum(atom.steps for atom in leased))
     _number(leased, "rise", block.start, lambda atom: atom.steps)
-    every = [vertex for own in columns.vertices for vertex in own]
-    dead = np.array([not vertex.alive for vertex in every], dtype=float)
-    block = model.add_block("overflow", len(every), lower=dead, upper=1, integer=True)
-    for offset, vertex in enumerate(every):
-        vertex.overflow = block.start + offset
-    for atom in columns.atoms:
-        atom.overflow = columns.vertices[atom.request][atom.vertex].overflow
+    every = _add_overflow(model, columns, must_keep)
     ordered = [v for v in every if v.vertex in columns.ordered[v.request] and v.alive]
     for name in ("started", "unfinished"):
         count = sum(vertex.end - vertex.start for vertex in ordered)
         block = model.add_block(name, count, upper=1, integer=True)
         _number(ordered, name, block.start, lambda vertex: vertex.end - vertex.start)
+
+
+def _add_overflow(
+    model: LinearModel, columns: ModelColumns, must_keep: Collection[int]
+) -> list[VertexColumns]:
+    """Lay out (5): 1 where a vertex is left out, as what no plan can satisfy is; return all."""
+    every = [vertex for own in columns.vertices for vertex in own]
+    dead = np.array([not vertex.alive for vertex in every], dtype=float)
+    kept_roots = {id(columns.vertices[request][-1]) for request in must_keep}
+    free = np.array([id(vertex) not in kept_roots for vertex in every], dtype=float)
+    upper = np.maximum(free, dead)
+    block = model.add_block("overflow", len(every), lower=dead, upper=upper, integer=True)
+    for offset, vertex in enumerate(every):
+        vertex.overflow = block.start + offset
+    for atom in columns.atoms:
+        atom.overflow = columns.vertices[atom.request][atom.vertex].overflow
+    return every
 
 
 def _paid(columns: ModelColumns, view: PlanView) -> Floats:

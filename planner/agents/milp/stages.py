@@ -84,7 +84,7 @@ class StagedSolve:
     requests: Sequence[Request]
     view: PlanView
     limits: Limits
-    way: SolverSetup
+    setup: SolverSetup
     asked: list[int]
     until: float | None
     best: MilpIncumbent
@@ -100,10 +100,10 @@ class StagedSolve:
         OSError
             If the model cannot be written.
         """
-        backend_named(self.way.solver)
-        if self.way.write_to is not None:
+        backend_named(self.setup.solver)
+        if self.setup.write_to is not None:
             self._written = self._model(VALUE)
-            export_model(self._written.model, self.way.write_to)
+            export_model(self._written.model, self.setup.write_to)
         for stage in STAGES if self.view.prices is None else PRICED_STAGES:
             try:
                 self._run(stage)
@@ -114,6 +114,8 @@ class StagedSolve:
     def _run(self, stage: SolveStage) -> None:
         if not stage.keeps_value:
             self._for_value(stage)
+            return
+        if not self.best.whole:
             return
         if not self._over() and self.asked:
             self._flatten()
@@ -129,7 +131,7 @@ class StagedSolve:
 
     def _for_value(self, stage: SolveStage) -> None:
         best = self.best
-        if is_proven(best.score[0], best.bound, 0.0):
+        if best.whole and is_proven(best.score[0], best.bound, 0.0):
             return  # nothing to prove
         if self._over():
             stopped = self._left_s() != 0.0
@@ -138,6 +140,9 @@ class StagedSolve:
             best.detail += " before the solver began: the greedy plan stands"
             return
         answer, built = self._solved(stage, self._written or self._model(stage))
+        if answer.status is SolveStatus.INFEASIBLE and best.must_keep:
+            best.bound = -math.inf
+            return
         best.bound = min(best.bound, answer.bound / built.scale)
         best.outcome, best.detail = ending_of(answer)
         if self.limits.gap and best.outcome is SolverOutcome.OPTIMAL:
@@ -154,18 +159,18 @@ class StagedSolve:
 
     def _left_s(self) -> float:
         """Return the seconds that are left; infinite where work is the limit."""
-        return math.inf if self.until is None else max(0.0, self.until - self.way.clock())
+        return math.inf if self.until is None else max(0.0, self.until - self.setup.clock())
 
     def _over(self) -> bool:
         return self._left_s() == 0.0 or (self.limits.stop is not None and self.limits.stop())
 
     def _flatten(self) -> None:
         """Lower preemption, then cost, one request at a time: the solve begins from there."""
-        until = self.way.clock() + _FLATTENING * self._left_s()
+        until = self.setup.clock() + _FLATTENING * self._left_s()
         stop = self.limits.stop
 
         def late() -> bool:
-            return (stop is not None and stop()) or self.way.clock() >= until
+            return (stop is not None and stop()) or self.setup.clock() >= until
 
         flat = polish(self.requests, self.best.results, self.view, late)
         self.best.offer(flat, score_plan(self.requests, flat, self.view), self.best.source)
@@ -180,7 +185,8 @@ class StagedSolve:
 
     def _model(self, stage: SolveStage) -> rayon.RayonModel:
         asked = [self.requests[index] for index in self.asked]
-        return rayon.build(asked, self.view, kept=stage.kept(self.best))
+        must_keep = [i for i, index in enumerate(self.asked) if index in self.best.must_keep]
+        return rayon.build(asked, self.view, kept=stage.kept(self.best), must_keep=must_keep)
 
     def _solved(
         self, stage: SolveStage, built: rayon.RayonModel
@@ -191,7 +197,7 @@ class StagedSolve:
         if not stage.keeps_value and self.limits.news is not None:
             monitor = replace(monitor, on_progress=self._telling(self.limits.news, built.scale))
         bounded = self._bounded(stage)
-        answer = solve(built.model, bounded, solver=self.way.solver, start=start, monitor=monitor)
+        answer = solve(built.model, bounded, solver=self.setup.solver, start=start, monitor=monitor)
         return answer, built
 
     def _bounded(self, stage: SolveStage) -> SolveLimits:
@@ -203,19 +209,19 @@ class StagedSolve:
             nodes=limits.work,
             seed=limits.seed,
             deterministic=limits.work is not None,
-            watchdog=self.until is not None and self.way.watched,
+            watchdog=self.until is not None and self.setup.watched,
         )
 
     def _telling(
         self, news: Callable[[SolveProgress], None], scale: float
     ) -> Callable[[Progress], None]:
-        began, solver = self.way.clock(), self.way.solver
+        began, solver = self.setup.clock(), self.setup.solver
 
         def tell(progress: Progress) -> None:
             value, bound = progress.objective / scale, progress.bound / scale
             if not math.isfinite(value):  # a bound came before the solver's first plan
                 value = self.best.score[0]
-            elapsed = self.way.clock() - began
+            elapsed = self.setup.clock() - began
             news(SolveProgress(elapsed, value, min(bound, self.best.bound), solver, solver))
 
         return tell
@@ -226,4 +232,4 @@ class StagedSolve:
         found = list(self.best.results)
         for index, result in zip(self.asked, decode(answer.values, built), strict=True):
             found[index] = result
-        self.best.offer(found, score_plan(self.requests, found, self.view), self.way.solver)
+        self.best.offer(found, score_plan(self.requests, found, self.view), self.setup.solver)

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.agent import Limits
+from planner.agent import Limits, MustKeep
 from planner.agents import agent_named
 from planner.agents import option_variants as options
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.must_keep import MustKeep
 from planner.agents.milp.agent import MILP
 from planner.agents.option_variants import min_preemption, option_variants
 from planner.agents.polish import polish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.commits.quick import QUICK_AGENTS
+from planner.agents import QUICK_AGENTS
 from tests.service.conftest import Open
 from tests.service.together import interrupt
 

@@ -10,13 +10,12 @@ from functools import partial
 import pytest
 
 from planner.agent import Limits
-from planner.agents import AGENT_NAMES, agent_named
+from planner.agents import AGENT_NAMES, QUICK_AGENTS, agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 from service.commits.change_queue import ChangeQueue
 from service.commits.commands import Admission, Key, QueuedChange, Rendered
-from service.commits.quick import QUICK_AGENTS
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
 

@@ -64,7 +64,7 @@ def test_what_the_search_had_found_outlives_a_fault(monkeypatch: pytest.MonkeyPa
         solve_in_parallel(race, field, effort)
         _broken()
 
-    monkeypatch.setattr(agent_module, "pursue", better_then_broken)
+    monkeypatch.setattr(agent_module, "solve_in_parallel", better_then_broken)
     report = EXACT.solve(requests, view, Limits(work=400))[1]
     assert whole.source != EXACT.start
     assert (report.value, report.bound, report.source) == (whole.value, whole.bound, whole.source)

@@ -7,16 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from planner.agent import Limits
+from planner.agent import Limits, MustKeep, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
+from planner.agents.exact.bound.column_generation import ColumnGeneration
+from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.column_generation import ColumnGeneration
-from planner.agents.exact.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.must_keep import MustKeep
+from planner.agents.exact.hybrid import HYBRID
+from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.agents.exact.ruin_recreate import RuinRecreate
-from planner.agents.exact.subgradient import starts
+from planner.agents.milp.agent import MILP
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -119,16 +120,18 @@ def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_agent_keeps_and_proves(seed: int) -> None:
+@pytest.mark.parametrize("solver", [EXACT, HYBRID, MILP], ids=lambda solver: solver.name)
+def test_the_agent_keeps_and_proves(solver: SolverAgent, seed: int) -> None:
     """On tiny sets of all operators: all kept, at most the bound, at least what can be proven."""
     kept = kept_of(seed, tiny(seed))
     requests = least_wanted_first(tiny(seed), kept)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
     keep = MustKeep(frozenset(kept))
-    results, report = EXACT.solve(requests, view, Limits(work=400, gap=0.0), keep)
+    results, report = solver.solve(requests, view, Limits(work=400, gap=0.0), keep)
     best = best_value(requests, CAPACITY, HORIZON, keep=kept)
     if report.status == "no_answer":
         assert not all(results[index].placed for index in kept)
+        assert best == -math.inf or report.bound >= best - ROUNDING
         return
     assert all(results[index].placed for index in kept)
     assert check_plan(requests, results, view) == results

@@ -9,10 +9,10 @@ import pytest
 
 from planner.agents.exact import parallel as pursuit
 from planner.agents.exact.annealing import Annealer
-from planner.agents.exact.budget import LEFT_OUT, Budget, SolveInput
+from planner.agents.exact.bound.lagrangian import LagrangianBound
+from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import Incumbent
-from planner.agents.exact.lagrangian import LagrangianBound
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.warm_up import load_loops
 from tests.planner.agents.exact.test_faults import crowded

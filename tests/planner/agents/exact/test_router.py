@@ -18,8 +18,9 @@ from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.cp_sat import CpAnswer, CpLimits, is_rigid, solve_rigid, starts_of
+from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.proof.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -168,7 +169,7 @@ def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
     """Bounds told fall, none is below what it ends with, and every plan told passes the check."""
     requests = gangs(14)
     problem, view = laid_out(requests)
-    told: list[CpAnswer] = []
+    told: list[ProofAnswer] = []
     answer = solve_rigid(problem, [REFUSED] * 14, CpLimits(20.0, tell=told.append))
     bounds = [one.bound for one in told]
     assert answer.results is not None

@@ -12,9 +12,9 @@ from planner.agent import Limits, all_asked
 from planner.agents import agent_named
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT, ExactAgent
+from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import BoundError, Incumbent
-from planner.agents.exact.lagrangian import evaluation_s
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.warm_up import load_loops
 from planner.placement import Code, PlacementResult

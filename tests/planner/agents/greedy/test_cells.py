@@ -29,7 +29,7 @@ _AGENTS = ("gree", "gree-l", "aligned", "aligned-early", "earliest", "headroom",
 class LendingView(ArrayView):
     """An `ArrayView` that lends its array and the least of each block."""
 
-    def lent(self) -> ProfileArrays:
+    def arrays(self) -> ProfileArrays:
         """Return arrays that are typed writable, as a ledger's are."""
         none = np.zeros((0, 0), dtype=np.int64)
         free = self.free.copy()

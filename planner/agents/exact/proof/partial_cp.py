@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from planner.agents.exact.cp_model import worths_of
-from planner.agents.exact.cp_sat import CpAnswer, CpLimits, solve_rigid
+from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.proof.cp_model import worths_of
+from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.placement import PlacementResult
 
 #: Value that is left out, as a part of everything, one part after the other.
@@ -57,7 +58,7 @@ class PartialProof:
     _far: bool | None = field(init=False, default=None)
     _bound: float = field(init=False, default=math.inf)
 
-    def prove(self) -> CpAnswer:
+    def prove(self) -> ProofAnswer:
         """Return the answer with the least bound."""
         self._began = self.clock()
         best = self._solve((), lambda: self.limits.stop() or self._too_far())
@@ -75,12 +76,12 @@ class PartialProof:
     def _left_s(self) -> float:
         return self.limits.time_s - (self.clock() - self._began)
 
-    def _solve(self, aside: Sequence[int], stop: Callable[[], bool]) -> CpAnswer:
+    def _solve(self, aside: Sequence[int], stop: Callable[[], bool]) -> ProofAnswer:
         self.parts.append(len(aside))
         limits = replace(self.limits, time_s=self._left_s, stop=stop, tell=self._tell)
         return solve_rigid(self.problem, self.hint, limits, aside)
 
-    def _tell(self, answer: CpAnswer) -> None:
+    def _tell(self, answer: ProofAnswer) -> None:
         self._bound = min(self._bound, answer.bound)
         self.limits.tell(answer)
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
+from planner.agents.exact.bound.column_generation import ColumnGeneration
+from planner.agents.exact.bound.subgradient import space_of, starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.column_generation import ColumnGeneration
 from planner.agents.exact.kernels import bound as kernels
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.subgradient import space_of, starts
 from planner.placement import PlacementResult, shifts_of
 from planner.plan.plan import Plan
 from planner.value import value_of

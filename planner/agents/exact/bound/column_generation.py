@@ -20,10 +20,10 @@ from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.model import Entries, LinearModel
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
+from planner.agents.exact.bound.subgradient import ROUNDING, space_of
 from planner.agents.exact.kernels.bound import Optima, columns
 from planner.agents.exact.kernels.pricing_space import Space
 from planner.agents.exact.problem import F64, I64, V_END, V_START, PlanningProblem
-from planner.agents.exact.subgradient import ROUNDING, space_of
 
 #: Part of the best prices in what is priced, lowered while the master learns nothing.
 SMOOTHING = 0.4

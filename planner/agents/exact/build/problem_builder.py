@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from planner.agents.exact.forest import ForestBuilder
-from planner.agents.exact.presolve import binding_rows, thinned
+from planner.agents.exact.build.forest import ForestBuilder
+from planner.agents.exact.build.presolve import binding_rows, thinned
 from planner.agents.exact.problem import (
     I64,
     V_BLOCKED,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.workloads.exact_shapes import narrow, wide
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.presolve import binding_rows, thinned
+from planner.agents.exact.build.presolve import binding_rows, thinned
 from planner.plan.plan import Plan
 from planner.view import Demand
 from tests.builders import a_cluster, a_request

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from planner.agents.check import check_plan
-from planner.agents.exact.cp_model import worths_of
-from planner.agents.exact.cp_sat import CpAnswer, CpLimits, solve_rigid
-from planner.agents.exact.partial_cp import ASIDE, FAR, PartialProof, left_out
+from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.proof.cp_model import worths_of
+from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.proof.partial_cp import ASIDE, FAR, PartialProof, left_out
 from planner.value import score_of
 from tests.planner.agents.exact.test_router import REFUSED, gangs, laid_out, rigid
 from tests.planner.agents.milp.test_milp import CAPACITY, HORIZON
@@ -25,11 +26,11 @@ LIMITS = CpLimits(10.0, repeats=True)
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let CP-SAT be judged before it begins: sets as small as these could end before the look."""
 
-    def solve(*asked: Any) -> CpAnswer:
+    def solve(*asked: Any) -> ProofAnswer:
         asked[2].stop()
         return solve_rigid(*asked)
 
-    monkeypatch.setattr("planner.agents.exact.partial_cp.solve_rigid", solve)
+    monkeypatch.setattr("planner.agents.exact.proof.partial_cp.solve_rigid", solve)
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -49,7 +50,7 @@ def test_who_is_left_out_counts_as_accepted(seed: int) -> None:
     assert check_plan(requests, results, view) == results
 
 
-def a_hopeless_one(problem: PlanningProblem, told: list[CpAnswer]) -> PartialProof:
+def a_hopeless_one(problem: PlanningProblem, told: list[ProofAnswer]) -> PartialProof:
     """Return a proof whose look is over at once and whose end is never in sight."""
     limits = CpLimits(1e6, repeats=True, tell=told.append)
     seconds = count(0.0, 0.5e6)
@@ -68,7 +69,7 @@ def test_parts_end_with_what_all_requests_together_prove() -> None:
     requests = gangs(24)
     problem, view = laid_out(requests)
     best = solve_rigid(problem, [REFUSED] * 24, LIMITS)
-    told: list[CpAnswer] = []
+    told: list[ProofAnswer] = []
     parts = a_hopeless_one(problem, told)
     answer = parts.prove()
     assert parts.parts == [0, *(len(aside) for aside in left_out(problem))]
@@ -95,7 +96,7 @@ def test_a_proof_that_is_near_goes_on_with_all(gap: float) -> None:
 def test_a_stop_ends_parts_too() -> None:
     """Nothing is begun once somebody says stop, and what was told stands."""
     problem, _ = laid_out(gangs(24))
-    told: list[CpAnswer] = []
+    told: list[ProofAnswer] = []
     parts = a_hopeless_one(problem, told)
     parts.limits = CpLimits(1e6, repeats=True, stop=lambda: len(parts.parts) >= 2)
     answer = parts.prove()

@@ -11,13 +11,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from lp.arrays import ModelArrays
 from lp.limits import Monitor, Progress, SolveLimits, WarmStart
 from lp.result import SolveStatus
 from lp.solver import solve
@@ -90,8 +89,9 @@ class Whole:
 
     def prove(self, stop: Callable[[], bool]) -> None:
         """Solve it until it is proven, the time is over, or `stop` says so."""
-        built = rayon.build(list(self.field.problem.requests), self.race.view)
-        arrays = self._kept(built)
+        problem = self.field.problem
+        kept = np.flatnonzero(problem.forest.keep > 0).tolist()
+        built = rayon.build(list(problem.requests), self.race.view, must_keep=kept)
         hint = [self.race.results[position] for position in self.field.positions]
         limits = SolveLimits(
             time_s=max(0.01, _SHARE * self.effort.left_s),
@@ -101,20 +101,12 @@ class Whole:
             watchdog=True,
         )
         monitor = Monitor(lambda told: self._hear(told, built), stop)
-        answer = solve(arrays, limits, start=WarmStart(encode(hint, built)), monitor=monitor)
+        answer = solve(built.model, limits, start=WarmStart(encode(hint, built)), monitor=monitor)
         if answer.status is SolveStatus.INFEASIBLE and self.race.keep:
             self.race.lower(-math.inf, MILP)  # what must be there cannot be
         elif answer.status.has_values:
             self._offer(answer.values, built)
             self._lower(answer.bound / built.scale)
-
-    def _kept(self, built: rayon.RayonModel) -> ModelArrays:
-        """Return the model in which no request that may not be lost is left out."""
-        arrays = built.model.assemble()
-        places = np.flatnonzero(self.field.problem.forest.keep > 0)
-        upper = arrays.upper.copy()
-        upper[[built.columns.vertices[place][-1].overflow for place in places]] = 0.0
-        return replace(arrays, upper=upper)
 
     def _hear(self, told: Progress, built: rayon.RayonModel) -> None:
         if told.values is not None:

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.agents.exact import column_generation as generation
-from planner.agents.exact import lagrangian as turns
+from planner.agents.exact.bound import column_generation as generation
+from planner.agents.exact.bound import lagrangian as turns
+from planner.agents.exact.bound.coarsening import coarse
+from planner.agents.exact.bound.lagrangian import LagrangianBound
+from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.coarsening import coarse
-from planner.agents.exact.lagrangian import LagrangianBound
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.subgradient import starts
 from planner.plan.plan import Plan
 from planner.value import value_of
 from planner.workload.compile import compile_workload
-from tests.planner.agents.exact.test_lagrangian import (
+from tests.planner.agents.exact.bound.test_lagrangian import (
     LAWS,
     ROUNDING,
     _resources,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.agents.exact.cp_model import SCALE, RigidModel
+from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import (
     V_END,
     V_KIND,
@@ -25,6 +25,7 @@ from planner.agents.exact.problem import (
     V_START,
     PlanningProblem,
 )
+from planner.agents.exact.proof.cp_model import SCALE, RigidModel
 from planner.placement import PlacementResult
 from rdl.work_graph import ATOM
 
@@ -60,23 +61,7 @@ class CpLimits:
     repeats: bool = False
     workers: int = 2
     stop: Callable[[], bool] = field(default=lambda: False)
-    tell: Callable[[CpAnswer], None] = field(default=lambda answer: None)
-
-
-@dataclass(frozen=True, slots=True)
-class CpAnswer:
-    """What CP-SAT found.
-
-    Attributes
-    ----------
-    results
-        One a request of the problem, None where refused; None when it found no plan.
-    bound
-        Most that any plan can be worth.
-    """
-
-    results: list[PlacementResult | None] | None
-    bound: float
+    tell: Callable[[ProofAnswer], None] = field(default=lambda answer: None)
 
 
 def is_rigid(problem: PlanningProblem) -> bool:
@@ -106,7 +91,7 @@ def solve_rigid(
     hint: Sequence[PlacementResult],
     limits: CpLimits,
     aside: Collection[int] = (),
-) -> CpAnswer:
+) -> ProofAnswer:
     """Solve a rigid problem (`is_rigid`) as far as the limits allow.
 
     Parameters
@@ -127,14 +112,14 @@ def solve_rigid(
     status = _SolveThread(rigid, solver, cp_model, limits).status()
     if status == cp_model.INFEASIBLE:  # what must be there cannot be
         if problem.forest.keep.any():
-            return CpAnswer(None, -math.inf)
-        return CpAnswer([None] * len(problem.requests), 0.0)
+            return ProofAnswer(None, -math.inf)
+        return ProofAnswer([None] * len(problem.requests), 0.0)
     bound = problem.total
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return CpAnswer(None, bound)
+        return ProofAnswer(None, bound)
     if not rigid.alone:
         bound = rigid.most(solver.best_objective_bound)
-    return CpAnswer(rigid.read(solver), bound)
+    return ProofAnswer(rigid.read(solver), bound)
 
 
 def _limit(parameters: Any, limits: CpLimits, left_s: float, *, alone: bool) -> None:
@@ -187,4 +172,4 @@ class _SolveThread:
         now = (self._found, self._bound)
         if now[0] is not self._told[0] or now[1] < self._told[1]:
             self._told = now
-            self._limits.tell(CpAnswer(now[0], self._rigid.most(now[1])))
+            self._limits.tell(ProofAnswer(now[0], self._rigid.most(now[1])))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from planner.agents.exact import dominance_kernels as kernels
-from planner.agents.exact.cp_sat import CpAnswer
+from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import (
     F64,
     I64,
@@ -132,7 +132,7 @@ class DominanceSearch:
             gain[j, : len(good)] = np.where(least < np.inf, np.maximum(0.0, worth[j] - least), -1.0)
         return fits, gain
 
-    def run(self, value: Callable[[], float], stop: Callable[[], bool]) -> CpAnswer | None:
+    def run(self, value: Callable[[], float], stop: Callable[[], bool]) -> ProofAnswer | None:
         """Return the optimum, or None where labels were too many or somebody said stop.
 
         Parameters
@@ -142,7 +142,7 @@ class DominanceSearch:
 
         Returns
         -------
-        CpAnswer
+        ProofAnswer
             With results only where they are worth more than the plan in hand.
         """
         blocks, count = self._blocks, 1
@@ -178,17 +178,17 @@ class DominanceSearch:
             begun=np.zeros((count, requests), dtype=np.int32),
         )
 
-    def _answer(self, labels: kernels.Labels, count: int, beat: float) -> CpAnswer:
+    def _answer(self, labels: kernels.Labels, count: int, beat: float) -> ProofAnswer:
         best = int(np.argmax(labels.value[:count])) if count else -1
         if best < 0 or labels.value[best] <= beat:
-            return CpAnswer(None, beat)
+            return ProofAnswer(None, beat)
         results: list[PlacementResult | None] = [None] * len(self.problem.requests)
         for j, request in enumerate(self._order.tolist()):
             begun = int(labels.begun[best, j])
             if begun:
                 results[request] = self._block(request, begun - 1)
         bound = float(labels.value[best]) + _ROUNDING * self.problem.total
-        return CpAnswer(results, bound)
+        return ProofAnswer(results, bound)
 
     def _block(self, request: int, start: int) -> PlacementResult:
         row = self.problem.forest.vertices[request]

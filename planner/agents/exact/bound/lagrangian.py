@@ -6,7 +6,7 @@ and on mixes it costs a tenth of the steps. Its duals are not exact where two re
 meet (docs/exact.md), so finer steps end the search.
 
 Where one evaluation takes a good part of a second, column generation begins, on the same requests
-over buckets of columns (`planner.agents.exact.coarsening`), and finer steps go on from there.
+over buckets of columns (`planner.agents.exact.bound.coarsening`), and finer steps go on from there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lp.limits import Monitor
-from planner.agents.exact.coarsening import Coarse, coarse
-from planner.agents.exact.column_generation import MOST_REQUESTS, ColumnGeneration
+from planner.agents.exact.bound.coarsening import Coarse, coarse
+from planner.agents.exact.bound.column_generation import MOST_REQUESTS, ColumnGeneration
+from planner.agents.exact.bound.subgradient import SubgradientAscent, mean_price, starts
 from planner.agents.exact.problem import (
     F64,
     V_END,
@@ -27,7 +28,6 @@ from planner.agents.exact.problem import (
     V_START,
     PlanningProblem,
 )
-from planner.agents.exact.subgradient import SubgradientAscent, mean_price, starts
 from rdl.work_graph import ATOM
 
 #: Evaluations of both starts before column generation has its turn.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from planner.agents.check import check_plan
+from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.dominance import DominanceSearch, suits_sweep
-from planner.agents.exact.subgradient import starts
+from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.proof.dominance import DominanceSearch, suits_sweep
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request

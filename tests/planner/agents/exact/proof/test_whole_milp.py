@@ -12,12 +12,13 @@ from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from lp.result import Solution
 from lp.solver import solve
 from planner.agent import Ending, Limits, SolveProgress, SolverReport, all_asked
-from planner.agents.exact import router, whole
+from planner.agents.exact import router
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.budget import LEFT_OUT, Budget, SolveInput
+from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import Incumbent
-from planner.agents.exact.whole import Whole
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
+from planner.agents.exact.proof import whole_milp as whole
+from planner.agents.exact.proof.whole_milp import Whole
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView

@@ -1,0 +1,1 @@
+"""The Lagrangian bound: subgradient ascent and column generation lower it."""

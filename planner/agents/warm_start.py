@@ -1,0 +1,79 @@
+"""The greedy plan a solver starts from: it holds as many as it can of what must be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from planner.agent import Agent, Limits, MustKeep
+from planner.agents.check import check_plan
+from planner.placement import Code, PlacementResult
+from planner.request import Request
+from planner.view import PlanView
+
+
+def warm_start(
+    agent: Agent,
+    requests: Sequence[Request],
+    view: PlanView,
+    limits: Limits,
+    must_keep: MustKeep | None,
+) -> list[PlacementResult]:
+    """Return a greedy plan: what stands first, then what must be kept, then the others.
+
+    Parameters
+    ----------
+    agent
+        Places all but what stands.
+    limits
+        Of each of its two runs.
+
+    Raises
+    ------
+    ValueError
+        If `must_keep` names no request, or what stands breaks a limit of the view.
+    """
+    if must_keep is None:
+        return list(agent.plan(requests, view, limits))
+    results = list(_standing(must_keep, requests, view))
+    turns: tuple[Callable[[int], bool], ...] = (
+        must_keep.requests.__contains__,
+        lambda index: True,
+    )
+    for has_turn in turns:
+        missing = [i for i, one in enumerate(results) if not one.placed and has_turn(i)]
+        if not missing:
+            continue
+        placed = [pair for pair in zip(requests, results, strict=True) if pair[1].placed]
+        beside = view.after(placed, view.version)
+        answers = agent.plan([requests[i] for i in missing], beside, limits)
+        for index, answer in zip(missing, answers, strict=True):
+            results[index] = answer
+    return results
+
+
+def _standing(
+    must_keep: MustKeep, requests: Sequence[Request], view: PlanView
+) -> Sequence[PlacementResult]:
+    """Return what stands, a refusal where nothing does.
+
+    Raises
+    ------
+    ValueError
+        If an index is wrong, or what stands is of another number or breaks a rule.
+    """
+    wrong = [index for index in must_keep.requests if not 0 <= index < len(requests)]
+    if wrong:
+        raise ValueError(f"to be kept: no request {wrong[0]}; there are {len(requests)}, from 0")
+    standing = must_keep.standing
+    if not standing:
+        return [PlacementResult(Code.CAPACITY)] * len(requests)
+    if len(standing) != len(requests):
+        raise ValueError(
+            f"what stands: {len(standing)} results for {len(requests)} requests; give "
+            "one a request, refused where nothing stands"
+        )
+    checked = check_plan(requests, standing, view)
+    for request, before, after in zip(requests, standing, checked, strict=True):
+        if before.placed and not after.placed:
+            raise ValueError(f"what stands: request {request.id} breaks a limit of the view")
+    return checked
