@@ -18,10 +18,10 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
-from service.commits.replay import Replaying
+from service.commits.replay import LogReplay
 from service.config import ConfigError, ServiceConfig
-from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
-from service.store.skipped import NotSkippableError
+from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
+from service.store.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
 
@@ -78,7 +78,7 @@ class Replica:
             yield self._plan
 
     def commit(
-        self, record: CommitRecord, at_ms: int, remembered: Sequence[RememberedAnswer]
+        self, record: CommitRecord, at_ms: int, remembered: Sequence[IdempotentAnswer]
     ) -> bool:
         """Make a record durable, then true; False when another process was first.
 
@@ -159,7 +159,7 @@ class Replica:
 
     def _begin(self, plan: Plan, skipped: frozenset[int] = frozenset()) -> None:
         self._plan = plan
-        self._replaying = Replaying(plan, skipped)
+        self._replaying = LogReplay(plan, skipped)
 
     def _follow(self) -> None:
         tail = self.store.tail(self._plan.version)
