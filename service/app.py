@@ -5,15 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from flask import Flask, Response, request
+from flask import Flask, request
+from flask import Response as FlaskResponse
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from planner.placement import Code
-from service.api.call import Call, Reply, Route
+from service.api.answering import FAULT, Answering
+from service.api.call import Call
+from service.api.request_reading import read_call
+from service.api.route import Route
 from service.api.routes import ROUTES
-from service.api.shortcut import FAULT, Answering, Shortcut, body_of, read_call, reply_of
+from service.api.shortcut import Shortcut
 from service.config import ServiceConfig
 from service.problems import CODE_OF_STATUS, ApiProblemError, ProblemDocument
+from service.response import Response, problem_response
 from service.runtime import Runtime, open_runtime
 
 logger = logging.getLogger("agenda.service")
@@ -47,8 +52,7 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_failure)
-    front = Shortcut(app.wsgi_app, answerings, config)
-    app.wsgi_app = front  # type: ignore[method-assign]
+    app.wsgi_app = Shortcut(app.wsgi_app, answerings, config)  # type: ignore[method-assign]
     return app
 
 
@@ -59,9 +63,9 @@ def runtime_of(app: Flask) -> Runtime:
     return runtime
 
 
-def _view_of(answering: Answering) -> Callable[..., Response]:
-    def view(**path: str) -> Response:
-        return _render(answering.reply(lambda route: _read_call(route, path)))
+def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
+    def view(**path: str) -> FlaskResponse:
+        return _flask_response(answering.respond(lambda route: _read_call(route, path)))
 
     return view
 
@@ -84,24 +88,24 @@ def _read_raw() -> bytes:
     return raw
 
 
-def _render(reply: Reply) -> Response:
-    # Only calls with a part in their path are streamed, and all of those come this way.
-    body = reply.body if isinstance(reply.body, Iterator) else body_of(reply)
-    response = Response(body, reply.status, content_type=reply.media)
-    response.headers.extend(dict(reply.headers))
-    return response
+def _flask_response(response: Response) -> FlaskResponse:
+    # Only calls with a part in their path are sent piece by piece, and all of those come this way.
+    body = response.body if isinstance(response.body, Iterator) else response.payload()
+    made = FlaskResponse(body, response.status, content_type=response.media)
+    made.headers.extend(dict(response.headers))
+    return made
 
 
-def _render_problem(document: ProblemDocument) -> Response:
-    return _render(reply_of(document))
+def _flask_problem(document: ProblemDocument) -> FlaskResponse:
+    return _flask_response(problem_response(document))
 
 
-def _on_problem(error: Exception) -> Response:
+def _on_problem(error: Exception) -> FlaskResponse:
     assert isinstance(error, ApiProblemError)
-    return _render_problem(error.document)
+    return _flask_problem(error.document)
 
 
-def _on_http_error(error: Exception) -> Response:
+def _on_http_error(error: Exception) -> FlaskResponse:
     assert isinstance(error, HTTPException)
     status = error.code or 500
     code = CODE_OF_STATUS.get(status, Code.MALFORMED if status < 500 else "internal")
@@ -111,9 +115,9 @@ def _on_http_error(error: Exception) -> Response:
     if allowed:
         headers["Allow"] = ", ".join(sorted(allowed))
         detail = f"{request.path} takes {headers['Allow']}, not {request.method}"
-    return _render_problem(ProblemDocument(code, detail, headers=headers))
+    return _flask_problem(ProblemDocument(code, detail, headers=headers))
 
 
-def _on_failure(error: Exception) -> Response:
+def _on_failure(error: Exception) -> FlaskResponse:
     logger.exception("%s %s failed", request.method, request.path, exc_info=error)
-    return _render_problem(FAULT)
+    return _flask_problem(FAULT)

@@ -122,7 +122,7 @@ class ServiceConfig:
                 raise ConfigError(message)
         if not 0 <= self.tick_s < float("inf"):
             raise ConfigError(f"tick_s must be 0 or more and finite, not {self.tick_s}")
-        # Its lease is renewed by a tick in its second half; one tick may come late.
+        # A tick in the second half of a leadership renews it; one tick may come late.
         least = max(1.0, 4 * self.tick_s)
         if not least <= self.takeover_s < float("inf"):
             message = f"takeover_s must be at least {least:g} and finite, not {self.takeover_s}"

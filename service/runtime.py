@@ -1,10 +1,9 @@
-"""Runtime: one process's Plan, the store behind it, and the threads that change both.
+"""Runtime: what the calls of one process share.
 
-Reads take the Plan's lock for as long as they copy what they show. Changes wait in a queue; the
-planner thread takes all that wait, lets the agents place them on a snapshot without the lock, and
-commits them together (`service.commits.group_commit`). The lock is held only while a commit is
-prepared or applied, so no read waits for planning. Solvers have a lane of their own
-(`service.commits.solver_lane`), so no change waits for them.
+It holds the Plan and the store behind it, and starts the threads that change them: the planner
+(`service.commits.planner`) and the dispatcher (`service.dispatching.dispatcher_thread`). A read
+takes the Plan's lock for as long as it copies what it shows; a commit takes it only while it is
+prepared and applied, so no read waits for planning.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from planner.plan.plan import Plan
 from rdl.compile.compiler import compile_expression
@@ -24,49 +21,44 @@ from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
-from service.commits.change_queue import ChangeQueue
-from service.commits.commands import Answer, Command, Key, QueuedChange, Rendered
-from service.commits.group_commit import GroupCommit
 from service.commits.pending import context_of
-from service.commits.planner_thread import PlannerThread
-from service.commits.quick import is_quick
-from service.commits.remembered import recall
+from service.commits.planner import Planner
 from service.commits.replay import ReplayError
 from service.commits.replica import Replica, open_replica
-from service.commits.solver_lane import SolverLane
-from service.commits.start import adopt_offered_cluster
 from service.config import ServiceConfig
-from service.dispatching.dispatcher_thread import Dispatching, GivesBack, Pace
-from service.dispatching.giving_back import close_reservation, release_rows
+from service.dispatching.dispatcher_thread import DispatcherThread, Pace
+from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
 from service.optimizing.runner import Runner
-from service.problems import ProblemDocument, problem
+from service.problems import problem
 from service.store.driver import UNAVAILABLE
 from service.warm_up import warm_up
 
 logger = logging.getLogger("agenda.service")
 
-Render: TypeAlias = Callable[[Sequence[Answer]], Rendered]
-
 _RETRY: Final = {"Retry-After": "1"}
-
-#: Longest sleep of an idle planner; it then looks whether a step has begun.
-_NAP_S: Final = 1.0
 
 
 class Runtime:
-    """What the views of one process share.
+    """One process's Plan and all that reads and changes it.
+
+    Parameters
+    ----------
+    replica, clock
+        The Plan and the time.
+    loaded
+        Called once, by the planner thread, when the Plan is replayed and before it plans.
 
     Attributes
     ----------
     config, telemetry
         Settings and counters.
-    dispatching
-        Who brings the machines in line with the Plan.
+    planner
+        Makes every change of the Plan.
+    dispatcher
+        Brings the machines in line with the Plan.
     optimizations
-        Who starts the processes that look for a better Plan.
-    solvers
-        Who carries out what slow agents are asked for.
+        Starts the processes that look for a better Plan.
     """
 
     def __init__(
@@ -81,18 +73,15 @@ class Runtime:
         self.telemetry = Telemetry()
         self._replica = replica
         self._clock = clock
-        self._committer = GroupCommit(config, replica, clock, self.telemetry)
+        self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
-        self.dispatching = Dispatching(
+        self.dispatcher = DispatcherThread(
             replica,
             clock,
             Pace(config.tick_s, config.takeover_s),
-            GivesBack(partial(close_reservation, self.change), partial(release_rows, self.change)),
+            Releaser(self.planner),
             self.telemetry,
         )
-        self._waiting = ChangeQueue(config.group)
-        self._work = PlannerThread(replica, clock, self._committer, self._waiting.join)
-        self.solvers = SolverLane(config, replica, clock, self.telemetry)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -108,11 +97,10 @@ class Runtime:
         if self._closing:
             return
         self._closing = True
-        self._waiting.close()
-        self.solvers.close()
+        self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
-        self.dispatching.close()
+        self.dispatcher.close()
         self.optimizations.close()
         self._replica.close(self._clock.now_ms(), snapshot=self._failure is None)
 
@@ -155,7 +143,7 @@ class Runtime:
             ``unavailable``.
         """
         try:
-            self._replica.store.writing.attempt()
+            self._replica.store.write_check.attempt()
         except UNAVAILABLE as error:
             why = " ".join(str(error).split())
             detail = f"the database takes no changes: {why}"
@@ -211,79 +199,22 @@ class Runtime:
             case Absolute(at=at):
                 return self._replica.plan_ms(unix_ms(at))
 
-    def recall(self, key: Key) -> Rendered | ProblemDocument | None:
-        """Return what was answered under a key before."""
-        return recall(self._replica.store, key)
-
-    def change(self, command: Command, render: Render, key: Key | None = None) -> Rendered:
-        """Carry out a command and return its answer; when it says done, it is on disk.
-
-        Raises
-        ------
-        ApiProblemError
-            ``unavailable`` when its turn does not come in time; whether it is still carried out
-            is then open, as after a lost connection. ``too_many`` where as many wait for a solver
-            as may.
-        """
-        job = QueuedChange(command, render, time.perf_counter(), key)
-        if is_quick(command):
-            return self._carried_out(job, self._waiting.put)
-        with self.solvers.place():
-            return self._carried_out(job, self.solvers.put)
-
-    def _carried_out(self, job: QueuedChange, put: Callable[[QueuedChange], bool]) -> Rendered:
-        if not put(job):
-            raise problem("unavailable", "the server is stopping", headers=_RETRY)
-        if not job.finished.wait(self.config.plan_timeout_s):
-            detail = "the planner is busy; ask later whether the change was made"
-            raise problem("unavailable", detail, headers=_RETRY)
-        if job.failure is not None:
-            raise job.failure
-        self._count(job.answers)
-        return job.rendered if job.rendered is not None else job.render(job.answers)
-
-    def rehearse(self, command: Command) -> tuple[Answer, ...]:
-        """Return what a command would be answered now; nothing is changed.
-
-        Raises
-        ------
-        ApiProblemError
-            ``too_many`` or ``unavailable`` where a solver is asked for and has no time for it.
-        """
-        lane = self._committer if is_quick(command) else self.solvers
-        return lane.rehearse(command)
-
-    def _count(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            code = answer.code if isinstance(answer, ProblemDocument) else "done"
-            self.telemetry.answers.labels(str(code)).inc()
-
     def _serve(self) -> None:
         try:
             self._replica.replay()
-            self._committer.move_to_now()
-            adopt_offered_cluster(self._replica, self._committer)
-            warm_up(self)
+            self.planner.bring_up_to_date()
+            warm_up(self.planner, self._replica, self.now_ms(), self.config.agent)
             if self._loaded is not None:
                 self._loaded()
         except Exception as failure:
-            told = failure.document.detail if isinstance(failure, ReplayError) else ""
-            logger.exception("the Plan could not be replayed%s", told and f": {told}")
+            detail = failure.document.detail if isinstance(failure, ReplayError) else ""
+            logger.exception("the Plan could not be replayed%s", detail and f": {detail}")
             self._failure = failure
             return
         finally:
             self._ready.set()
-        self.dispatching.start()
-        self.solvers.start()
-        while True:
-            group = self._waiting.next_group(_NAP_S)
-            if group is None:
-                return
-            if group:
-                self._work.run(group)
-            else:
-                self._work.tick()
-            self._work.adapt()
+        self.dispatcher.start()
+        self.planner.serve()
 
 
 def open_runtime(

@@ -146,7 +146,7 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
         "bind": _address(config),
         "workers": config.workers,
         "threads": config.threads,
-        "worker_class": "service.api.gunicorn_worker.ProblemWorker",
+        "worker_class": "service.connections.gunicorn_worker.ProblemWorker",
         "limit_request_line": 8190,
         "post_fork": _on_fork,
         "worker_exit": _on_worker_exit,

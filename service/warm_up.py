@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager
-from typing import Protocol
+import os
 
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -15,52 +14,35 @@ from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
 from rdl.expressions import AfterSubmission, AnyOf, Atom, Expression, Window
 from rdl.resources import CPU, Resources
-from service.commits.commands import Admission, Ask, Command
+from service.commits.commands import Admission, Ask
 from service.commits.pending import context_of
-from service.config import ServiceConfig
+from service.commits.planner import Planner
+from service.commits.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 
 
-class Rehearser(Protocol):
-    """What a warm-up needs of a server process: its Plan to read, and a rehearsal of changes."""
-
-    @property
-    def config(self) -> ServiceConfig:
-        """The settings of the process."""
-        ...
-
-    def reading(self) -> AbstractContextManager[Plan]:
-        """Hold the Plan as it is while it is read."""
-        ...
-
-    def now_ms(self) -> int:
-        """Return the present, in ms from the origin."""
-        ...
-
-    def new_id(self) -> str:
-        """Return an id that nothing has."""
-        ...
-
-    def rehearse(self, command: Command) -> object:
-        """Do all that a command asks for, but commit nothing."""
-        ...
-
-
-def warm_up(runtime: Rehearser) -> None:
+def warm_up(planner: Planner, replica: Replica, now_ms: int, agent: str) -> None:
     """Plan a little, and seek offers for too much: code is loaded, kernels are compiled.
 
     A search for offers has a quarter of a second; in a new process loading alone takes longer.
+
+    Parameters
+    ----------
+    now_ms
+        Now, in ms from the Plan's origin.
+    agent
+        The server's own agent; others are loaded when they are asked.
     """
-    with runtime.reading() as plan:
-        little, much = _asked_for(plan, 1), _asked_for(plan, None)
-    ask = _ask(runtime, little)
-    if ask is not None:
-        runtime.rehearse(Admission((ask,)))
-        _seek_offers(runtime, ask, _ask(runtime, much))
+    with replica.newest() as plan:
+        little = _ask(plan, _expression(plan, 1), now_ms, agent)
+        much = _ask(plan, _expression(plan, None), now_ms, agent)
+    if little is not None:
+        planner.rehearse(Admission((little,)))
+        _seek_offers(replica, little, much)
 
 
-def _asked_for(plan: Plan, bundles: int | None) -> Expression:
+def _expression(plan: Plan, bundles: int | None) -> Expression:
     """Return a request for bundles, or more than there are, that every kind of offer is for."""
     resource, step_ms = next(iter(plan.cluster.resources), CPU), plan.grid.step_ms
     count = plan.cluster.nominal[resource] + 1 if bundles is None else bundles
@@ -70,28 +52,26 @@ def _asked_for(plan: Plan, bundles: int | None) -> Expression:
     return AnyOf((late, later))
 
 
-def _ask(runtime: Rehearser, expression: Expression) -> Ask | None:
+def _ask(plan: Plan, expression: Expression, now_ms: int, agent: str) -> Ask | None:
     """Return the request, or None on a Plan too short for it or without a queue for it."""
-    with runtime.reading() as plan:
-        submitted_ms, context = runtime.now_ms(), context_of(plan, runtime.now_ms())
-        queue = next((one.name for one in plan.cluster.queues if one.reservable), None)
+    queue = next((one.name for one in plan.cluster.queues if one.reservable), None)
     try:
-        graph = compile_expression(expression, context)
+        graph = compile_expression(expression, context_of(plan, now_ms))
     except RdlError as error:
         logger.debug("nothing is warmed up: %s", error)
         return None
     if queue is None:
         return None
-    request = Request(runtime.new_id(), "", queue, submitted_ms, 1.0, 0, graph)
-    return Ask(expression, None, request, runtime.config.agent, "")
+    request = Request(f"warm-up-{os.urandom(10).hex()}", "", queue, now_ms, 1.0, 0, graph)
+    return Ask(expression, None, request, agent, "")
 
 
-def _seek_offers(runtime: Rehearser, little: Ask, much: Ask | None) -> None:
+def _seek_offers(replica: Replica, little: Ask, much: Ask | None) -> None:
     """Do what a commit does that refuses one request and takes another."""
     if much is None:
         return
     agent = quick(agent_named(much.agent))
-    with runtime.reading() as plan:
+    with replica.newest() as plan:
         search = OfferSearch.of(plan)
     requests = [little.request, much.request]
     results = agent.plan(requests, search.view, Limits())

@@ -11,9 +11,16 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from unittest import mock
 
 if TYPE_CHECKING:
+    from dispatch.cycle.cycle import CycleScratch
+    from dispatch.cycle.moves import Moves
+    from dispatch.cycle.placer import Placer
     from dispatch.entitlements.follower import PlanFollower
     from dispatch.loop import DispatchLoop
 
@@ -61,6 +68,7 @@ def _measure(waiting: int, running: int, events: int) -> dict[str, float]:
 
 def _world(running: int) -> tuple[DispatchLoop, PlanFollower]:
     from dispatch.backends.in_memory import InMemoryBackend
+    from dispatch.cycle.dispatcher import Dispatcher
     from dispatch.entitlements.follower import PlanFollower
     from dispatch.executions.table import ExecutionTable
     from dispatch.loop import DispatchLoop
@@ -75,7 +83,7 @@ def _world(running: int) -> tuple[DispatchLoop, PlanFollower]:
     pool = MachinePool(cluster)
     loop = DispatchLoop(
         ExecutionTable(pool),
-        _timed_dispatcher(),  # type: ignore[no-untyped-call]
+        Dispatcher(),
         InMemoryBackend(pool.names),
     )
     return loop, PlanFollower(Plan(cluster, cluster.grid()))
@@ -96,30 +104,37 @@ def _submit(loop: DispatchLoop, name: str, at_ms: int, draw: random.Random) -> N
     loop.table.submit(name, Application(name, parts, size_ms=draw.randint(60, 3600) * 1000), at_ms)
 
 
-def _timed_dispatcher():  # type: ignore[no-untyped-def]
-    """Return a dispatcher that adds up the time it spends on finding machines."""
-    from dispatch.cycle.dispatcher import Dispatcher
+@dataclass(slots=True)
+class _Search:
+    """Processor seconds in which dispatchers looked for machines."""
 
-    class Timed(Dispatcher):
-        search_s = 0.0
+    seconds: float = 0.0
 
-        def _place(self) -> None:
-            began = time.thread_time()
-            super()._place()
-            self.search_s += time.thread_time() - began
 
-    return Timed()
+@contextmanager
+def _timed_search() -> Iterator[_Search]:
+    """Add up the time of every search for machines."""
+    from dispatch.cycle.unplaced import Unplaced
+
+    search, place = _Search(), Unplaced.place
+
+    def timed(unplaced: Unplaced, scratch: CycleScratch, moves: Moves, placer: Placer) -> None:
+        began = time.thread_time()
+        place(unplaced, scratch, moves, placer)
+        search.seconds += time.thread_time() - began
+
+    with mock.patch.object(Unplaced, "place", timed):
+        yield search
 
 
 def _cycle(loop: DispatchLoop, follower: PlanFollower, now_ms: int) -> tuple[float, float]:
     """Return the milliseconds of one cycle, and of the search for machines within."""
     loop.take_events(now_ms)
-    dispatcher = loop.dispatcher
-    began, before = time.thread_time(), dispatcher.search_s  # type: ignore[attr-defined]
-    directive = follower.follow(now_ms)
-    cycle = dispatcher.run_cycle(directive, loop.table, loop.table.pool)
-    spent = time.thread_time() - began
-    search = dispatcher.search_s - before  # type: ignore[attr-defined]
+    with _timed_search() as search:
+        began = time.thread_time()
+        directive = follower.follow(now_ms)
+        cycle = loop.dispatcher.run_cycle(directive, loop.table, loop.table.pool)
+        spent = time.thread_time() - began
     loop.backend.apply(cycle.deltas, now_ms)
     loop.take_events(now_ms)
-    return spent * 1e3, search * 1e3
+    return spent * 1e3, search.seconds * 1e3

@@ -1,24 +1,19 @@
-"""OpenAPI 3.1 from the route table, and the page that shows it."""
+"""OpenAPI 3.1 from the route table."""
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from planner.files.schema import load_schema
-from service.api.call import HEADERS, JSON, Body, Call, Documented, Reply, Route
+from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
+from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
 from service.api.views import applications, assignments, optimizations
 from service.problems import CODES, CONTENT_TYPE
-
-if TYPE_CHECKING:
-    from service.runtime import Runtime
-
-_HTML: Final = "text/html; charset=utf-8"
+from service.response import JSON
 
 #: Codes that any call may fail with, whatever it does.
 _ANYWHERE = ("malformed", "foreign_host", "internal", "request_timeout", "too_many")
@@ -94,17 +89,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": ID_SCHEMA}
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
-    headers = [
-        {
-            "name": name.rstrip("!"),
-            "in": "header",
-            "required": name.endswith("!"),
-            "description": description,
-            "schema": HEADERS[name.rstrip("!")],
-        }
-        for name, description in route.headers.items()
-    ]
-    return [*path, *map(_query_parameter, route.query), *headers]
+    return [*path, *map(_query_parameter, route.query), *map(_header_parameter, route.headers)]
 
 
 def _query_parameter(field: Field) -> dict[str, Any]:
@@ -114,6 +99,16 @@ def _query_parameter(field: Field) -> dict[str, Any]:
         "required": field.required,
         "description": field.description,
         "schema": dict(field.schema),
+    }
+
+
+def _header_parameter(header: Header) -> dict[str, Any]:
+    return {
+        "name": header.name,
+        "in": "header",
+        "required": header.required,
+        "description": header.description,
+        "schema": HEADERS[header.name],
     }
 
 
@@ -159,94 +154,3 @@ def _moved(value: Any) -> Any:
             for key, inner in value.items()
         }
     return [_moved(inner) for inner in value] if isinstance(value, list) else value
-
-
-def page(routes: Sequence[Route]) -> str:
-    """Return the calls and the problem codes as one page of HTML."""
-    calls = "\n".join(_call_row(route) for route in routes)
-    codes = "\n".join(
-        f'<tr id="problem-{code}"><td><code>{code}</code></td><td>{status}</td>'
-        f"<td>{html.escape(title)}</td></tr>"
-        for code, (status, title) in CODES.items()
-    )
-    return _PAGE.format(calls=calls, codes=codes)
-
-
-def _call_row(route: Route) -> str:
-    query = ", ".join(f"<code>{field.name}</code>" for field in route.query)
-    return (
-        f"<tr><td><code>{route.method} {html.escape(route.path)}</code></td>"
-        f"<td>{html.escape(route.summary)}</td><td>{query}</td>"
-        f"<td>{', '.join(map(str, route.answers))}</td></tr>"
-    )
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Agenda: the API</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto;
-  padding: 0 1rem; }}
-table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }}
-tr:target {{ outline: 2px solid; }}
-</style></head><body>
-<h1>Agenda: the API</h1>
-<p>Bodies are JSON. The full description is <a href="/openapi.json">/openapi.json</a>
-(OpenAPI 3.1).</p>
-<h2>Calls</h2>
-<table><thead><tr><th>Call</th><th>What it does</th><th>Query</th><th>Answers</th></tr></thead>
-<tbody>
-{calls}
-</tbody></table>
-<h2>Problems</h2>
-<p>Every failure is <code>application/problem+json</code>:
-<code>{{type, code, title, detail, errors}}</code>, and <code>refusal</code> where planning said
-no.</p>
-<table><thead><tr><th>Code</th><th>Status</th><th>Meaning</th></tr></thead><tbody>
-{codes}
-</tbody></table>
-</body></html>
-"""
-
-
-def description(routes: Sequence[Route]) -> tuple[Route, ...]:
-    """Return the calls that describe `routes` and themselves, as JSON and as a page."""
-
-    @cache
-    def described() -> dict[str, Any]:
-        return document((*routes, *calls))
-
-    @cache
-    def shown() -> bytes:
-        return page((*routes, *calls)).encode()
-
-    def _openapi(_runtime: Runtime, _call: Call) -> Reply:
-        return Reply(200, described())
-
-    def _docs(_runtime: Runtime, _call: Call) -> Reply:
-        return Reply(200, shown(), media=_HTML)
-
-    calls = (
-        Route(
-            "GET",
-            "/openapi.json",
-            "openapi",
-            "This description, OpenAPI 3.1.",
-            _openapi,
-            {200: Documented("The description.", {"type": "object"})},
-            live=True,
-        ),
-        Route(
-            "GET",
-            "/docs",
-            "docs",
-            "The calls and problem codes as a page.",
-            _docs,
-            {200: Documented("The page.", {"type": "string"}, media="text/html")},
-            live=True,
-        ),
-    )
-    return calls

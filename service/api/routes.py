@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.api.call import Route
-from service.api.openapi import description
+from service.api.description import description_routes
+from service.api.route import Route
 from service.api.views import (
     applications,
     assignments,
     cluster,
+    health,
     offers,
     optimizations,
     outages,
@@ -17,7 +18,6 @@ from service.api.views import (
     rdl,
     reservations,
 )
-from service.api.views import health as operations
 
 _CALLS: Final[tuple[Route, ...]] = (
     *rdl.ROUTES,
@@ -29,7 +29,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,
-    *operations.ROUTES,
+    *health.ROUTES,
 )
 
-ROUTES: Final = (*_CALLS, *description(_CALLS))
+ROUTES: Final = (*_CALLS, *description_routes(_CALLS))

@@ -19,10 +19,11 @@ from planner.files import FileError
 from planner.placement import Code
 from planner.reservation_state import LIVE
 from rdl.compile.source import read_source
-from service.commits.commands import Key, Rendered
-from service.commits.remembered import kept_answer
-from service.dispatching.documents import Document, _encoded, read_document
+from service.commits.commands import Key
+from service.commits.idempotency import stored_answer
+from service.dispatching.documents import Document, encode_document, read_document
 from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
+from service.response import Response
 from service.store import ApplicationRow, IdTakenError, PageOf
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agenda.service")
 
 
-def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) -> Rendered:
+def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) -> Response:
     """Make an application durable and have it dispatched; return it as it is shown.
 
     Under a key the answer is stored with it: of two submissions at once the later is told the
@@ -47,19 +48,17 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     """
     row = _row_of(runtime, values)
     headers = {"Location": f"/v1/applications/{row.id}"}
-    rendered = Rendered(201, msgspec.json.encode(shown(runtime, row)), headers)
-    kept = None if key is None else kept_answer(key, rendered, runtime.clock_ms())
+    response = Response(201, msgspec.json.encode(shown(runtime, row)), headers)
+    kept = None if key is None else stored_answer(key, response, runtime.clock_ms())
     try:
-        runtime.dispatching.rows.add(row, kept)
+        runtime.dispatcher.rows.add(row, kept)
     except IdTakenError as error:
-        known = None if key is None else runtime.recall(key)
-        if isinstance(known, Rendered):
+        known = None if key is None else runtime.planner.recall(key)
+        if known is not None:
             return known
-        if isinstance(known, ProblemDocument):
-            raise ApiProblemError(known) from error
         raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
-    runtime.dispatching.nudge()
-    return rendered
+    runtime.dispatcher.nudge()
+    return response
 
 
 def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> ApplicationRow:
@@ -74,7 +73,7 @@ def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> ApplicationRow:
         id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
         tenant=values["tenant"],
         submitted_ms=runtime.now_ms(),
-        document=_encoded(Document(application, after, values["close_on_end"])),
+        document=encode_document(Document(application, after, values["close_on_end"])),
     )
 
 
@@ -86,7 +85,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    row = runtime.dispatching.rows.get(id_)
+    row = runtime.dispatcher.rows.get(id_)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
     return shown(runtime, row)
@@ -94,7 +93,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
 
 def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
     """Return applications in order of submission, and where the next page begins."""
-    rows = runtime.dispatching.rows.page(replace(wanted, limit=wanted.limit + 1))
+    rows = runtime.dispatcher.rows.page(replace(wanted, limit=wanted.limit + 1))
     here = rows[: wanted.limit]
     more = len(rows) > wanted.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
@@ -109,10 +108,10 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    row = runtime.dispatching.rows.end(id_)
+    row = runtime.dispatcher.rows.end(id_)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
-    runtime.dispatching.nudge()
+    runtime.dispatcher.nudge()
     return shown(runtime, row)
 
 

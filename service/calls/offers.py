@@ -59,7 +59,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
             format_expression(expression),
             values["creditable"],
         )
-        with runtime.solvers.deciding(agent.name) as limits:
+        with runtime.planner.solvers.deciding(agent.name) as limits:
             answer = search.answer(asked, expression, agent, values["most"], screening, limits)
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error

@@ -15,11 +15,11 @@ from planner.plan.plan import Plan
 from planner.reservation_state import LIVE
 from rdl.durations import rfc3339_text
 from service.clock import instant_of
-from service.commits.commands import Answer, Applied, Key, Rendered
+from service.commits.commands import Answer, Applied, Key
 from service.commits.optimization import applying_of
-from service.commits.responses import render_problem
 from service.optimizing.job import OptimizationJob
 from service.problems import ApiError, ProblemDocument, malformed, problem
+from service.response import Response, problem_response
 from service.store import OptimizationRow, TooManyError
 from service.store.optimizations import RUNNING
 
@@ -132,7 +132,7 @@ def forget(runtime: Runtime, id_: str) -> None:
     runtime.optimizations.rows.delete(id_)
 
 
-def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Rendered:
+def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     """Take over what one found; one that runs is stopped first, and its best so far counts.
 
     Parameters
@@ -156,13 +156,13 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Rendered:
     frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
     command = applying_of(runtime.reading, written, frozen)
     ids = [entry["id"] for entry in found["changes"]]
-    rendered = runtime.change(command, lambda answers: _render_applied(answers, ids), key)
-    if rendered.status < 300 and row.state != "applied":
-        done = msgspec.json.decode(rendered.body)
+    response = runtime.planner.respond(command, lambda answers: _render_applied(answers, ids), key)
+    if response.status < 300 and row.state != "applied":
+        done = msgspec.json.decode(response.payload())
         part = f"{done['changed']} of {len(ids)} changes" if done["left_out"] else "it"
         told = f"the Plan holds {part} since version {done['version']}"
         runtime.optimizations.rows.note_applied(id_, told)
-    return rendered
+    return response
 
 
 def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
@@ -179,13 +179,13 @@ def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
     return row
 
 
-def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Rendered:
+def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
     applied = answers[0]
     if isinstance(applied, ProblemDocument):
-        return render_problem(applied)
+        return problem_response(applied)
     assert isinstance(applied, Applied)
     if applied.version is None:
-        return render_problem(_conflict(applied, ids))
+        return problem_response(_conflict(applied, ids))
     left = [
         {"id": one.id or ids[one.index], "code": one.code, "detail": one.detail}
         for one in applied.left_out
@@ -196,7 +196,7 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Rendered:
         "changed": len(ids) - len(left),
         "left_out": left,
     }
-    return Rendered(200, msgspec.json.encode(body))
+    return Response(200, msgspec.json.encode(body))
 
 
 def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:

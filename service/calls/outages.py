@@ -20,10 +20,10 @@ from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
-from service.calls import reservations as use_cases
+from service.calls.cluster import present_cluster, present_version
 from service.commits.adaptation import EFFORT
 from service.commits.cluster_trial import too_costly
-from service.commits.commands import Adapted, Adapting, Answer, Described, Reconfiguration, Rendered
+from service.commits.commands import Adapted, Adapting, Described, Reconfiguration
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
 from service.runtime import Runtime
 
@@ -108,7 +108,7 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
         ``malformed`` for machines that there are not, or times that cannot be.
     """
     for _ in range(_ROUNDS):
-        present, tag = use_cases.present_cluster(runtime)
+        present, tag = present_cluster(runtime)
         outage = _outage_of(runtime, present, asked)
         if outage.kind == "drain" or dry_run:
             twin = _twin_at_now(runtime)
@@ -155,7 +155,7 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
         ``not_found`` for one that there is not, or that is over.
     """
     for _ in range(_ROUNDS):
-        present, tag = use_cases.present_cluster(runtime)
+        present, tag = present_cluster(runtime)
         step_ms = present.step_ms
         now_ms = runtime.now_ms() // step_ms * step_ms
         index = next(
@@ -214,12 +214,6 @@ def _inside(pointer: str | None) -> str:
     return (pointer or "").removeprefix("/outages/0").rstrip("/")
 
 
-def present_version(runtime: Runtime) -> int:
-    """Return the version of the Plan."""
-    with runtime.reading() as plan:
-        return plan.version
-
-
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
     found = adapt(twin, EFFORT, layout=DraftPlan.of(twin, wanted))
@@ -228,14 +222,7 @@ def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> Out
 
 def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
     """Return the version that changes the description; None where it is no longer that of `tag`."""
-    answers: list[Answer] = []
-
-    def keep(found: Any) -> Rendered:
-        answers.extend(found)
-        return Rendered(200, b"")
-
-    runtime.change(Reconfiguration(wanted, tag), keep)
-    answer = answers[0]
+    answer = runtime.planner.change(Reconfiguration(wanted, tag))[0]
     if isinstance(answer, Described):
         return answer.version
     assert isinstance(answer, ProblemDocument)
@@ -245,16 +232,9 @@ def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
 
 
 def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
-    answers: list[Answer] = []
-
-    def keep(found: Any) -> Rendered:
-        answers.extend(found)
-        return Rendered(200, b"")
-
-    runtime.change(Adapting(since), keep)
-    answer = answers[0]
+    answer = runtime.planner.change(Adapting(since))[0]
     if isinstance(answer, ProblemDocument):
         raise ApiProblemError(answer)
     assert isinstance(answer, Adapted)
-    origin = use_cases.present_cluster(runtime)[0].origin
+    origin = present_cluster(runtime)[0].origin
     return OutageAnswer(outage, answer.told, answer.version, origin)

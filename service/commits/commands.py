@@ -15,6 +15,7 @@ from planner.reservation import Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
 from service.problems import ProblemDocument
+from service.response import Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +212,8 @@ Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """An answer as it goes over the wire, and as an Idempotency-Key replays it."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+#: Makes one response of the answers to a command.
+Render: TypeAlias = Callable[[Sequence[Answer]], Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,21 +230,26 @@ class QueuedChange:
 
     Attributes
     ----------
-    render
-        Makes the wire form of the answers, one for each ask of an admission, else one. With a
-        key it is called before the commit, because a remembered answer is stored with it.
     arrived
         Reading of the process's steady clock, for the wait metric.
-    answers, rendered, failure
-        The outcome; set before `finished`. `rendered` only where a key asked for it.
+    key, render
+        Of a call with an Idempotency-Key: the key, and what makes the response that is stored
+        with the change. It is called before the commit.
+    answers
+        Set before `finished`: one for each request of an admission, else one; none where the key
+        was answered before.
+    response
+        The response that is stored under the key; None without one.
+    failure
+        Why there is no answer.
     """
 
     command: Command
-    render: Callable[[Sequence[Answer]], Rendered]
     arrived: float
     key: Key | None = None
+    render: Render | None = None
     answers: tuple[Answer, ...] = ()
-    rendered: Rendered | None = None
+    response: Response | None = None
     failure: BaseException | None = None
     finished: threading.Event = field(default_factory=threading.Event)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from planner.plan.changes import Refuse
 from service.commits.commands import SPOILT, Admission, Answer, QueuedChange
+from service.commits.idempotency import stored_answer_of
 from service.commits.outcomes import conflict_answer
 from service.commits.pending import PendingChange, drafts_of, open_drafts, refused_problem
-from service.commits.remembered import remembered_of
-from service.store import RememberedAnswer
+from service.store import IdempotentAnswer
 
 
 class Group:
@@ -18,9 +18,9 @@ class Group:
     Attributes
     ----------
     alone
-        It is one job with a record of its own.
+        Whether it is a single job that needs a commit record of its own.
     atomic
-        Of which all requests are admitted, or none.
+        Whether all requests of the group are admitted, or none.
     """
 
     def __init__(self, jobs: Sequence[QueuedChange]) -> None:
@@ -35,20 +35,20 @@ class Group:
 
     def to_remember(
         self, answers: Sequence[tuple[PendingChange, Answer]], at_ms: int
-    ) -> list[RememberedAnswer]:
+    ) -> list[IdempotentAnswer]:
         """Return the rows of the jobs with a key that `answers` are about.
 
         A batch with a key is alone, so that what is not in `answers` is answered by now.
         """
         known = {id(draft): answer for draft, answer in answers}
-        rows: list[RememberedAnswer] = []
+        rows: list[IdempotentAnswer] = []
         for job, drafts in self._drafts:
             if job.key is not None and any(id(draft) in known for draft in drafts):
                 job.answers = tuple(
                     known.get(id(draft)) or draft.answer or conflict_answer(draft)
                     for draft in drafts
                 )
-                rows.append(remembered_of(job, job.key, at_ms))
+                rows.append(stored_answer_of(job, at_ms))
         return rows
 
     def jobs_with_keys(self) -> list[QueuedChange]:

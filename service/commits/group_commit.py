@@ -26,6 +26,7 @@ from service.clock import Clock
 from service.commits.cluster_trial import tried
 from service.commits.commands import Admission, Answer, Command, QueuedChange, Reconfiguration
 from service.commits.group import Group, spoil
+from service.commits.idempotency import recall
 from service.commits.oracle_check import first_violation
 from service.commits.outcomes import (
     admitted_answers,
@@ -33,17 +34,10 @@ from service.commits.outcomes import (
     conflict_answer,
     note_conflicts,
 )
-from service.commits.pending import (
-    PendingChange,
-    drafts_of,
-    open_drafts,
-    place,
-    recorded,
-    screen_drafts,
-)
-from service.commits.quick import is_quick_agent
+from service.commits.pending import PendingChange, drafts_of, open_drafts, recorded
+from service.commits.placing import place, screen_drafts
+from service.commits.quick_agents import is_quick_agent
 from service.commits.refusal_offers import add_offers, name_version, needs_offers, search_for
-from service.commits.remembered import recall
 from service.commits.replica import Replica
 from service.config import ServiceConfig
 from service.metrics import Telemetry
@@ -179,13 +173,9 @@ class GroupCommit:
 
     def _recalled(self, job: QueuedChange) -> bool:
         """Finish a job whose key was answered before."""
-        found = None if job.key is None else recall(self._replica.store, job.key)
-        if found is None:
+        job.response = None if job.key is None else recall(self._replica.store, job.key)
+        if job.response is None:
             return False
-        if isinstance(found, ProblemDocument):
-            job.answers = (found,)
-        else:
-            job.rendered = found
         job.finished.set()
         return True
 

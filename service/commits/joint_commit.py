@@ -16,7 +16,7 @@ from planner.request import Request
 from service.clock import Clock
 from service.commits.oracle_check import first_violation
 from service.commits.replica import Replica
-from service.store import RememberedAnswer
+from service.store import IdempotentAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def commit_jointly(
     clock: Clock,
     made: Callable[[Plan], Made],
     based_on: int,
-    remembered: Callable[[int, int], Sequence[RememberedAnswer]] = lambda _version, _before: (),
+    remembered: Callable[[int, int], Sequence[IdempotentAnswer]] = lambda _version, _before: (),
     adapted: Mapping[str, Any] | None = None,
 ) -> JointOutcome:
     """Make changes durable, then true, all or none.

@@ -20,11 +20,10 @@ from planner.plan.plan import Plan
 from planner.reservation_state import LIVE, STATE_NUMBERS
 from service.clock import Clock
 from service.commits.commands import Applied, Applying, QueuedChange
+from service.commits.idempotency import recall, stored_answer_of
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
-from service.commits.remembered import recall, remembered_of
 from service.commits.replica import Replica
-from service.problems import ProblemDocument
-from service.store import RememberedAnswer
+from service.store import IdempotentAnswer
 
 #: Changes as they were written, and the version they were found on.
 Found: TypeAlias = tuple[Sequence[Mapping[str, Any]], int]
@@ -88,12 +87,8 @@ class Applier:
         command, key = job.command, job.key
         assert isinstance(command, Applying)
         assert key is not None
-        found = recall(self._replica.store, key)
-        if isinstance(found, ProblemDocument):
-            job.answers = (found,)
-        elif found is not None:
-            job.rendered = found
-        else:
+        job.response = recall(self._replica.store, key)
+        if job.response is None:
             job.answers = (self._applied(job, command),)
         job.finished.set()
 
@@ -110,10 +105,9 @@ class Applier:
             left = (*strange, *fitting.left_out)
             return fitting.kept, () if fitting.kept else left
 
-        def remembered(version: int, before: int) -> list[RememberedAnswer]:
+        def remembered(version: int, before: int) -> list[IdempotentAnswer]:
             job.answers = (Applied(version, merged=before > command.based_on, left_out=left),)
-            assert job.key is not None
-            return [remembered_of(job, job.key, self._clock.now_ms())]
+            return [stored_answer_of(job, self._clock.now_ms())]
 
         before = 0
         for _ in range(_ROUNDS):
@@ -121,7 +115,7 @@ class Applier:
             before = outcome.before
             if outcome.version is not None:
                 return Applied(outcome.version, before > command.based_on, left_out=left)
-            job.rendered = None
+            job.response = None
             if outcome.conflicts or not command.written:
                 return self._refused(outcome, command.based_on)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")

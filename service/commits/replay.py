@@ -37,7 +37,7 @@ class ReplayError(ApiProblemError):
         super().__init__(ProblemDocument("unavailable", detail))
 
 
-class Replaying:
+class LogReplay:
     """Applies records to one Plan, one after the other.
 
     Parameters

@@ -19,10 +19,10 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
-from service.commits.replay import Replaying
+from service.commits.replay import LogReplay
 from service.config import ConfigError, ServiceConfig
-from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
-from service.store.skipped import NotSkippableError
+from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
+from service.store.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
 
@@ -82,7 +82,7 @@ class Replica:
         self,
         record: CommitRecord,
         at_ms: int,
-        remembered: Sequence[RememberedAnswer],
+        remembered: Sequence[IdempotentAnswer],
         takings: Sequence[Taking] | None = None,
     ) -> bool:
         """Make a record durable, then true; False when another process was first.
@@ -166,7 +166,7 @@ class Replica:
 
     def _begin(self, plan: Plan, skipped: frozenset[int] = frozenset()) -> None:
         self._plan = plan
-        self._replaying = Replaying(plan, skipped)
+        self._replaying = LogReplay(plan, skipped)
 
     def _follow(self) -> None:
         tail = self.store.tail(self._plan.version)

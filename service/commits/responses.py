@@ -1,8 +1,8 @@
-"""From answers to what goes over the wire: status, body, headers."""
+"""From answers to responses: status, body, headers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -16,49 +16,44 @@ from service.commits.commands import (
     Ask,
     Described,
     Done,
-    Rendered,
+    Render,
 )
-from service.commits.pending import cluster_tag
-from service.problems import CONTENT_TYPE, ApiError, ProblemDocument, detail_of
+from service.commits.revision_check import cluster_tag
+from service.problems import ApiError, ProblemDocument, detail_of
+from service.response import Response, problem_response
 
 
-def render_problem(document: ProblemDocument) -> Rendered:
-    """Return a problem as it goes over the wire."""
-    headers = {**document.headers, "Content-Type": CONTENT_TYPE}
-    return Rendered(document.status, msgspec.json.encode(document.to_json()), headers)
-
-
-def render_created(answers: Sequence[Answer]) -> Rendered:
+def render_created(answers: Sequence[Answer]) -> Response:
     """Return the answer to one admission: 201 with its place, or the problem."""
-    rendered = render_state(answers)
+    response = render_state(answers)
     answer = answers[0]
     if not isinstance(answer, Done):
-        return rendered
+        return response
     location = {"Location": f"/v1/reservations/{answer.reservation.id}"}
-    return replace(rendered, status=201, headers={**rendered.headers, **location})
+    return replace(response, status=201, headers={**response.headers, **location})
 
 
-def render_state(answers: Sequence[Answer]) -> Rendered:
+def render_state(answers: Sequence[Answer]) -> Response:
     """Return a reservation as a change left it, or the problem."""
     match answers[0]:
         case ProblemDocument() as document:
-            return render_problem(document)
+            return problem_response(document)
         case Done() as done:
             tag = {"ETag": f'"{done.reservation.revision}"'}
-            return Rendered(200, msgspec.json.encode(done.to_json()), tag)
+            return Response(200, msgspec.json.encode(done.to_json()), tag)
         case Described() | Adapted() | Applied():
             raise TypeError("a change of a reservation is not answered with the cluster")
 
 
 def batch_render(
     asks: Sequence[Ask | ProblemDocument],
-) -> Callable[[Sequence[Answer]], Rendered]:
+) -> Render:
     """Return a renderer that puts the answers of the good asks between the bad ones."""
 
-    def render(answers: Sequence[Answer]) -> Rendered:
+    def render(answers: Sequence[Answer]) -> Response:
         rest = iter(answers)
         every = [next(rest) if isinstance(ask, Ask) else ask for ask in asks]
-        return Rendered(200, _batch_body(every))
+        return Response(200, _batch_body(every))
 
     return render
 
@@ -79,14 +74,14 @@ def _result(answer: Answer) -> dict[str, object]:
             raise TypeError("a request is not answered with the cluster")
 
 
-def atomic_render(*, dry_run: bool) -> Callable[[Sequence[Answer]], Rendered]:
+def atomic_render(*, dry_run: bool) -> Render:
     """Return a renderer of an all-or-nothing batch."""
 
-    def render(answers: Sequence[Answer]) -> Rendered:
+    def render(answers: Sequence[Answer]) -> Response:
         bad = [one for one in answers if isinstance(one, ProblemDocument) and one is not SPOILT]
         if bad:
-            return render_problem(combined(bad))
-        return Rendered(200 if dry_run else 201, _batch_body(answers))
+            return problem_response(combined(bad))
+        return Response(200 if dry_run else 201, _batch_body(answers))
 
     return render
 
@@ -101,13 +96,13 @@ def combined(bad: Sequence[ProblemDocument]) -> ProblemDocument:
     return ProblemDocument(bad[0].code, f"nothing was reserved: {detail_of(errors)}", errors)
 
 
-def render_cluster(answers: Sequence[Answer]) -> Rendered:
+def render_cluster(answers: Sequence[Answer]) -> Response:
     """Return the cluster as a change left it, or the problem."""
     match answers[0]:
         case ProblemDocument() as document:
-            return render_problem(document)
+            return problem_response(document)
         case Described(cluster=cluster):
             body = msgspec.json.encode(cluster_to_json(cluster))
-            return Rendered(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
+            return Response(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
         case Done() | Adapted() | Applied():
             raise TypeError("a change of the cluster is not answered with a reservation")

@@ -1,6 +1,6 @@
 """SolverLane: solvers and portfolios decide in a thread of their own, and nobody waits for them.
 
-It goes about its jobs as another server process would (Omega): it decides on a snapshot, commits by
+It works as another server process would (Omega): it decides on a snapshot, commits by
 version in its turn, and places again what no longer fits then. One solver works at a time in a
 process, and calls that wait for one hold a bounded part of the process's threads.
 """
@@ -17,8 +17,8 @@ from service.clock import Clock
 from service.commits.change_queue import ChangeQueue
 from service.commits.commands import Answer, Command, QueuedChange
 from service.commits.group_commit import GroupCommit
-from service.commits.planner_thread import PlannerThread
-from service.commits.quick import is_quick_agent
+from service.commits.group_runner import GroupRunner
+from service.commits.quick_agents import is_quick_agent
 from service.commits.replica import Replica
 from service.config import ServiceConfig
 from service.metrics import Telemetry
@@ -49,9 +49,9 @@ class SolverLane:
         self._timeout_s = config.plan_timeout_s
         self._stopping = threading.Event()
         self._committer = GroupCommit(config, replica, clock, telemetry, rounds=_ROUNDS)
-        self._room = ChangeQueue(config.group)
+        self._queue = ChangeQueue(config.group)
         # Nobody joins a group that is being placed: it does not hold the turn to append meanwhile.
-        self._work = PlannerThread(replica, clock, self._committer, None)
+        self._runner = GroupRunner(replica, clock, self._committer, None)
         self._places = threading.BoundedSemaphore(self._most)
         self._solving = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="agenda-solver", daemon=True)
@@ -63,7 +63,7 @@ class SolverLane:
     def close(self) -> None:
         """Let nobody in any more; what has begun is carried out, what has not is refused."""
         self._stopping.set()
-        self._room.close()
+        self._queue.close()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -112,7 +112,7 @@ class SolverLane:
 
     def put(self, job: QueuedChange) -> bool:
         """Queue a job; False when nobody is let in any more."""
-        return self._room.put(job)
+        return self._queue.put(job)
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
         """Return what a command would be answered now; nothing is changed."""
@@ -120,11 +120,11 @@ class SolverLane:
             return self._committer.rehearse(command)
 
     def _serve(self) -> None:
-        while (group := self._room.next_group(_NAP_S)) is not None:
+        while (group := self._queue.next_group(_NAP_S)) is not None:
             if self._stopping.is_set():
                 for job in group:
                     job.failure = problem("unavailable", "the server is stopping", headers=_RETRY)
                     job.finished.set()
             elif group:
                 with self._solving:
-                    self._work.run(group)
+                    self._runner.run(group)

@@ -36,7 +36,7 @@ class Document:
 
 
 def read_document(raw: bytes) -> Document:
-    """Return what :func:`_encoded` wrote."""
+    """Return what :func:`encode_document` wrote."""
     found = msgspec.json.decode(raw)
     return Document(
         application_from_json(found["application"]),
@@ -45,7 +45,8 @@ def read_document(raw: bytes) -> Document:
     )
 
 
-def _encoded(document: Document) -> bytes:
+def encode_document(document: Document) -> bytes:
+    """Return what is kept of a submission, JSON."""
     entry = {
         "application": application_to_json(document.application),
         "after": list(document.after),

@@ -1,4 +1,4 @@
-"""Dispatch tables made beside the ticks: classes and both LPs take seconds, a tick has one."""
+"""TableSolver: makes dispatch tables beside the ticks, since a table takes seconds to solve."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _LONGEST_S: Final = 10.0
 logger = logging.getLogger("agenda.service")
 
 
-class TableSolving:
+class TableSolver:
     """Makes the tables of one dispatcher, one at a time, in threads of their own.
 
     Parameters
     ----------
     beside
-        False waits for each table where it is due: for those who tick by hand.
-    told
-        Is told the load of every new table: arrivals over those that it sustains.
+        Whether tables are made beside the ticks; False waits for each table where it is due, as
+        ticks by hand need it.
+    set_load
+        Called with the load of every new table: arrivals over those that it sustains.
 
     Attributes
     ----------
@@ -32,10 +33,10 @@ class TableSolving:
         What the follower reads; the last table stays until the next is made.
     """
 
-    def __init__(self, *, beside: bool, told: Callable[[float], None]) -> None:
+    def __init__(self, *, beside: bool, set_load: Callable[[float], None]) -> None:
         self.tables = LiveTables()
         self._beside = beside
-        self._told = told
+        self._set_load = set_load
         self._thread: threading.Thread | None = None
 
     def follow(self, plan: Plan, now_ms: int) -> None:
@@ -63,7 +64,7 @@ class TableSolving:
     def _solve(self, job: TableJob) -> None:
         self.tables.solve(job)
         load = self.tables.load
-        self._told(0.0 if load is None else load)
+        self._set_load(0.0 if load is None else load)
         if self.tables.problem:
             logger.info("no dispatch table, so best fit: %s", self.tables.problem)
         elif load is not None and load > 1:

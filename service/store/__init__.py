@@ -6,24 +6,24 @@ from service.store.applications import (
     ApplicationRow,
     ApplicationRows,
     IdTakenError,
-    LeaseLostError,
+    LeadershipLostError,
     PageOf,
     StatusRow,
 )
+from service.store.idempotency import IdempotentAnswer
 from service.store.log import LogEntry, Snapshot, Store, VersionTakenError
 from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
-from service.store.remembered import RememberedAnswer
 
 __all__ = [
     "ApplicationRow",
     "ApplicationRows",
     "IdTakenError",
-    "LeaseLostError",
+    "IdempotentAnswer",
+    "LeadershipLostError",
     "LogEntry",
     "OptimizationRow",
     "OptimizationRows",
     "PageOf",
-    "RememberedAnswer",
     "Snapshot",
     "StatusRow",
     "Store",

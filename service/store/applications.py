@@ -1,7 +1,7 @@
 """Applications on disk: what clients submitted, what became of it, and which process dispatches.
 
-Any process takes submissions and answers reads; one at a time, the holder of the lease, runs the
-dispatcher and writes what it did. A lease that is not renewed runs out, and another takes over.
+Any process takes submissions and answers reads; one at a time, the leader, runs the dispatcher and
+writes what it did. Leadership that is not renewed runs out, and another process takes over.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from service.store.driver import Driver
-from service.store.remembered import REMEMBER, RememberedAnswer, row_of
+from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
 from service.store.tables import applications, dispatching
 
-_LEASE: Final = "dispatcher"
+_DISPATCHER: Final = "dispatcher"
 
-_FIRST_LEASE: Final = sa.text(
+_FIRST_LEADER: Final = sa.text(
     "INSERT INTO dispatching (name, holder, until_ms, body) "
     "VALUES (:name, :holder, :until_ms, :body) ON CONFLICT (name) DO NOTHING"
 )
 
-#: By how many leases the clocks of two hosts may differ.
+#: By how many times the length of a leadership the clocks of two hosts may differ.
 _SKEW: Final = 6
 
 
@@ -32,8 +32,8 @@ class IdTakenError(Exception):
     """There is an application of this id already."""
 
 
-class LeaseLostError(Exception):
-    """Another process dispatches by now; nothing was written."""
+class LeadershipLostError(Exception):
+    """Another process leads the dispatch by now; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class ApplicationRows:
 
     def __init__(self, engine: sa.Engine, driver: Driver) -> None:
         self._engine = engine
-        self._remember = driver.statement(REMEMBER)
+        self._remember = driver.statement(INSERT_ANSWER)
 
-    def add(self, row: ApplicationRow, remembered: RememberedAnswer | None = None) -> None:
+    def add(self, row: ApplicationRow, remembered: IdempotentAnswer | None = None) -> None:
         """Make a submission durable, and the answer to it with it.
 
         Raises
@@ -150,35 +150,35 @@ class ApplicationRows:
         with self._reading() as connection:
             return list(connection.execute(query).scalars())
 
-    def lease(self, holder: str, now_ms: int, until_ms: int) -> bool:
-        """Take or renew the right to dispatch; False while another process has it."""
+    def lead(self, holder: str, now_ms: int, until_ms: int) -> bool:
+        """Take or renew leadership of the dispatch; False while another process leads."""
         table = dispatching.c
-        query = sa.select(table.holder, table.until_ms).where(table.name == _LEASE)
+        query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
         with self._reading() as connection:  # whoever has to wait does not ask for the write lock
             found = connection.execute(query).one_or_none()
-        # A lease far ahead was taken before the clock was set back; its holder may be gone.
+        # Leadership far ahead was taken before the clock was set back; its holder may be gone.
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
         if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
             return False
         mine = sa.or_(table.holder == holder, table.until_ms <= now_ms, table.until_ms > latest_ms)
-        row = {"name": _LEASE, "holder": holder, "until_ms": until_ms, "body": b"{}"}
+        row = {"name": _DISPATCHER, "holder": holder, "until_ms": until_ms, "body": b"{}"}
         with self._engine.begin() as connection:
             if found is None:
-                return connection.execute(_FIRST_LEASE, row).rowcount == 1
+                return connection.execute(_FIRST_LEADER, row).rowcount == 1
             # Judged again on the row as it is now: of two that found it free one takes it.
             taken = connection.execute(
                 sa.update(dispatching)
-                .where(table.name == _LEASE, mine)
+                .where(table.name == _DISPATCHER, mine)
                 .values(holder=holder, until_ms=until_ms)
             )
         return taken.rowcount == 1
 
-    def give_up_lease(self, holder: str) -> None:
+    def give_up_leadership(self, holder: str) -> None:
         """Let another process dispatch at once."""
         with self._engine.begin() as connection:
             connection.execute(
                 sa.update(dispatching)
-                .where(dispatching.c.name == _LEASE, dispatching.c.holder == holder)
+                .where(dispatching.c.name == _DISPATCHER, dispatching.c.holder == holder)
                 .values(until_ms=0)
             )
 
@@ -187,18 +187,18 @@ class ApplicationRows:
 
         Raises
         ------
-        LeaseLostError
+        LeadershipLostError
             If `holder` no longer dispatches.
         """
         with self._engine.begin() as connection:
             # Held until this is durable, so that nobody takes over in the middle.
             mine = connection.execute(
                 sa.select(dispatching.c.holder)
-                .where(dispatching.c.name == _LEASE)
+                .where(dispatching.c.name == _DISPATCHER)
                 .with_for_update()
             ).scalar_one_or_none()
             if mine != holder:
-                raise LeaseLostError(str(mine))
+                raise LeadershipLostError(str(mine))
             for one in statuses:
                 connection.execute(
                     sa.update(applications)
@@ -208,13 +208,13 @@ class ApplicationRows:
             if assignment is not None:
                 connection.execute(
                     sa.update(dispatching)
-                    .where(dispatching.c.name == _LEASE)
+                    .where(dispatching.c.name == _DISPATCHER)
                     .values(body=assignment)
                 )
 
     def assignment(self) -> bytes:
         """Return the assignment written last, JSON; an empty object before the first."""
-        query = sa.select(dispatching.c.body).where(dispatching.c.name == _LEASE)
+        query = sa.select(dispatching.c.body).where(dispatching.c.name == _DISPATCHER)
         with self._reading() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return b"{}" if found is None else bytes(found)

@@ -17,13 +17,13 @@ import sqlalchemy as sa
 from service.store.applications import ApplicationRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
+from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
-from service.store.remembered import REMEMBER, RememberedAnswer, answer_of, row_of
-from service.store.skipped import SkippedRecords
+from service.store.skipped_records import SkippedRecords
 from service.store.tables import answers, commits, head, settings, snapshots
 from service.store.turns import Turns
-from service.store.writing import Writing
+from service.store.write_check import WriteCheck
 
 #: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
@@ -114,7 +114,7 @@ class Store:
         self.optimizations = OptimizationRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
-        self.writing = Writing(self._driver)
+        self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
@@ -174,7 +174,7 @@ class Store:
         return None if row is None else Snapshot(*row)
 
     def append(
-        self, entries: Sequence[LogEntry], remembered: Sequence[RememberedAnswer] = ()
+        self, entries: Sequence[LogEntry], remembered: Sequence[IdempotentAnswer] = ()
     ) -> None:
         """Make `entries` and `remembered` durable, all or none.
 
@@ -187,7 +187,7 @@ class Store:
         before, after = entries[0].version - 1, entries[-1].version
         assert [entry.version for entry in entries] == list(range(before + 1, after + 1))
         try:
-            with self.writing.noted(), driver.transaction() as cursor:
+            with self.write_check.noted(), driver.transaction() as cursor:
                 cursor.execute(driver.statement(_MOVE), (after, before))
                 if cursor.rowcount != 1:
                     raise VersionTakenError(f"version {before + 1} does not come next")
@@ -196,11 +196,11 @@ class Store:
                     cursor.execute(driver.statement(_APPEND), row)
                 if remembered:
                     kept = [row_of(answer) for answer in remembered]
-                    cursor.executemany(driver.statement(REMEMBER), kept)
+                    cursor.executemany(driver.statement(INSERT_ANSWER), kept)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
 
-    def answer(self, key: str) -> RememberedAnswer | None:
+    def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""
         with self._reading() as connection:
             row = connection.execute(sa.select(answers).where(answers.c.key == key)).one_or_none()

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dispatch.executions.states import ExecutionState
 from planner.placement import Code
-from service.api.call import Body, Call, Documented, Reply, Route, json_of, linked
+from service.api.call import Call
 from service.api.fields import Field, anything, choice, flag, identifier, integer, schema_of, text
 from service.api.idempotency import KEY, keyed
+from service.api.route import Body, Documented, Route, json_of, linked
 from service.calls import applications
-from service.commits.commands import Key, Rendered
+from service.commits.commands import Key
 from service.problems import FieldError
+from service.response import Response
 from service.store import PageOf
 
 if TYPE_CHECKING:
@@ -38,14 +40,14 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
 
 
 @keyed
-def _post(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
+def _post(runtime: Runtime, call: Call, key: Key | None) -> Response:
     return applications.submit(runtime, call.body, key)
 
 
-def _list(runtime: Runtime, call: Call) -> Reply:
+def _list(runtime: Runtime, call: Call) -> Response:
     query = call.query
     wanted = PageOf(query["cursor"], query["state"], query["tenant"], query["limit"])
-    return Reply(200, applications.page(runtime, wanted))
+    return Response(200, applications.page(runtime, wanted))
 
 
 _CURSOR: Final = re.compile(r"(-?[0-9]{1,17}):([A-Za-z0-9_.:@+~-]{1,128})")
@@ -58,12 +60,12 @@ def _read_cursor(text: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def _get(runtime: Runtime, call: Call) -> Reply:
-    return Reply(200, applications.one(runtime, call.path["id"]))
+def _get(runtime: Runtime, call: Call) -> Response:
+    return Response(200, applications.one(runtime, call.path["id"]))
 
 
-def _delete(runtime: Runtime, call: Call) -> Reply:
-    return Reply(202, applications.end(runtime, call.path["id"]))
+def _delete(runtime: Runtime, call: Call) -> Response:
+    return Response(202, applications.end(runtime, call.path["id"]))
 
 
 _STATES: Final = tuple(state.value for state in ExecutionState)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from planner.placement import Code
-from service.api.call import Call, Documented, Reply, Route, json_of
+from service.api.call import Call
 from service.api.fields import text
+from service.api.route import Documented, Route, json_of
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -22,15 +24,15 @@ _NOTHING: Final[dict[str, Any]] = {
 }
 
 
-def _get(runtime: Runtime, call: Call) -> Reply:
-    found = _NOTHING | msgspec.json.decode(runtime.dispatching.rows.assignment())
+def _get(runtime: Runtime, call: Call) -> Response:
+    found = _NOTHING | msgspec.json.decode(runtime.dispatcher.rows.assignment())
     for name in ("execution", "machine"):
         wanted = call.query[name]
         if wanted is not None:
             found["rows"] = [row for row in found["rows"] if row[name] == wanted]
     at = found["at"]
     found["at_calendar"] = None if at is None else runtime.calendar(round(1000 * at))
-    return Reply(200, found)
+    return Response(200, found)
 
 
 _COUNT: Final = {"type": "integer", "minimum": 0}

@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
-from service.api.call import Body, Call, Documented, Reply, Route, json_of
-from service.calls import reservations as use_cases
+from service.api.call import Call
+from service.api.route import Body, Documented, Header, Route, json_of
+from service.calls.cluster import present_cluster, reconfigure
 from service.commits.cluster_trial import UNPLANNABLE
 from service.problems import ApiError, malformed
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
 
-def _get(runtime: Runtime, _call: Call) -> Reply:
-    cluster, tag = use_cases.present_cluster(runtime)
-    return Reply(200, cluster_to_json(cluster), {"ETag": f'"{tag}"'})
+def _get(runtime: Runtime, _call: Call) -> Response:
+    cluster, tag = present_cluster(runtime)
+    return Response(200, cluster_to_json(cluster), {"ETag": f'"{tag}"'})
 
 
-def _put(runtime: Runtime, call: Call) -> Reply:
+def _put(runtime: Runtime, call: Call) -> Response:
     try:
         wanted = cluster_from_json(call.body, "the body")
     except FileError as error:
@@ -30,10 +32,7 @@ def _put(runtime: Runtime, call: Call) -> Reply:
                 for one in error.problems
             ]
         ) from error
-    rendered = use_cases.reconfigure(runtime, wanted, call.if_match())
-    headers = dict(rendered.headers)
-    media = headers.pop("Content-Type", "application/json")
-    return Reply(rendered.status, rendered.body, headers, media)
+    return reconfigure(runtime, wanted, call.if_match())
 
 
 _TAG: Final = {"ETag": "Changes with the description."}
@@ -68,7 +67,7 @@ ROUTES: Final = (
         _put,
         {200: Documented("The new description.", json_of("Cluster"), _TAG)},
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
-        headers={"If-Match": "The ETag that this change is meant for."},
+        headers=(Header("If-Match", "The ETag that this change is meant for."),),
         body=Body(json_of("Cluster")),
     ),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from service.api.call import Call, Documented, Reply, Route, json_of
+from service.api.call import Call
+from service.api.route import Documented, Route, json_of
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -12,19 +14,19 @@ if TYPE_CHECKING:
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def _health(_runtime: Runtime, _call: Call) -> Reply:
-    return Reply(200, {"status": "alive"})
+def _health(_runtime: Runtime, _call: Call) -> Response:
+    return Response(200, {"status": "alive"})
 
 
-def _ready(runtime: Runtime, _call: Call) -> Reply:
+def _ready(runtime: Runtime, _call: Call) -> Response:
     runtime.require_ready()
     runtime.require_writable()
     with runtime.reading():  # the database answers
-        return Reply(200, {"status": "ready"})
+        return Response(200, {"status": "ready"})
 
 
-def _metrics(runtime: Runtime, _call: Call) -> Reply:
-    return Reply(200, runtime.telemetry.exposition(), media=_TEXT)
+def _metrics(runtime: Runtime, _call: Call) -> Response:
+    return Response(200, runtime.telemetry.exposition(), media=_TEXT)
 
 
 ROUTES: Final = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service.api.call import Body, Call, Documented, Reply, Route, json_of
+from service.api.call import Call
 from service.api.fields import Field, integer, schema_of
+from service.api.route import Body, Documented, Route, json_of
 from service.api.views.reservations import ASK, EXAMPLE
 from service.calls.offers import find_offers
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -19,8 +21,8 @@ _FIELDS: Final[tuple[Field, ...]] = (
 )
 
 
-def _offers(runtime: Runtime, call: Call) -> Reply:
-    return Reply(200, find_offers(runtime, call.body))
+def _offers(runtime: Runtime, call: Call) -> Response:
+    return Response(200, find_offers(runtime, call.body))
 
 
 ROUTES: Final = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from rdl.durations import TimeTextError, parse_duration
-from service.api.call import JSON, Body, Call, Documented, Reply, Route, json_of, linked
+from service.api.call import Call
 from service.api.fields import (
     ID_SCHEMA,
     LENGTH_PATTERN,
@@ -18,9 +18,11 @@ from service.api.fields import (
     read_identifier,
     schema_of,
 )
+from service.api.route import Body, Documented, Route, json_of, linked
 from service.calls import optimization_events as events
 from service.calls import optimizations as desk
 from service.problems import FieldError
+from service.response import JSON, Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -197,37 +199,37 @@ _NEXT: Final = (
 )
 
 
-def _post(runtime: Runtime, call: Call) -> Reply:
+def _post(runtime: Runtime, call: Call) -> Response:
     body = desk.start(runtime, call.body)
-    return Reply(202, body, {"Location": f"/v1/optimizations/{body['id']}"})
+    return Response(202, body, {"Location": f"/v1/optimizations/{body['id']}"})
 
 
-def _list(runtime: Runtime, _call: Call) -> Reply:
-    return Reply(200, desk.page(runtime))
+def _list(runtime: Runtime, _call: Call) -> Response:
+    return Response(200, desk.page(runtime))
 
 
-def _get(runtime: Runtime, call: Call) -> Reply:
-    return Reply(200, desk.one(runtime, call.path["id"]))
+def _get(runtime: Runtime, call: Call) -> Response:
+    return Response(200, desk.one(runtime, call.path["id"]))
 
 
-def _events(runtime: Runtime, call: Call) -> Reply:
+def _events(runtime: Runtime, call: Call) -> Response:
     headers = {"Cache-Control": "no-store"}
-    return Reply(200, events.events(runtime, call.path["id"]), headers, EVENTS)
+    return Response(200, events.events(runtime, call.path["id"]), headers, EVENTS)
 
 
-def _stop(runtime: Runtime, call: Call) -> Reply:
-    return Reply(202, desk.stop(runtime, call.path["id"]))
+def _stop(runtime: Runtime, call: Call) -> Response:
+    return Response(202, desk.stop(runtime, call.path["id"]))
 
 
-def _apply(runtime: Runtime, call: Call) -> Reply:
+def _apply(runtime: Runtime, call: Call) -> Response:
     done = desk.apply(runtime, call.path["id"], partial=call.query["partial"])
     headers = dict(done.headers)
-    return Reply(done.status, done.body, headers, headers.pop("Content-Type", JSON))
+    return Response(done.status, done.body, headers, headers.pop("Content-Type", JSON))
 
 
-def _delete(runtime: Runtime, call: Call) -> Reply:
+def _delete(runtime: Runtime, call: Call) -> Response:
     desk.forget(runtime, call.path["id"])
-    return Reply(204)
+    return Response(204)
 
 
 ROUTES: Final = (

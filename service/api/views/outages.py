@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from planner.cluster import OUTAGE_KINDS
 from planner.placement import Code
-from service.api.call import Body, Call, Documented, Reply, Route, linked
+from service.api.call import Call
 from service.api.fields import Field, choice, flag, instant, integer, schema_of, text
+from service.api.route import Body, Documented, Route, linked
 from service.calls import outages
 from service.commits.cluster_trial import UNPLANNABLE
 from service.problems import FieldError
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -75,18 +77,18 @@ _LIST: Final = {
 _EXAMPLE: Final = {"machines": "plain", "count": 1, "end": "+2h"}
 
 
-def _add(runtime: Runtime, call: Call) -> Reply:
+def _add(runtime: Runtime, call: Call) -> Response:
     dry_run = call.query["dry_run"]
     answer = outages.add(runtime, call.body, dry_run=dry_run)
-    return Reply(200 if dry_run else 201, answer.to_json())
+    return Response(200 if dry_run else 201, answer.to_json())
 
 
-def _list(runtime: Runtime, _call: Call) -> Reply:
-    return Reply(200, outages.list_outages(runtime))
+def _list(runtime: Runtime, _call: Call) -> Response:
+    return Response(200, outages.list_outages(runtime))
 
 
-def _delete(runtime: Runtime, call: Call) -> Reply:
-    return Reply(200, outages.take_back(runtime, call.path["id"]).to_json())
+def _delete(runtime: Runtime, call: Call) -> Response:
+    return Response(200, outages.take_back(runtime, call.path["id"]).to_json())
 
 
 ROUTES: Final = (

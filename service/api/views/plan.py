@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service.api.call import Call, Documented, Reply, Route, json_of
+from service.api.call import Call
 from service.api.fields import flag, moment, span_of_time
+from service.api.route import Documented, Header, Route, json_of
 from service.calls import plan as plan_series
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
 
-def _plan(runtime: Runtime, call: Call) -> Reply:
+def _plan(runtime: Runtime, call: Call) -> Response:
     start, end = runtime.resolve(call.query["from"]), runtime.resolve(call.query["to"])
     span = plan_series.PlanSpan(start, end, call.query["step"])
     with runtime.reading() as plan:
         tag = str(plan.version)
         headers = {"ETag": f'"{tag}"'}
         if {tag, "*"} & set(call.if_none_match()):
-            return Reply(304, headers=headers)
+            return Response(304, headers=headers)
         series = plan_series.capture(plan, span, reservations=call.query["reservations"])
-    return Reply(200, series.to_json(), headers)
+    return Response(200, series.to_json(), headers)
 
 
 ROUTES: Final = (
@@ -47,6 +49,6 @@ ROUTES: Final = (
             span_of_time("step", "Length of a bucket, a multiple of the Plan's step."),
             flag("reservations", "Also the reservations that hold something in that time."),
         ),
-        headers={"If-None-Match": "A version: answer 304 when the Plan is still there."},
+        headers=(Header("If-None-Match", "A version: answer 304 when the Plan is still there."),),
     ),
 )

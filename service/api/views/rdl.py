@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
-from service.api.call import Body, Call, Documented, Reply, Route, json_of
+from service.api.call import Call
 from service.api.fields import anything, schema_of
-from service.calls import reservations as use_cases
+from service.api.route import Body, Documented, Route, json_of
+from service.calls.rdl import check_rdl
+from service.response import Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -25,8 +27,8 @@ RDL: Final = anything(
 _FIELDS: Final = (RDL,)
 
 
-def _check(runtime: Runtime, call: Call) -> Reply:
-    return Reply(200, use_cases.check_rdl(runtime, call.body["rdl"]))
+def _check(runtime: Runtime, call: Call) -> Response:
+    return Response(200, check_rdl(runtime, call.body["rdl"]))
 
 
 ROUTES: Final = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.agents import AGENT_NAMES
 from planner.placement import Code
-from service.api.call import JSON, NDJSON, Body, Call, Documented, Reply, Route, json_of, linked
+from service.api.call import NDJSON, Call
 from service.api.fields import (
     Field,
     choice,
@@ -23,13 +23,15 @@ from service.api.fields import (
     schema_of,
     text,
 )
-from service.api.idempotency import KEY, keyed, reply_of
+from service.api.idempotency import KEY, keyed
+from service.api.route import Body, Documented, Header, Route, json_of, linked
 from service.api.schemas import STATES
 from service.api.views.rdl import RDL
 from service.calls import reservation_pages as listing
-from service.calls import reservations as use_cases
-from service.commits.commands import Ask, Key, Rendered
+from service.calls import reservations
+from service.commits.commands import Ask, Key
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+from service.response import JSON, Response
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -72,24 +74,24 @@ _PLACING: Final = (
     Code.BEYOND_HORIZON,
 )
 _REVISION: Final = {"ETag": "Revision of the reservation."}
-_IF_MATCH: Final = {"If-Match": "The revision that this change is meant for, in quotes."}
+_IF_MATCH: Final = Header("If-Match", "The revision that this change is meant for, in quotes.")
 _ONE_OR_REFUSAL: Final = {"anyOf": [json_of("Reservation"), json_of("Refusal")]}
 
 
 @keyed
-def _admit(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
-    options = use_cases.Options(dry_run=call.query["dry_run"], key=key)
-    ask = use_cases.read_ask(runtime, call.body, offers=call.query["offers"])
-    return use_cases.admit(runtime, ask, options)
+def _admit(runtime: Runtime, call: Call, key: Key | None) -> Response:
+    options = reservations.Options(dry_run=call.query["dry_run"], key=key)
+    ask = reservations.read_ask(runtime, call.body, offers=call.query["offers"])
+    return reservations.admit(runtime, ask, options)
 
 
 @keyed
-def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Rendered:
+def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Response:
     query = call.query
     entries = _entries(runtime, call)
     asks = [_read_one(runtime, value, pointer, query["offers"]) for value, pointer in entries]
-    options = use_cases.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
-    return use_cases.admit_batch(runtime, asks, options)
+    options = reservations.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
+    return reservations.admit_batch(runtime, asks, options)
 
 
 def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
@@ -113,12 +115,12 @@ def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
 def _read_one(runtime: Runtime, value: Any, pointer: str, offers: int) -> Ask | ProblemDocument:
     try:
         parsed = parse_json(value, pointer) if isinstance(value, bytes) else value
-        return use_cases.read_ask(runtime, read_object(ASK, parsed, pointer), pointer, offers)
+        return reservations.read_ask(runtime, read_object(ASK, parsed, pointer), pointer, offers)
     except ApiProblemError as error:
         return error.document
 
 
-def _list(runtime: Runtime, call: Call) -> Reply:
+def _list(runtime: Runtime, call: Call) -> Response:
     query = call.query
     wanted = listing.Filter(
         tenant=query["tenant"],
@@ -128,12 +130,12 @@ def _list(runtime: Runtime, call: Call) -> Reply:
         end_ms=runtime.resolve(query["to"]),
     )
     page = listing.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
-    return Reply(200, page)
+    return Response(200, page)
 
 
-def _get(runtime: Runtime, call: Call) -> Reply:
+def _get(runtime: Runtime, call: Call) -> Response:
     body, revision = listing.one(runtime, call.path["id"])
-    return Reply(200, body, {"ETag": f'"{revision}"'})
+    return Response(200, body, {"ETag": f'"{revision}"'})
 
 
 _REVISION_TAG: Final = re.compile(r"[0-9]{1,15}")
@@ -155,18 +157,18 @@ def _revision(call: Call, *, required: bool) -> int | None:
     return int(tag) if _REVISION_TAG.fullmatch(tag) else _NO_REVISION
 
 
-def _put(runtime: Runtime, call: Call) -> Reply:
+def _put(runtime: Runtime, call: Call) -> Response:
     revision = _revision(call, required=True)
-    ask = use_cases.read_change(runtime, call.path["id"], call.body)
-    return reply_of(use_cases.renegotiate(runtime, ask, revision))
+    ask = reservations.read_change(runtime, call.path["id"], call.body)
+    return reservations.renegotiate(runtime, ask, revision)
 
 
-def _delete(runtime: Runtime, call: Call) -> Reply:
-    return reply_of(use_cases.cancel(runtime, call.path["id"], _revision(call, required=False)))
+def _delete(runtime: Runtime, call: Call) -> Response:
+    return reservations.cancel(runtime, call.path["id"], _revision(call, required=False))
 
 
-def _close(runtime: Runtime, call: Call) -> Reply:
-    return reply_of(use_cases.close(runtime, call.path["id"], _revision(call, required=False)))
+def _close(runtime: Runtime, call: Call) -> Response:
+    return reservations.close(runtime, call.path["id"], _revision(call, required=False))
 
 
 #: Each is answered on its own: what is no request is 400 in its result, not of the call.
@@ -310,7 +312,7 @@ ROUTES: Final = (
             Code.PAST_CHANGED,
             "unavailable",
         ),
-        headers={"If-Match!": _IF_MATCH["If-Match"]},
+        headers=(replace(_IF_MATCH, required=True),),
         body=Body(schema_of(_CHANGE), _CHANGE, examples={"another": {"rdl": EXAMPLE["rdl"]}}),
     ),
     Route(
@@ -321,7 +323,7 @@ ROUTES: Final = (
         _delete,
         {200: Documented("It is cancelled.", json_of("Reservation"), _REVISION)},
         problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
-        headers=_IF_MATCH,
+        headers=(_IF_MATCH,),
     ),
     Route(
         "POST",
@@ -331,6 +333,6 @@ ROUTES: Final = (
         _close,
         {200: Documented("It is completed.", json_of("Reservation"), _REVISION)},
         problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
-        headers=_IF_MATCH,
+        headers=(_IF_MATCH,),
     ),
 )

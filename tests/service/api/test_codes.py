@@ -89,14 +89,14 @@ class Overtaken:
         """Place at the present step, and let that step pass."""
         results = agent_named("earliest").plan(requests, view, limits)
         self.service.clock.advance(120)
-        self.service.runtime._committer.move_to_now()
+        self.service.runtime.planner._committer.move_to_now()
         return results
 
 
 def overtaken(service: Service) -> Any:
     """Ask while the Plan moves on under the request, again and again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.commits.pending.agent_named", lambda name: Overtaken(service))
+        patch.setattr("service.commits.placing.agent_named", lambda name: Overtaken(service))
         return service.ask("first", "atom(<1 cpu>, 1, 1, 1m, 1m)", agent="earliest")
 
 

@@ -15,8 +15,8 @@ from werkzeug.test import TestResponse
 
 from planner.agents import agent_named
 from planner.placement import Code
-from service.api.call import Route
 from service.api.openapi import codes_of, document
+from service.api.route import Route
 from service.api.routes import ROUTES
 from service.app import create_app
 from service.commits.replica import open_replica
@@ -135,9 +135,9 @@ def test_a_failing_agent(service: Service, monkeypatch: pytest.MonkeyPatch) -> N
         def plan(self, *_: object) -> None:
             raise ZeroDivisionError
 
-    monkeypatch.setattr("service.commits.pending.agent_named", lambda _: Broken())
+    monkeypatch.setattr("service.commits.placing.agent_named", lambda _: Broken())
     assert assert_problem(service.ask("r1"))["code"] == "internal"
-    monkeypatch.setattr("service.commits.pending.agent_named", agent_named)
+    monkeypatch.setattr("service.commits.placing.agent_named", agent_named)
 
     service.reserve("r1")
 

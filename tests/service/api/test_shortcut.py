@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.fields import parse_json
-from service.api.shortcut import Headers
-from service.calls import reservations as use_cases
+from service.api.request_reading import Headers
+from service.calls import reservations
 from service.problems import ApiProblemError
 from tests.service.conftest import Open, Service
 
@@ -88,7 +88,7 @@ def test_a_fault_is_a_problem(
     def fail(*_: object) -> None:
         raise RuntimeError("no")
 
-    monkeypatch.setattr(use_cases, "admit", fail)
+    monkeypatch.setattr(reservations, "admit", fail)
     answer = service.client.post(f"/v1/reservations{query}", json={"rdl": RDL})
 
     assert (answer.status_code, answer.get_json()["code"]) == (500, "internal")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
 from service.calls.applications import submit
 from service.commits.commands import Key
-from service.problems import ApiProblemError
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service
 
@@ -19,8 +16,8 @@ def test_an_application_is_taken_dispatched_shown_and_ended(still: Service) -> N
     assert (answer.status_code, answer.headers["Location"]) == (201, "/v1/applications/a")
     assert answer.get_json()["state"] == "queued"
     assert rows_of(still) == []
-    still.runtime.dispatching.tick()
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
+    still.runtime.dispatcher.tick()
     shown = shown_of(still, "a")
     assert shown["state"] == "running"
     assert [part["running"] for part in shown["components"]] == [2, 3]
@@ -29,35 +26,35 @@ def test_an_application_is_taken_dispatched_shown_and_ended(still: Service) -> N
     assert {row["machine"].partition("-")[0] for row in rows} == {"plain"}
     assert still.client.delete("/v1/applications/a").status_code == 202
     assert shown_of(still, "a")["state"] == "ending"
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert (shown_of(still, "a")["state"], rows_of(still)) == ("killed", [])
 
 
 def test_a_reservation_covers_its_application_and_best_effort_makes_way(still: Service) -> None:
     """Ten machines: the guest has all; the reserved one comes and is covered within a tick."""
     submit_one(still, "guest", an_application(1, 9))
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     still.reserve("r", "window(atom(<1 cpu>, 4, 4, 1m, 4m), 0, 1m)")
     assert submit_one(still, "owner", an_application(4), reservation="r").status_code == 201
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     rows = rows_of(still)
     assert sum(row["execution"] == "owner" and row["covered"] for row in rows) == 4
     assert sum(row["execution"] == "guest" for row in rows) == 6
     still.clock.advance(61)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert not any(row["covered"] for row in rows_of(still))
 
 
 def test_a_batch_application_of_known_size_ends_by_itself(still: Service) -> None:
     """Size 30 s: completed at the first tick after that, with its times."""
     submit_one(still, "a", an_application(1, size="30s"))
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     still.clock.advance(29)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert shown_of(still, "a")["state"] == "running"
     still.clock.advance(2)
-    still.runtime.dispatching.tick()
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
+    still.runtime.dispatcher.tick()
     shown = shown_of(still, "a")
     assert (shown["state"], shown["ended"] - shown["started"]) == ("completed", 30)
 
@@ -68,9 +65,9 @@ def test_the_rest_of_a_reservation_is_given_back_with_its_only_execution(still: 
         still.reserve(name, "window(atom(<1 cpu>, 2, 2, 4m, 8m), 0, 4m)")
         application = an_application(2, size="30s")
         submit_one(still, f"a-{name}", application, reservation=name, close_on_end=close)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     still.clock.advance(65)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     states = {
         name: still.client.get(f"/v1/reservations/{name}").get_json()["state"]
         for name in ("kept", "closed")
@@ -134,7 +131,7 @@ def test_a_zapp_is_taken_as_it_is(still: Service) -> None:
     zapp = {"name": "my-notebook", "version": 3, "will_end": False, "size": 5}
     answer = submit_one(still, "z", {**zapp, "services": [service]})
     assert answer.status_code == 201, answer.get_json()
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert [part["assigned"] for part in shown_of(still, "z")["components"]] == [1, 2]
 
 
@@ -160,12 +157,12 @@ def test_applications_survive_a_restart_and_are_dispatched_again(open_service: O
     first = open_service(tick_s=0)
     for number in range(3):
         submit_one(first, f"a{number}", an_application(2, 1))
-    first.runtime.dispatching.tick()
+    first.runtime.dispatcher.tick()
     first.runtime.close()
     second = open_service(tick_s=0)
     assert second.client.delete("/v1/applications/a1").status_code == 202
     second.clock.advance(20)
-    second.runtime.dispatching.tick()
+    second.runtime.dispatcher.tick()
     assert {row["execution"] for row in rows_of(second)} == {"a0", "a2"}
     assert shown_of(second, "a1")["state"] == "killed"
     assert shown_of(second, "a0")["submitted"] == 0
@@ -179,7 +176,7 @@ def test_times_come_with_the_calendar(still: Service) -> None:
     assert (shown["submitted"], shown["submitted_at"]) == (90.0, "2026-01-05T00:01:30Z")
     empty = still.client.get("/v1/assignments").get_json()
     assert (empty["at"], empty["at_calendar"]) == (None, None)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     found = still.client.get("/v1/assignments").get_json()
     assert (found["at"], found["at_calendar"]) == (90.0, "2026-01-05T00:01:30Z")
 
@@ -212,6 +209,6 @@ def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Ser
     first = submit(still.runtime, values, key)
 
     assert submit(still.runtime, values, key) == first
-    with pytest.raises(ApiProblemError, match="another request"):
-        submit(still.runtime, values, Key("k", b"other"))
+    other = submit(still.runtime, values, Key("k", b"other"))
+    assert (other.status, b"another request" in other.payload()) == (422, True)
     assert len(still.client.get("/v1/applications").get_json()["applications"]) == 1

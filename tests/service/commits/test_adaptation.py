@@ -19,7 +19,7 @@ _LOSS = {"machines": "plain", "count": 5, "end": "+2h"}
 
 
 def _adapter(service: Service) -> PlanAdapter:
-    return service.runtime._work._adapter
+    return service.runtime.planner._runner._adapter
 
 
 def _between(monkeypatch: pytest.MonkeyPatch, other: Service) -> None:

@@ -15,7 +15,7 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
 from service.commits.change_queue import ChangeQueue
-from service.commits.commands import Admission, Key, QueuedChange, Rendered
+from service.commits.commands import Admission, Key, QueuedChange
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
 
@@ -209,7 +209,7 @@ class TestOracle:
                 return results
 
         monkeypatch.setattr(
-            "service.commits.pending.agent_named",
+            "service.commits.placing.agent_named",
             lambda name: Lying() if name == "gree-l" else agent_named(name),
         )
         before = service.client.get("/v1/plan").headers["ETag"]
@@ -227,7 +227,7 @@ class TestWaitingRoom:
         asks = (None,) * size
         command = Admission(asks, atomic)  # type: ignore[arg-type]
         given = None if key is None else Key(key, b"")
-        return QueuedChange(command, lambda _: Rendered(200, b""), 0.0, given)
+        return QueuedChange(command, 0.0, given)
 
     def groups(self, room: ChangeQueue) -> list[list[QueuedChange]]:
         """Return all groups until the room is empty."""

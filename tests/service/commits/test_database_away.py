@@ -80,7 +80,7 @@ def test_readyz_is_told_by_a_change_too(service: Service, monkeypatch: pytest.Mo
             pass
     assert service.ask("after", SMALL).status_code == 201
 
-    monkeypatch.setattr("service.store.writing._WRITE", "no statement")
+    monkeypatch.setattr("service.store.write_check._WRITE", "no statement")
     assert service.client.get("/readyz").status_code == 200
 
 
@@ -118,7 +118,7 @@ def test_what_runs_goes_on_where_the_dispatcher_finds_no_database(
 
     submit("a")
     eventually(lambda: shown("a")["state"], "running".__eq__)
-    rows, tries = service.runtime.dispatching.rows, threading.Semaphore(0)
+    rows, tries = service.runtime.dispatcher.rows, threading.Semaphore(0)
 
     def away(*_given: object, **_more: object) -> None:
         tries.release()

@@ -10,7 +10,7 @@ from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.request import Request
-from service.commits import pending as drafts
+from service.commits import placing
 from service.commits.group_commit import GroupCommit
 from service.commits.oracle_check import first_violation
 from service.store.driver import UnavailableError
@@ -25,7 +25,7 @@ def test_a_fault_in_one_change_is_no_others(
 ) -> None:
     """Of changes that one commit would take, the broken one is 500 and the others are made."""
     service = open_service()
-    screen, together = drafts.screen, []
+    screen, together = placing.screen, []
 
     def broken(plan: Plan, request: Request) -> PlacementResult | None:
         if request.id == "broken":
@@ -33,7 +33,7 @@ def test_a_fault_in_one_change_is_no_others(
             raise KeyError("a fault")
         return screen(plan, request)
 
-    monkeypatch.setattr(drafts, "screen", broken)
+    monkeypatch.setattr(placing, "screen", broken)
     told: dict[str, int] = {}
 
     def ask(id_: str) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from service.commits.quick import is_quick_agent
+from service.commits.quick_agents import is_quick_agent
 from tests.service.conftest import Open, Service
 from tests.service.together import solver
 
@@ -128,7 +128,7 @@ class TestSolvers:
         def stop() -> None:
             begun.set()
             assert waits.wait(60)
-            service.runtime.solvers._stopping.set()
+            service.runtime.planner.solvers._stopping.set()
 
         solver(monkeypatch, stop)
         answers: dict[str, int] = {}
@@ -142,7 +142,7 @@ class TestSolvers:
         clients[0].start()
         assert begun.wait(60)
         clients[1].start()
-        while not len(service.runtime.solvers._room):
+        while not len(service.runtime.planner.solvers._queue):
             threading.Event().wait(0.001)
         waits.set()
         for client in clients:

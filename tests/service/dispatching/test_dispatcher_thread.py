@@ -15,12 +15,12 @@ def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: 
     """Submitted to the second, dispatched by the first; once that is silent, by the second."""
     first, second = open_service(tick_s=0), open_service(tick_s=0)
     submit_one(second, "a", an_application())
-    assert first.runtime.dispatching.tick() is not None
-    assert second.runtime.dispatching.tick() is None
+    assert first.runtime.dispatcher.tick() is not None
+    assert second.runtime.dispatcher.tick() is None
     assert len(rows_of(second)) == 1
     first.clock.advance(11)
-    assert second.runtime.dispatching.tick() is not None
-    assert first.runtime.dispatching.tick() is None
+    assert second.runtime.dispatcher.tick() is not None
+    assert first.runtime.dispatcher.tick() is None
     assert shown_of(first, "a")["state"] in ("starting", "running")
 
 
@@ -28,11 +28,11 @@ def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open
     """With a takeover of five seconds the other goes on after six, and not after four."""
     first, second = (open_service(tick_s=0, takeover_s=5.0) for _ in range(2))
     submit_one(second, "a", an_application())
-    assert first.runtime.dispatching.tick() is not None
+    assert first.runtime.dispatcher.tick() is not None
     first.clock.advance(4)
-    assert second.runtime.dispatching.tick() is None
+    assert second.runtime.dispatcher.tick() is None
     first.clock.advance(2)
-    assert second.runtime.dispatching.tick() is not None
+    assert second.runtime.dispatcher.tick() is not None
 
 
 def test_how_long_a_promise_was_not_kept_is_told_when_it_ends(still: Service) -> None:
@@ -48,17 +48,17 @@ def test_how_long_a_promise_was_not_kept_is_told_when_it_ends(still: Service) ->
             one[0].removeprefix(name): float(one[1]) for one in lines if one[0].startswith(name)
         }
 
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert (len(rows_of(still)), ended()["count"]) == (2, 0)
     still.clock.advance(121)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert (ended()["count"], ended()["sum"]) == (1, 0)
 
 
 def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lease is asked for after the compiled loops are there, or could not be loaded."""
+    """Leadership is asked for after the kernels are loaded, or could not be."""
     loading, may_end = threading.Event(), threading.Event()
 
     def load() -> None:
@@ -71,10 +71,10 @@ def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
     try:
         assert loading.wait(300)
         submit_one(other, "a", an_application())
-        assert other.runtime.dispatching.tick() is not None
+        assert other.runtime.dispatcher.tick() is not None
     finally:
         may_end.set()
-    other.runtime.dispatching.close()
+    other.runtime.dispatcher.close()
     submit_one(other, "b", an_application())
     eventually(lambda: shown_of(slow, "b")["state"], lambda state: state != "queued")
 
@@ -82,16 +82,16 @@ def test_who_still_loads_its_loops_keeps_nobody_from_dispatching(
 def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: Service) -> None:
     """Outages of the Plan are the truth: nothing stays on a machine that is away."""
     submit_one(still, "a", an_application(10))
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert len(rows_of(still)) == 10
     cluster = still.client.get("/v1/cluster").get_json()
     cluster["outages"] = [{"machines": "plain", "count": 1, "start": 0, "end": 600}]
     assert still.client.put("/v1/cluster", json=cluster).status_code == 200
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert rows_of(still) == []
     assert shown_of(still, "a")["state"] == "queued"
     still.clock.advance(601)
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert len(rows_of(still)) == 10
 
 
@@ -101,8 +101,8 @@ def test_elastic_components_that_no_machine_holds_say_so(still: Service) -> None
     application["components"][1]["labels"] = ["gpu"]
     submit_one(still, "a", application)
     submit_one(still, "b", an_application(1))
-    still.runtime.dispatching.tick()
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
+    still.runtime.dispatcher.tick()
     worker = shown_of(still, "a")["components"][1]
     assert (worker["wanted"], worker["assigned"]) == (0, 0)
     assert worker["reason"] == "'w' is for machines labelled gpu, and there are none"
@@ -116,8 +116,8 @@ def test_machines_that_become_smaller_are_left(still: Service) -> None:
         cluster["machines"][0] |= {"count": 1, "resources": {"cpu": cores}}
         assert still.client.put("/v1/cluster", json=cluster).status_code == 200
         submit_one(still, "a", an_application(1, 9))
-        still.runtime.dispatching.tick()
-        still.runtime.dispatching.tick()
+        still.runtime.dispatcher.tick()
+        still.runtime.dispatcher.tick()
         assert (len(rows_of(still)), shown_of(still, "a")["state"]) == (expected, "running")
 
 
@@ -141,7 +141,7 @@ def test_work_above_a_creditable_reservation_gives_the_latest_leases_back(still:
     assert "creditable" not in still.client.get("/v1/reservations/kept").get_json()
     submit_one(still, "a", an_application(2, 6), reservation="r")
     for _ in range(24):
-        still.runtime.dispatching.tick()
+        still.runtime.dispatcher.tick()
         still.clock.advance(10)
     shown = still.client.get("/v1/reservations/r").get_json()
     (atom,) = shown["atoms"]
@@ -160,7 +160,7 @@ def _running(service: Service) -> list[str]:
 def test_a_higher_priority_is_served_first_then_interactive_then_the_oldest(still: Service) -> None:
     """All wait for one that fills the cluster; as each ends, the next by rank comes in."""
     submit_one(still, "full", an_application(10))
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     waiting = {
         "old": an_application(10),
         "low": an_application(10, priority=-1, kind="interactive"),
@@ -171,12 +171,12 @@ def test_a_higher_priority_is_served_first_then_interactive_then_the_oldest(stil
     for id_, application in waiting.items():
         still.clock.advance(1)
         assert submit_one(still, id_, application).status_code == 201
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     order = _running(still)
     for _ in waiting:
         still.client.delete(f"/v1/applications/{order[-1]}")
-        still.runtime.dispatching.tick()
-        still.runtime.dispatching.tick()
+        still.runtime.dispatcher.tick()
+        still.runtime.dispatcher.tick()
         order += _running(still)
     assert order == ["full", "urgent", "high", "chat", "old", "low"]
 
@@ -184,15 +184,15 @@ def test_a_higher_priority_is_served_first_then_interactive_then_the_oldest(stil
 def test_who_goes_first_takes_elastic_components_and_leaves_cores(still: Service) -> None:
     """A batch fills the cluster with elastic components; an interactive one need not wait."""
     submit_one(still, "batch", an_application(2, elastic=8))
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert len(rows_of(still)) == 10
     submit_one(still, "more", an_application(4))
-    still.runtime.dispatching.tick()
+    still.runtime.dispatcher.tick()
     assert _running(still) == ["batch"]
     submit_one(still, "chat", an_application(4, kind="interactive"))
     for _ in range(3):
         still.clock.advance(1)
-        still.runtime.dispatching.tick()
+        still.runtime.dispatcher.tick()
     assert "chat" in _running(still)
     parts = {row["component"] for row in rows_of(still) if row["execution"] == "batch"}
     assert "m" in parts

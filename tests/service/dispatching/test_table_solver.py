@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from dispatch.tables.live_tables import LiveTables, TableJob
-from service.dispatching.table_solver import TableSolving
+from service.dispatching.table_solver import TableSolver
 from tests.builders import a_cluster, a_plan
 
 _PLAN = a_plan(a_cluster().machines("node", 2, cpu=4).build()).build()
@@ -29,7 +29,7 @@ def goes_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 def test_a_tick_does_not_wait_for_a_table(goes_on: threading.Event) -> None:
     """While one is made the follower has none, and no second is begun; then it is there."""
     loads: list[float] = []
-    solving = TableSolving(beside=True, told=loads.append)
+    solving = TableSolver(beside=True, set_load=loads.append)
     for now_ms in (0, 1_000, 700_000):
         solving.follow(_PLAN, now_ms)
         solving.settle()
@@ -45,7 +45,7 @@ def test_a_tick_does_not_wait_for_a_table(goes_on: threading.Event) -> None:
 
 def test_who_ticks_by_hand_waits_for_the_table(goes_on: threading.Event) -> None:
     """Then what a tick leaves behind is the same in every run."""
-    solving = TableSolving(beside=False, told=lambda _: None)
+    solving = TableSolver(beside=False, set_load=lambda _: None)
     threading.Timer(0.05, goes_on.set).start()
     solving.follow(_PLAN, 0)
     solving.settle()

@@ -1,4 +1,4 @@
-"""Applications on disk: ids taken once, one dispatcher, nothing written without the lease."""
+"""Applications on disk: ids taken once, one dispatcher, nothing written without leadership."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from service.store import ApplicationRow, IdTakenError, LeaseLostError, PageOf, StatusRow, Store
+from service.store import (
+    ApplicationRow,
+    IdTakenError,
+    LeadershipLostError,
+    PageOf,
+    StatusRow,
+    Store,
+)
 
 
 @pytest.fixture
@@ -35,35 +42,35 @@ def test_an_id_is_taken_once(store: Store) -> None:
 def test_the_lease_is_one_processs_until_it_runs_out(store: Store) -> None:
     """Renewed by its holder, refused to others, free when it has run out or was given up."""
     rows = store.applications
-    assert rows.lease("one", 0, 10)
-    assert rows.lease("one", 5, 15)
-    assert not rows.lease("two", 14, 24)
-    assert rows.lease("two", 15, 25)
-    rows.give_up_lease("one")  # no longer its own: nothing happens
-    assert not rows.lease("one", 16, 26)
-    rows.give_up_lease("two")
-    assert rows.lease("one", 17, 27)
+    assert rows.lead("one", 0, 10)
+    assert rows.lead("one", 5, 15)
+    assert not rows.lead("two", 14, 24)
+    assert rows.lead("two", 15, 25)
+    rows.give_up_leadership("one")  # no longer its own: nothing happens
+    assert not rows.lead("one", 16, 26)
+    rows.give_up_leadership("two")
+    assert rows.lead("one", 17, 27)
 
 
 def test_a_clock_set_back_does_not_keep_everybody_out(store: Store) -> None:
-    """A lease of an hour ago's future is void; one a little ahead, of another host, is not."""
+    """Leadership an hour ahead is void; a little ahead, by another host's clock, it is not."""
     rows = store.applications
-    assert rows.lease("one", 3_600, 3_610)
-    assert not rows.lease("two", 3_570, 3_580)
-    assert rows.lease("two", 0, 10)
+    assert rows.lead("one", 3_600, 3_610)
+    assert not rows.lead("two", 3_570, 3_580)
+    assert rows.lead("two", 0, 10)
 
 
 def test_nothing_is_written_without_the_lease(store: Store) -> None:
     """Statuses and assignment are all or nothing, and only the holder's."""
     rows = store.applications
     rows.add(_row("a"))
-    rows.lease("one", 0, 10)
+    rows.lead("one", 0, 10)
     status = StatusRow("a", "running", False, b'{"reason":""}')
     rows.write("one", [status], b'{"rows":[]}')
     assert [row.id for row in rows.open(fresh=True)] == []
     assert rows.assignment() == b'{"rows":[]}'
-    rows.lease("two", 20, 30)
-    with pytest.raises(LeaseLostError):
+    rows.lead("two", 20, 30)
+    with pytest.raises(LeadershipLostError):
         rows.write("one", [StatusRow("a", "failed", True, b"{}")], b"{}")
     found = rows.get("a")
     assert found is not None
@@ -78,7 +85,7 @@ def test_pages_and_ends(store: Store) -> None:
     assert [row.id for row in rows.page(PageOf(limit=2))] == ["c", "a"]
     assert [row.id for row in rows.page(PageOf(after=(2, "a")))] == ["b"]
     assert [row.id for row in rows.page(PageOf(tenant="other"))] == []
-    rows.lease("one", 0, 10)
+    rows.lead("one", 0, 10)
     rows.write("one", [StatusRow("c", "completed", True, b"{}")], None)
     ended = rows.end("c")
     assert ended is not None

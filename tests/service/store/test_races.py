@@ -247,28 +247,28 @@ _TAKE = (
 class TestLease:
     @pytest.mark.parametrize("there", [False, True])
     def test_is_taken_by_one_of_two(self, url: str, there: bool) -> None:
-        """Two processes that find the lease free at once: one of them has it."""
+        """Two processes that find no leader at once: one of them leads."""
         store = Store(url)
         if there:
-            store.applications.lease("nobody", 0, 10)
+            store.applications.lead("nobody", 0, 10)
         taken = _TAKE + "ON CONFLICT (name) DO UPDATE SET holder = 'two', until_ms = 30"
 
-        outcome = meanwhile(url, taken, lambda: store.applications.lease("one", 20, 30))
+        outcome = meanwhile(url, taken, lambda: store.applications.lead("one", 20, 30))
 
         assert outcome is False
-        assert not store.applications.lease("one", 21, 31)
+        assert not store.applications.lead("one", 21, 31)
 
     @pytest.mark.postgres
     def test_is_not_taken_over_in_the_middle_of_a_write(self, postgresql: str) -> None:
         """What a dispatcher writes is durable before another dispatches, or is not written."""
         store = Store(postgresql)
         store.applications.add(ApplicationRow("a", "t", 0, b"{}"))
-        store.applications.lease("one", 0, 10)
+        store.applications.lead("one", 0, 10)
         status = StatusRow("a", "running", False, b"{}")
         with pausing(postgresql, "UPDATE ON applications") as pause:
             writing = Call(lambda: pause.late.applications.write("one", [status], None))
             pause.wait_for(writing)
-            taking = Call(lambda: store.applications.lease("two", 20, 30))
+            taking = Call(lambda: store.applications.lead("two", 20, 30))
             pause.wait_for(writing, taking)
             early = taking.outcome
             pause.end()

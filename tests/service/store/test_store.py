@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from service.store import LogEntry, RememberedAnswer, Snapshot, Store, VersionTakenError
+from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.engine import open_engine
-from service.store.skipped import NotSkippableError
+from service.store.skipped_records import NotSkippableError
 from service.store.tables import metadata
 from tests.databases import KINDS, empty_database
 
@@ -27,9 +27,9 @@ def entry(version: int, text: str = "{}") -> LogEntry:
     return LogEntry(version, 1000 + version, text.encode())
 
 
-def remembered(key: str, at_ms: int = 0) -> RememberedAnswer:
+def remembered(key: str, at_ms: int = 0) -> IdempotentAnswer:
     """Return an answer."""
-    return RememberedAnswer(key, b"hash", at_ms, 201, b'{"a":1}', {"ETag": '"1"'})
+    return IdempotentAnswer(key, b"hash", at_ms, 201, b'{"a":1}', {"ETag": '"1"'})
 
 
 class TestLog:

@@ -1,4 +1,4 @@
-"""Applications, and what their dispatcher keeps: its lease and the assignment it made last."""
+"""Applications, and what their dispatcher keeps: its leadership and the assignment it made last."""
 
 from __future__ import annotations
 

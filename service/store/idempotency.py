@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 #: Parameters: `row_of` an answer.
-REMEMBER: Final = (
+INSERT_ANSWER: Final = (
     "INSERT INTO answers (key, request_hash, at_ms, status, headers, body) "
     "VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedAnswer:
+class IdempotentAnswer:
     """The answer given under an Idempotency-Key, and a hash of the request it was given to."""
 
     key: str
@@ -26,14 +26,14 @@ class RememberedAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def row_of(answer: RememberedAnswer) -> tuple[object, ...]:
+def row_of(answer: IdempotentAnswer) -> tuple[object, ...]:
     """Return an answer in the order of the table's columns."""
     headers = json.dumps(dict(answer.headers))
     key, request_hash = answer.key, answer.request_hash
     return key, request_hash, answer.at_ms, answer.status, headers, answer.body
 
 
-def answer_of(row: Sequence[Any]) -> RememberedAnswer:
+def answer_of(row: Sequence[Any]) -> IdempotentAnswer:
     """Return the answer of a row."""
     key, request_hash, at_ms, status, headers, body = row
-    return RememberedAnswer(key, request_hash, at_ms, status, body, json.loads(headers))
+    return IdempotentAnswer(key, request_hash, at_ms, status, body, json.loads(headers))

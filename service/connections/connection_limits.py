@@ -1,4 +1,4 @@
-"""Crowd: how many clients are connected to a server process, and who is one too many."""
+"""ConnectionLimits: how many clients are connected to a server process, and who is one too many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.problems import ProblemDocument
 _RETRY: Final = {"Retry-After": "1"}
 
 
-class Crowd:
+class ConnectionLimits:
     """Counts the connections, in all and from each address.
 
     Parameters

@@ -1,4 +1,4 @@
-"""PlannerThread: what the planner thread does with the jobs that wait, and between them."""
+"""GroupRunner: carries out each group of jobs, so that a fault in one job is no other's."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ logger = logging.getLogger("agenda.service")
 Join: TypeAlias = Callable[[list[QueuedChange]], None]
 
 
-class PlannerThread:
-    """Hands each group of jobs to whoever carries it out; every job is finished, come what may.
+class GroupRunner:
+    """Hands each group of jobs to what carries it out; every job is finished, whatever fails.
 
     Parameters
     ----------
     join
-        Adds to a group those who have come since and may be carried out with it; None where
-        nobody must wait for it.
+        Adds to a group the jobs that have come since and may be carried out with it; None where
+        no other job must wait for it.
     """
 
     def __init__(

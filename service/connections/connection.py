@@ -12,7 +12,7 @@ from typing import Any, Final
 from gunicorn.http import get_parser
 from gunicorn.workers.gthread import TConn
 
-from service.api.intake import Intake
+from service.connections.request_buffer import RequestBuffer
 
 logger = logging.getLogger("agenda.service")
 
@@ -34,7 +34,7 @@ class Connection(TConn):  # type: ignore[misc]
 
     Attributes
     ----------
-    intake
+    buffer
         What of the next request is there.
     deadline
         When it is given up, by the steady clock, unless what is waited for has come.
@@ -58,8 +58,8 @@ class Connection(TConn):  # type: ignore[misc]
         seconds, rest = divmod(answer_s, 1.0)
         timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-        self.intake = Intake(max_body)
-        self.parser = get_parser(cfg, self.intake, self.client)
+        self.buffer = RequestBuffer(max_body)
+        self.parser = get_parser(cfg, self.buffer, self.client)
         self.data_ready = True  # gunicorn must not wait for it in a thread
         self.deadline = 0.0
         self.in_body = False
@@ -76,26 +76,26 @@ class Connection(TConn):  # type: ignore[misc]
             logger.debug("a client is gone: %s", error)
             return False
         if data:
-            self.intake.feed(data)
-        elif self.intake.in_body:
-            self.intake.end()  # the application says how much of the body is missing
+            self.buffer.feed(data)
+        elif self.buffer.in_body:
+            self.buffer.end()  # the application says how much of the body is missing
         else:
             return False
         return True
 
     def arrives(self, wait_ms: int) -> bool:
         """Return whether the next request is there, or comes whole in this moment."""
-        if not len(self.intake):
+        if not len(self.buffer):
             poll = select.poll()
             poll.register(self.sock, select.POLLIN)
             if poll.poll(wait_ms):
                 self.read()
-        return self.intake.whole
+        return self.buffer.whole
 
     def begin_body(self) -> None:
         """Note that the head is there, and tell a client that waits for it to go on."""
         self.in_body = True
-        if self.intake.awaited:
+        if self.buffer.awaited:
             self.send(_GO_ON)
 
     def send(self, data: bytes) -> None:
@@ -117,7 +117,7 @@ class Connection(TConn):  # type: ignore[misc]
     def go_on(self) -> None:
         """Turn to the next request."""
         self.in_body = False
-        self.intake.go_on(self.parser.unreader.take_buffered())
+        self.buffer.go_on(self.parser.unreader.take_buffered())
 
     def close(self, graceful: bool = False) -> None:
         """Close the socket at once, whatever gunicorn asks: waiting is for the event loop."""

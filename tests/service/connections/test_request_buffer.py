@@ -1,4 +1,4 @@
-"""Intake: where a request ends, held against gunicorn's parser, however it is cut into pieces."""
+"""RequestBuffer: where a request ends, compared with gunicorn's parser at every cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gunicorn.http import get_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.intake import MOST_HEAD, Intake
+from service.connections.request_buffer import MOST_HEAD, RequestBuffer
 
 MOST = 4096
 
@@ -29,9 +29,9 @@ WHOLE = (
 )
 
 
-def parsed(intake: Intake) -> tuple[Any, Any]:
-    """Return the parser that reads from an intake, and the request it found, its body read."""
-    parser = get_parser(Config(), intake, ("127.0.0.1", 1))
+def parsed(buffer: RequestBuffer) -> tuple[Any, Any]:
+    """Return the parser that reads from a buffer, and the request it found, its body read."""
+    parser = get_parser(Config(), buffer, ("127.0.0.1", 1))
     request = next(parser)
     return parser, (request.method, request.path, request.body.read())
 
@@ -39,18 +39,18 @@ def parsed(intake: Intake) -> tuple[Any, Any]:
 @given(request=st.sampled_from(WHOLE), pieces=st.lists(st.integers(1, 40), max_size=40))
 def test_a_request_is_whole_with_its_last_byte(request: bytes, pieces: list[int]) -> None:
     """However it comes, it is whole when its last byte is there, and not before."""
-    intake = Intake(MOST)
+    buffer = RequestBuffer(MOST)
     at = 0
     for piece in [*pieces, len(request)]:
         given_now = request[at : at + piece]
-        assert not intake.whole or not given_now
-        intake.feed(given_now)
+        assert not buffer.whole or not given_now
+        buffer.feed(given_now)
         at += len(given_now)
-        assert intake.whole == (at == len(request))
+        assert buffer.whole == (at == len(request))
 
-    assert intake.fault is None
-    parsed(intake)
-    assert not intake.short
+    assert buffer.fault is None
+    parsed(buffer)
+    assert not buffer.short
 
 
 @given(first=st.sampled_from(WHOLE), second=st.sampled_from(WHOLE), cut=st.integers(0, 200))
@@ -58,27 +58,27 @@ def test_what_follows_a_request_is_the_next(first: bytes, second: bytes, cut: in
     """Bytes behind a body belong to the next request, none is lost and none is read twice."""
     both = first + second
     cut = max(len(first), min(cut, len(both)))
-    intake = Intake(MOST)
-    intake.feed(both[:cut])
-    parser, one = parsed(intake)
-    intake.go_on(parser.unreader.take_buffered())
-    intake.feed(both[cut:])
+    buffer = RequestBuffer(MOST)
+    buffer.feed(both[:cut])
+    parser, one = parsed(buffer)
+    buffer.go_on(parser.unreader.take_buffered())
+    buffer.feed(both[cut:])
 
-    assert intake.whole
-    alone = Intake(MOST)
+    assert buffer.whole
+    alone = RequestBuffer(MOST)
     alone.feed(second)
-    assert parsed(intake)[1] == parsed(alone)[1]
+    assert parsed(buffer)[1] == parsed(alone)[1]
     assert one[0] in ("GET", "POST")
 
 
 @given(raw=st.binary(max_size=300), head=st.sampled_from((b"", PLAIN[:-5], CHUNKED[:60])))
 def test_nothing_makes_it_fail(raw: bytes, head: bytes) -> None:
     """Any bytes at all are waited for, read, or refused."""
-    intake = Intake(MOST)
+    buffer = RequestBuffer(MOST)
     for byte in head + raw:
-        intake.feed(bytes([byte]))
+        buffer.feed(bytes([byte]))
 
-    assert intake.fault is None or not intake.whole
+    assert buffer.fault is None or not buffer.whole
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_nothing_makes_it_fail(raw: bytes, head: bytes) -> None:
 )
 def test_no_plain_length_is_for_the_parser_to_refuse(head: bytes) -> None:
     """A head whose length two readers may see differently is not waited for; it is refused."""
-    intake = Intake(MOST)
-    intake.feed(b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+    buffer = RequestBuffer(MOST)
+    buffer.feed(b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
 
-    assert intake.whole
+    assert buffer.whole
     with pytest.raises(Exception, match=r"(?i)header|length|folding|transfer"):
-        parsed(intake)
+        parsed(buffer)
 
 
 @pytest.mark.parametrize(
@@ -117,28 +117,28 @@ def test_no_plain_length_is_for_the_parser_to_refuse(head: bytes) -> None:
 )
 def test_what_is_too_long_is_refused_before_it_came(sent: bytes, code: str) -> None:
     """A body or a head past its limit is refused as soon as that is known."""
-    intake = Intake(MOST)
-    intake.feed(sent)
+    buffer = RequestBuffer(MOST)
+    buffer.feed(sent)
 
-    assert not intake.whole
-    assert intake.fault is not None
-    assert intake.fault.code == code
+    assert not buffer.whole
+    assert buffer.fault is not None
+    assert buffer.fault.code == code
 
 
 def test_a_client_that_waits_for_a_word_is_known() -> None:
     """Expect: 100-continue is seen with the head, in any case."""
-    intake = Intake(MOST)
-    intake.feed(PLAIN.replace(b"Host: x", b"EXPECT: 100-Continue")[:-5])
+    buffer = RequestBuffer(MOST)
+    buffer.feed(PLAIN.replace(b"Host: x", b"EXPECT: 100-Continue")[:-5])
 
-    assert intake.awaited
-    assert intake.in_body
+    assert buffer.awaited
+    assert buffer.in_body
 
 
 def test_a_body_cut_short_is_read_to_its_end() -> None:
     """Of a client that hangs up the parser sees what came, and that more was asked for."""
-    intake = Intake(MOST)
-    intake.feed(PLAIN[:-2])
-    intake.end()
+    buffer = RequestBuffer(MOST)
+    buffer.feed(PLAIN[:-2])
+    buffer.end()
 
-    assert parsed(intake)[1] == ("POST", "/a", b"hel")
-    assert intake.short
+    assert parsed(buffer)[1] == ("POST", "/a", b"hel")
+    assert buffer.short

@@ -22,8 +22,8 @@ from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from planner.placement import Code
-from service.api.connection import Connection
-from service.api.crowd import Crowd
+from service.connections.connection import Connection
+from service.connections.connection_limits import ConnectionLimits
 from service.problems import CONTENT_TYPE, ProblemDocument
 
 logger = logging.getLogger("agenda.service")
@@ -54,7 +54,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._config = self.app.config
-        self._crowd = Crowd(self._config.connections, self._config.per_address)
+        self._limits = ConnectionLimits(self._config.connections, self._config.per_address)
         # One who is one too many is told so; gunicorn would let it wait unanswered.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
@@ -74,12 +74,12 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
                 raise
             return
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        document = self._crowd.refusal(address)
+        document = self._limits.refusal(address)
         config, accepted = self._config, (client, peer, listener.getsockname())
         conn = Connection(self.cfg, accepted, config.max_body, config.answer_s)
         self.nr_conns += 1
         if document is None:
-            conn.left = self._crowd.enter(address)
+            conn.left = self._limits.enter(address)
             self._read(conn)
         else:
             self._refuse(conn, document)
@@ -99,7 +99,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             if conn.deadline > now:
                 continue
             self._forget(conn)
-            if len(conn.intake):
+            if len(conn.buffer):
                 self._refuse(conn, _late(conn))
             else:
                 self._drop(conn)
@@ -113,7 +113,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._count(conn)
         if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._part(conn)
-        elif len(conn.intake):
+        elif len(conn.buffer):
             self._settle(conn)
         else:
             super().finish_request(conn, fs)
@@ -129,9 +129,9 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     def _settle(self, conn: Connection) -> None:
         """Refuse a request, hand it to a thread, or wait for the rest of it."""
-        intake = conn.intake
-        fault = intake.fault
-        if fault is None and not intake.whole:
+        buffer = conn.buffer
+        fault = buffer.fault
+        if fault is None and not buffer.whole:
             self._await_rest(conn)
             if self._held <= _LONGEST_BODIES * self._config.max_body:
                 return
@@ -150,7 +150,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._arriving[conn] = None
             reading = partial(_without_file, self._read, conn)
             self.poller.register(conn.sock, selectors.EVENT_READ, reading)
-        if conn.intake.in_body and not conn.in_body:
+        if conn.buffer.in_body and not conn.in_body:
             conn.begin_body()
             conn.deadline = now + self._config.body_s
 
@@ -162,8 +162,8 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     def _count(self, conn: Connection) -> None:
         """Note how many bytes a connection holds now."""
-        self._held += len(conn.intake) - conn.held
-        conn.held = len(conn.intake)
+        self._held += len(conn.buffer) - conn.held
+        conn.held = len(conn.buffer)
 
     def _refuse(self, conn: Connection, document: ProblemDocument) -> None:
         conn.send(response_of(document))
@@ -211,7 +211,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         return kept
 
     def _serve(self, conn: Connection) -> bool:
-        kept = super().handle(conn) is True and not conn.intake.short
+        kept = super().handle(conn) is True and not conn.buffer.short
         if kept:
             conn.go_on()
         return kept

@@ -1,7 +1,7 @@
-"""Intake: the bytes of one connection until a whole request is there.
+"""RequestBuffer: the bytes of one connection until a whole request is there.
 
 The event loop gathers them here, so that no thread ever waits for a client that sends slowly. An
-intake knows only where a request ends; what it says is for gunicorn's parser, which reads from it
+buffer knows only where a request ends; what it says is for gunicorn's parser, which reads from it
 like from a socket. Where the head gives no plain length, the request counts as whole at once: the
 parser then finds what is wrong with it, and never waits, because nothing comes after what is there.
 """
@@ -41,7 +41,7 @@ _CHUNK_LENGTH: Final = re.compile(rb"[0-9a-fA-F]{1,15}(?=[; \t]|\Z)")
 _Reading: TypeAlias = Generator[None, None, int | None]
 
 
-class Intake:
+class RequestBuffer:
     """What has arrived of a connection's next request.
 
     Parameters

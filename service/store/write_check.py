@@ -1,4 +1,4 @@
-"""Writing: whether the database takes what is written, as far as this process has met it."""
+"""WriteCheck: whether the database takes what is written, as far as this process has met it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRITE: Final = (
 _TAKE_AWAY: Final = "DELETE FROM settings WHERE name = 'attempt'"
 
 
-class Writing:
+class WriteCheck:
     """Remembers the last failure to write, until something is written again."""
 
     def __init__(self, driver: Driver) -> None:

@@ -1,4 +1,4 @@
-"""What a process does between its Plan and its first client."""
+"""The cluster file given at a start: the Plan changes to it, unless it was offered before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from planner.files import cluster_to_json
-from service.commits.commands import QueuedChange, Reconfiguration, Rendered
+from service.commits.commands import QueuedChange, Reconfiguration
 from service.problems import ProblemDocument
 
 logger = logging.getLogger("agenda.service")
@@ -25,9 +25,7 @@ def adopt_offered_cluster(replica: Replica, committer: GroupCommit) -> None:
     with replica.newest() as plan:
         same = cluster_to_json(plan.cluster) == cluster_to_json(offered)
     if not same:
-        job = QueuedChange(
-            Reconfiguration(offered, None), lambda _: Rendered(200, b""), time.perf_counter()
-        )
+        job = QueuedChange(Reconfiguration(offered, None), time.perf_counter())
         committer.run([job])
         if isinstance(job.answers[0], ProblemDocument):
             why = job.answers[0].detail

@@ -1,0 +1,59 @@
+"""Answering: one route, from a request to its response."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from service.api.call import Call
+from service.api.route import Route
+from service.problems import ApiProblemError, ProblemDocument
+from service.response import Response, problem_response
+from service.runtime import Runtime
+from service.store.driver import UNAVAILABLE
+
+logger = logging.getLogger("agenda.service")
+
+#: The answer to a fault of the server.
+FAULT: Final = ProblemDocument("internal", "the server's log says more")
+
+#: The answer while the database is away, full or locked.
+_NO_DATABASE: Final = ProblemDocument(
+    "unavailable",
+    "the database cannot be used now; the server's log says why",
+    headers={"Retry-After": "1"},
+)
+
+
+class Answering:
+    """One route: from a request to its response, problems included.
+
+    Parameters
+    ----------
+    runtime
+        What the view is handed.
+    route
+        The call that is answered.
+    """
+
+    def __init__(self, runtime: Runtime, route: Route) -> None:
+        self.route = route
+        self._runtime = runtime
+        self._observe = runtime.telemetry.observer(route.method, route.path)
+
+    def respond(self, read: Callable[[Route], Call]) -> Response:
+        """Return the response to the call that `read` reads; every problem is a response too."""
+        with self._observe() as outcome:
+            try:
+                if not self.route.live:
+                    # Another worker of this port may have said that it is ready.
+                    self._runtime.require_ready(self._runtime.config.replay_wait_s)
+                response = self.route.view(self._runtime, read(self.route))
+            except ApiProblemError as error:
+                response = problem_response(error.document)
+            except UNAVAILABLE:
+                logger.exception("%s %s was not answered", self.route.method, self.route.path)
+                response = problem_response(_NO_DATABASE)
+            outcome.status = response.status
+            return response

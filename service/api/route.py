@@ -1,0 +1,107 @@
+"""Route: one call of the API, as the app serves it and OpenAPI describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from service.api.call import Call
+from service.api.fields import Field
+from service.response import JSON, Response
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a route reads.
+
+    Attributes
+    ----------
+    schema
+        JSON Schema of the JSON body.
+    fields
+        Where the body is one flat object: its fields; None where the view reads it.
+    media
+        Content types taken.
+    examples
+        Bodies that are taken as they stand, by name.
+    """
+
+    schema: Mapping[str, Any]
+    fields: tuple[Field, ...] | None = None
+    media: tuple[str, ...] = (JSON,)
+    examples: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A request header that a route reads; its schema is in `service.api.call.HEADERS`."""
+
+    name: str
+    description: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """One status a route may answer: what it means and the JSON Schema of its body.
+
+    Attributes
+    ----------
+    links
+        Calls that take something of this answer, by their name (`linked`).
+    """
+
+    description: str
+    schema: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: str = JSON
+    links: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One call of the API; the app serves it and OpenAPI describes it from the same entry.
+
+    Attributes
+    ----------
+    method, path
+        As in HTTP, path parts in braces.
+    name
+        Its operationId.
+    view
+        Reads a Call, makes one call of `service.calls`, returns a Response.
+    answers
+        What it may answer when it succeeds, by status.
+    problems
+        Codes it may fail with, besides those that any call may.
+    query, headers, body
+        What it reads.
+    live
+        Whether it is answered even before the Plan is ready.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    view: Callable[[Runtime, Call], Response]
+    answers: Mapping[int, Documented]
+    problems: tuple[str, ...] = ()
+    query: tuple[Field, ...] = ()
+    headers: tuple[Header, ...] = ()
+    body: Body | None = None
+    live: bool = False
+
+
+def linked(place: str, *calls: str) -> dict[str, dict[str, Any]]:
+    """Return links to calls whose path takes the id found at `place`, a run-time expression."""
+    return {name: {"operationId": name, "parameters": {"id": place}} for name in calls}
+
+
+def json_of(schema_name: str) -> dict[str, str]:
+    """Return a reference to a schema of `service.api.schemas`."""
+    return {"$ref": f"#/components/schemas/{schema_name}"}

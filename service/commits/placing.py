@@ -1,0 +1,147 @@
+"""Screen pending changes on the Plan, and let the agents place what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.placement import Code, PlacementResult
+from planner.plan.admission import screen
+from planner.plan.changes import Admit, Cancel, Close, Reconfigure, Refuse, Update
+from planner.plan.plan import Plan
+from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
+from planner.renegotiation.renegotiation import renegotiation_of
+from planner.reservation_state import Event
+from planner.view import PlanView
+from rdl.compile.compiler import compile_expression
+from rdl.errors import RdlError
+from service.commits.commands import (
+    Admission,
+    Cancellation,
+    Closing,
+    Reconfiguration,
+    Releasing,
+    Renegotiation,
+)
+from service.commits.pending import PendingChange, context_of, refused_problem
+from service.commits.revision_check import blocked_problem, stale_cluster_problem
+from service.problems import problem_of_rdl
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """A draft for an agent.
+
+    Attributes
+    ----------
+    view
+        For an admission: the Plan, frozen at its version.
+    update, revision
+        For a renegotiation: what it comes to, and the revision of the reservation.
+    """
+
+    draft: PendingChange
+    view: PlanView | None = None
+    update: PlannedUpdate | None = None
+    revision: int = 0
+
+
+def screen_drafts(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened]:
+    """Answer what needs no agent, turn what is plain into changes, and return the rest."""
+    rest: list[Screened] = []
+    snapshot: PlanView = plan.snapshot()
+    for draft in drafts:
+        if draft.ask is not None and not _renew(draft, plan):
+            continue
+        match draft.command:
+            case Admission():
+                refused = screen(plan, draft.request)
+                if refused is None:
+                    rest.append(Screened(draft, snapshot))
+                else:
+                    _refuse(draft, refused)
+            case Renegotiation(revision=revision):
+                id_ = draft.request.id
+                draft.answer = blocked_problem(plan, id_, revision, Event.RENEGOTIATE)
+                if draft.answer is None:
+                    present = int(plan.table.meta[plan.table.number_of(id_)]["revision"])
+                    update = renegotiation_of(plan, id_, draft.request)
+                    rest.append(Screened(draft, update=update, revision=present))
+            case Cancellation(id=id_, revision=revision):
+                draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
+                draft.change = Cancel(id_, revision)
+            case Closing(id=id_, revision=revision):
+                draft.answer = blocked_problem(plan, id_, revision, Event.CLOSE)
+                draft.change = Close(id_, revision)
+            case Releasing(change=change):
+                draft.answer = blocked_problem(plan, change.id, change.revision, Event.RELEASE)
+                draft.change = change
+            case Reconfiguration(cluster=cluster, tag=tag):
+                draft.answer = stale_cluster_problem(plan, tag)
+                draft.change = Reconfigure(cluster)
+    return rest
+
+
+def _renew(draft: PendingChange, plan: Plan) -> bool:
+    """Compile a request again when the Plan's grid has moved on since it arrived."""
+    assert draft.ask is not None
+    if draft.request.graph.grid == plan.grid:
+        return True
+    try:
+        context = context_of(plan, draft.request.submitted_ms)
+        graph = compile_expression(draft.ask.expression, context, draft.ask.source)
+    except RdlError as error:
+        draft.answer = problem_of_rdl(error, f"{draft.ask.pointer}/rdl").document
+        return False
+    draft.ask = replace(draft.ask, request=replace(draft.request, graph=graph))
+    return True
+
+
+def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> None:
+    """Let the agents answer; this is the long part, and holds no lock.
+
+    All admissions with one agent go to it together.
+
+    Parameters
+    ----------
+    limits_of
+        How long an agent of this name may take.
+    """
+    together: dict[str, list[Screened]] = {}
+    for one in screened:
+        assert one.draft.ask is not None
+        if one.update is None:
+            together.setdefault(one.draft.ask.agent, []).append(one)
+        else:
+            name = one.draft.ask.agent
+            _take_result(one, one.update.place(agent_named(name), limits_of(name)), name)
+    for name, group in together.items():
+        view = group[0].view
+        assert view is not None
+        requests = [one.draft.request for one in group]
+        results = agent_named(name).plan(requests, view, limits_of(name))
+        for one, result in zip(group, results, strict=True):
+            _take_result(one, result, name)
+
+
+def _take_result(one: Screened, result: PlacementResult, agent: str) -> None:
+    draft = one.draft
+    if not result.placed:
+        _refuse(draft, result)
+    elif isinstance(draft.command, Renegotiation):
+        draft.change = Update(draft.request.id, one.revision, draft.request, result, agent)
+    else:
+        draft.change = Admit(draft.request, result, agent)
+
+
+def _refuse(draft: PendingChange, result: PlacementResult) -> None:
+    """A refused request is kept in the Plan; a refused renegotiation leaves all as it was."""
+    assert result.code is not None
+    assert draft.ask is not None
+    plain = result.code in (Code.DUPLICATE_ID, Code.MALFORMED)
+    if plain or isinstance(draft.command, Renegotiation):
+        draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer)
+        return
+    draft.change = Refuse(draft.request, result.code, result.detail, result.binding)

@@ -1,0 +1,150 @@
+"""Planner: every change of the Plan goes through it, by the planner thread or the solver lane.
+
+Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
+snapshot without the lock, and commits them together (`service.commits.group_commit`). Solvers have
+a lane of their own (`service.commits.solver_lane`), so no change waits for them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from service.clock import Clock
+from service.commits.change_queue import ChangeQueue
+from service.commits.commands import Answer, Command, Key, QueuedChange, Render
+from service.commits.group_commit import GroupCommit
+from service.commits.group_runner import GroupRunner
+from service.commits.idempotency import recall
+from service.commits.offered_cluster import adopt_offered_cluster
+from service.commits.quick_agents import is_quick
+from service.commits.replica import Replica
+from service.commits.solver_lane import SolverLane
+from service.config import ServiceConfig
+from service.metrics import Telemetry
+from service.problems import ProblemDocument, problem
+from service.response import Response
+
+_RETRY: Final = {"Retry-After": "1"}
+
+#: Longest sleep of an idle planner; it then looks whether a step has begun.
+_NAP_S: Final = 1.0
+
+
+class Planner:
+    """Carries out commands, and rehearses them.
+
+    Parameters
+    ----------
+    config, telemetry
+        Settings and counters of the process.
+    replica, clock
+        The Plan and the time.
+
+    Attributes
+    ----------
+    solvers
+        The lane of commands that ask slow agents.
+    """
+
+    def __init__(
+        self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
+    ) -> None:
+        self._timeout_s = config.plan_timeout_s
+        self._replica = replica
+        self._telemetry = telemetry
+        self._committer = GroupCommit(config, replica, clock, telemetry)
+        self._queue = ChangeQueue(config.group)
+        self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
+        self.solvers = SolverLane(config, replica, clock, telemetry)
+
+    def bring_up_to_date(self) -> None:
+        """Advance the Plan to the clock's step, and take up the cluster given at this start."""
+        self._committer.move_to_now()
+        adopt_offered_cluster(self._replica, self._committer)
+
+    def serve(self) -> None:
+        """Carry out changes until the planner is closed; the planner thread's whole life."""
+        self.solvers.start()
+        while (group := self._queue.next_group(_NAP_S)) is not None:
+            if group:
+                self._runner.run(group)
+            else:
+                self._runner.tick()
+            self._runner.adapt()
+
+    def close(self) -> None:
+        """Take no more changes; `serve` returns when those that wait are carried out."""
+        self._queue.close()
+        self.solvers.close()
+
+    def recall(self, key: Key) -> Response | None:
+        """Return what was answered under a key before, or that another request used it."""
+        return recall(self._replica.store, key)
+
+    def change(self, command: Command) -> tuple[Answer, ...]:
+        """Carry out a command and return its answers; when they say done, it is on disk.
+
+        Returns
+        -------
+        tuple
+            One answer for each request of an admission, else one.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable`` when its turn does not come in time; whether it is still carried out
+            is then open, as after a lost connection. ``too_many`` where as many wait for a solver
+            as may.
+        """
+        return self._carry_out(QueuedChange(command, time.perf_counter())).answers
+
+    def respond(self, command: Command, render: Render, key: Key | None = None) -> Response:
+        """Carry out a command and return the response that `render` makes of its answers.
+
+        Under a key the response is stored in the transaction of the change, and one that was
+        stored before is returned instead of a change.
+
+        Raises
+        ------
+        ApiProblemError
+            As :meth:`change`.
+        """
+        if key is None:
+            return render(self.change(command))
+        job = self._carry_out(QueuedChange(command, time.perf_counter(), key, render))
+        return render(job.answers) if job.response is None else job.response
+
+    def _carry_out(self, job: QueuedChange) -> QueuedChange:
+        if is_quick(job.command):
+            return self._await(job, self._queue.put)
+        with self.solvers.place():
+            return self._await(job, self.solvers.put)
+
+    def _await(self, job: QueuedChange, put: Callable[[QueuedChange], bool]) -> QueuedChange:
+        if not put(job):
+            raise problem("unavailable", "the server is stopping", headers=_RETRY)
+        if not job.finished.wait(self._timeout_s):
+            detail = "the planner is busy; ask later whether the change was made"
+            raise problem("unavailable", detail, headers=_RETRY)
+        if job.failure is not None:
+            raise job.failure
+        self._count(job.answers)
+        return job
+
+    def rehearse(self, command: Command) -> tuple[Answer, ...]:
+        """Return what a command would be answered now; nothing is changed.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` or ``unavailable`` where a solver is asked for and has no time for it.
+        """
+        lane = self._committer if is_quick(command) else self.solvers
+        return lane.rehearse(command)
+
+    def _count(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            code = answer.code if isinstance(answer, ProblemDocument) else "done"
+            self._telemetry.answers.labels(str(code)).inc()

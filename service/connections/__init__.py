@@ -1,0 +1,1 @@
+"""Clients' sockets: what has arrived of a request, how many may connect, and gunicorn's worker."""

@@ -1,0 +1,39 @@
+"""Releaser: gives back to the Plan what the dispatcher finds is not needed any more."""
+
+from __future__ import annotations
+
+import logging
+
+from planner.plan.changes import Release
+from service.commits.commands import Closing, Command, Releasing
+from service.commits.planner import Planner
+from service.problems import ApiProblemError
+
+logger = logging.getLogger("agenda.service")
+
+
+class Releaser:
+    """Closes reservations and releases rows; what the planner cannot do now is left as it is.
+
+    Parameters
+    ----------
+    planner
+        Makes the changes.
+    """
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+
+    def close(self, reservation: str) -> None:
+        """Close a reservation: all that it still holds; one that is over stays as it is."""
+        self._change(Closing(reservation, None), f"the rest of {reservation}")
+
+    def release(self, change: Release) -> None:
+        """Release rows; where the reservation has changed since, the next tick judges again."""
+        self._change(Releasing(change), f"what {change.id} no longer needs")
+
+    def _change(self, command: Command, what: str) -> None:
+        try:
+            self._planner.change(command)
+        except ApiProblemError as error:
+            logger.warning("%s is not given back: %s", what, error)

@@ -1,0 +1,251 @@
+"""Tenure: all that a process keeps while it leads the dispatch.
+
+It is made when leadership is won and something is to be dispatched, and dropped when leadership is
+lost or a tick fails. It keeps nothing that a restart could not make again: applications are on
+disk, and those that ran on a backend that has forgotten them are dispatched anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from dispatch.accounts.credits import CreditBook
+from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.applications.application import Kind
+from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.cycle.cycle import Cycle
+from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.machine_changes import move_to
+from dispatch.cycle.uncovered import LineOptions
+from dispatch.entitlements.directive import Directive
+from dispatch.entitlements.follower import PlanFollower
+from dispatch.entitlements.start_delay import StartDelays
+from dispatch.executions.assignment import Delta
+from dispatch.executions.execution import Execution
+from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
+from dispatch.executions.table import ExecutionTable
+from dispatch.loop import DispatchLoop
+from dispatch.machines.machine_pool import MachinePool
+from dispatch.pool.ordering import ordering_named
+from planner.plan.plan import Plan
+from service.commits.replica import Replica
+from service.dispatching.documents import assignment_of, read_document, status_of
+from service.dispatching.releaser import Releaser
+from service.dispatching.table_solver import TableSolver
+from service.metrics import Telemetry
+from service.store import ApplicationRow, ApplicationRows, StatusRow
+from service.store.driver import UNAVAILABLE
+
+logger = logging.getLogger("agenda.service")
+
+#: Order of what has no cover: a higher priority first, then interactive, then the oldest; an
+#: arrival with a higher priority may take elastic components of others, cores never.
+LINE: Final = LineOptions(ordering_named("priority", preemptive=True), interactive_first=True)
+
+
+class Tenure:
+    """The executions, the backend, the follower and the accounts of the process that leads.
+
+    Parameters
+    ----------
+    replica
+        The Plan that is followed.
+    holder
+        Name under which this process leads.
+    releaser
+        Gives back to the Plan what is not needed any more.
+    telemetry
+        Where loads and times below the entitlement are counted.
+    tables_beside
+        Whether dispatch tables are made beside the ticks; else each tick waits for its table.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        holder: str,
+        releaser: Releaser,
+        telemetry: Telemetry,
+        *,
+        tables_beside: bool,
+    ) -> None:
+        self._replica = replica
+        self._rows: ApplicationRows = replica.store.applications
+        self._holder = holder
+        self._releaser = releaser
+        self._telemetry = telemetry
+        self._tables = TableSolver(beside=tables_beside, set_load=telemetry.table_load.set)
+        with replica.newest() as plan:
+            self._plan: Plan = plan
+            self._pool = MachinePool(plan.cluster)
+            self._follower = PlanFollower(plan, self._tables.tables)
+        table = ExecutionTable(self._pool)
+        self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
+        self._start_delays = StartDelays()
+        self._promises = PromiseBook()
+        self._credits = CreditBook()
+        dispatcher = Dispatcher(DispatchOptions("lotes", LINE))
+        self._loop = DispatchLoop(
+            table, dispatcher, self._backend, self._start_delays, self._credits
+        )
+        self._close_on_end: set[str] = set()
+        self._statuses: dict[str, bytes] = {}
+        self._last_cycle: Cycle | None = None
+
+    def close(self) -> None:
+        """Wait for the dispatch table that is being made."""
+        self._tables.close()
+
+    def submit(self, row: ApplicationRow) -> None:
+        """Take an application in, unless it is there already."""
+        table = self._loop.table
+        if table.get(row.id) is not None:
+            return
+        document = read_document(row.document)
+        if document.close_on_end:
+            self._close_on_end.add(row.id)
+        execution = table.submit(
+            row.id,
+            document.application,
+            row.submitted_ms,
+            tenant=row.tenant,
+            after=document.after,
+        )
+        if document.application.reservation is not None:
+            with self._replica.newest() as plan:
+                self._credits.watch(execution, plan)
+        self._tables.tables.arrived(document.application, row.submitted_ms)
+
+    def end(self, id_: str, now_ms: int) -> None:
+        """Stop an application that its owner wants ended."""
+        execution = self._loop.table.get(id_)
+        if execution is None or execution.is_over:
+            return
+        try:
+            self._loop.table.kill(id_, now_ms, "its owner ended it")
+        except TransitionError:
+            logger.exception("%s cannot be ended", id_)
+
+    def tick(self, now_ms: int) -> Cycle:
+        """Run one cycle, write what has changed, and give back what is not needed.
+
+        Parameters
+        ----------
+        now_ms
+            Now, in ms from the Plan's origin.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another process leads by now; nothing was written.
+        """
+        directive = self._follow(now_ms)
+        cycle = self._loop.tick(directive)
+        self._tables.settle()
+        self._count_time_below(directive)
+        self._write(cycle)
+        self._release_credits(now_ms)
+        return cycle
+
+    def _follow(self, now_ms: int) -> Directive:
+        """Read the Plan, and follow it onto other machines."""
+        with self._replica.newest() as plan:
+            if plan is not self._plan:
+                self._plan = plan
+                self._follower = PlanFollower(plan, self._tables.tables)
+            if plan.cluster.machines != self._pool.cluster.machines:
+                self._pool = MachinePool(plan.cluster)
+                self._backend.set_machines(self._pool.names, now_ms)
+                move_to(self._loop.table, self._pool, now_ms)
+            self._follower.delays = self._start_delays.table()
+            directive = self._follower.follow(now_ms)
+            self._tables.follow(plan, now_ms)
+            return directive
+
+    def _count_time_below(self, directive: Directive) -> None:
+        """Add up how long promises are not kept."""
+        self._promises.observe(directive, below_entitlement(directive, self._loop.table))
+        for time_ms in self._promises.take_ended(directive):
+            self._telemetry.time_below.observe(time_ms / 1000)
+
+    def _release_credits(self, now_ms: int) -> None:
+        """Give back what work above the entitlement has made unnecessary."""
+        with self._replica.newest() as plan:
+            due = self._credits.due(plan, now_ms)
+        for change in due:
+            self._releaser.release(change)
+
+    def _write(self, cycle: Cycle) -> None:
+        """Write what has changed since the last tick, and forget what is over."""
+        table = self._loop.table
+        changed = table.take_news()
+        statuses = self._changed_statuses(changed)
+        if not statuses and not self._shows_more(cycle):
+            return
+        try:
+            self._rows.write(self._holder, statuses, assignment_of(table, cycle))
+        except UNAVAILABLE:  # all of it is written again, by the next tick that can
+            self._last_cycle = None
+            for execution in changed:
+                self._statuses.pop(execution.id, None)
+                table.note(execution)
+            raise
+        self._last_cycle = cycle
+        for execution in filter(_is_forgettable, changed):
+            table.forget(execution.id)
+            self._statuses.pop(execution.id, None)
+            self._close_reservation(execution)
+
+    def _changed_statuses(self, changed: Iterable[Execution]) -> list[StatusRow]:
+        """Return the rows of the executions whose status is not what was written last."""
+        rows: list[StatusRow] = []
+        for execution in changed:
+            status = msgspec.json.encode(status_of(execution))
+            if self._statuses.get(execution.id) != status:
+                self._statuses[execution.id] = status
+                over = execution.state in FINAL_EXECUTION_STATES
+                rows.append(StatusRow(execution.id, execution.state.value, over, status))
+        return rows
+
+    def _shows_more(self, cycle: Cycle) -> bool:
+        """Return whether a cycle's assignment is not the one that was written last."""
+        last = self._last_cycle
+        return (
+            last is None
+            or bool(cycle.deltas)
+            or (last.plan_version, last.table_version) != (cycle.plan_version, cycle.table_version)
+        )
+
+    def _close_reservation(self, execution: Execution) -> None:
+        """Give back the rest of a reservation whose work is done, where its owner wants that."""
+        reservation = execution.application.reservation
+        wanted = execution.id in self._close_on_end
+        self._close_on_end.discard(execution.id)
+        if reservation is None or not wanted or self._loop.table.of_reservation(reservation):
+            return
+        if execution.state is ExecutionState.COMPLETED:
+            self._releaser.close(reservation)
+
+
+def _is_forgettable(execution: Execution) -> bool:
+    return execution.state in FINAL_EXECUTION_STATES and not execution.holds
+
+
+def run_time_of(table: ExecutionTable) -> Callable[[Delta], int | None]:
+    """Return how long the in-memory backend lets a component run: cores of batch, their size."""
+
+    def run_ms(delta: Delta) -> int | None:
+        execution = table.get(delta.execution)
+        if execution is None or execution.application.kind is not Kind.BATCH:
+            return None
+        core = any(
+            part.component.core and part.component.name == delta.component
+            for part in execution.parts
+        )
+        return execution.application.size_ms if core else None
+
+    return run_ms
