@@ -20,7 +20,7 @@ from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.model import Entries, LinearModel
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
-from planner.agents.exact.bound.subgradient import ROUNDING, space_of
+from planner.agents.exact.bound.subgradient import ROUNDING, pricing_scratch
 from planner.agents.exact.kernels.bound import Optima, columns
 from planner.agents.exact.kernels.pricing_space import Space
 from planner.agents.exact.problem import F64, I64, V_END, V_START, PlanningProblem
@@ -78,8 +78,8 @@ class ColumnGeneration:
 
     def __post_init__(self) -> None:
         """Take scratch."""
-        self._space = space_of(self.problem)
-        self._groups = _groups_of(self.problem)
+        self._space = pricing_scratch(self.problem)
+        self._groups = _request_groups(self.problem)
         self.prices = self._bucketed(self.prices)
         self.best = self.prices.copy()
 
@@ -213,7 +213,7 @@ class ColumnGeneration:
             self._basis = Basis(self._basis.columns[keep], self._basis.rows)
 
 
-def _groups_of(problem: PlanningProblem) -> I64:
+def _request_groups(problem: PlanningProblem) -> I64:
     """Return int64[request]: itself, or of many requests the group of those near it in time."""
     requests = len(problem.requests)
     if requests <= MOST_REQUESTS:
