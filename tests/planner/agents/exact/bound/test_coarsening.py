@@ -152,8 +152,10 @@ def test_a_master_of_groups_holds_what_its_requests_hold() -> None:
         grouped = generation.ColumnGeneration(problem, np.zeros(problem.room.free.shape), 4)
     for one in (whole, grouped):
         one.price()
-    assert len(set(grouped._owner)) == generation.GROUPS
-    assert sum(grouped._worth) == pytest.approx(sum(whole._worth))
-    assert sum(x.sum() for x in grouped._shares) == pytest.approx(
-        sum(x.sum() for x in whole._shares)
+    assert len({column.owner for column in grouped.columns}) == generation.GROUPS
+    assert sum(one.worth for one in grouped.columns) == pytest.approx(
+        sum(one.worth for one in whole.columns)
+    )
+    assert sum(one.shares.sum() for one in grouped.columns) == pytest.approx(
+        sum(one.shares.sum() for one in whole.columns)
     )
