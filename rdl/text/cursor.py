@@ -47,11 +47,11 @@ class Cursor:
         self.problems: list[Problem] = []
 
     def report(self, message: str, span: Span, fix: str | None = None) -> None:
-        """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
+        """Keep a problem; after MOST_PROBLEMS raise TooManyProblemsError."""
         self.keep(Problem(MALFORMED, message, span, fix=fix))
 
     def keep(self, problem: Problem) -> None:
-        """Keep a problem; after MOST_PROBLEMS raise StoppedError."""
+        """Keep a problem; after MOST_PROBLEMS raise TooManyProblemsError."""
         self.problems.append(problem)
         if len(self.problems) >= MOST_PROBLEMS:
             raise TooManyProblemsError
@@ -61,7 +61,7 @@ class Cursor:
         raise RuleError(Problem(MALFORMED, message, self.tokens.span, fix=fix))
 
     def stop(self, message: str, fix: str | None = None, span: Span | None = None) -> NoReturn:
-        """Keep a problem and raise StoppedError."""
+        """Keep a problem and raise TooManyProblemsError."""
         self.keep(Problem(MALFORMED, message, span or self.tokens.span, fix=fix))
         raise TooManyProblemsError
 

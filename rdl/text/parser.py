@@ -30,7 +30,7 @@ from rdl.operators import (
     usage,
 )
 from rdl.resources import Resources
-from rdl.text.cursor import RuleError
+from rdl.text.cursor import Cursor, RuleError
 from rdl.text.tokenizer import END, KEY, STRING, WORD
 from rdl.text.values import READERS, ValueReader
 
@@ -79,9 +79,11 @@ class _Graph:
         self.broken = False
 
 
-class _Parser(ValueReader):
+class _Parser:
     def __init__(self, source: str, limits: SourceLimits) -> None:
-        super().__init__(source, limits.max_options)
+        self.cursor = Cursor(source)
+        self.tokens = self.cursor.tokens
+        self.values = ValueReader(self.cursor, limits.max_options)
         self.limits = limits
         self.depth = 0
         self.leaves = 0
@@ -96,13 +98,13 @@ class _Parser(ValueReader):
             while self.tokens.kind == KEY:
                 self.definition()
             expression = self.expression()
-            self.last()
+            self.end()
         except RuleError as wrong:
-            self.problems.append(wrong.problem)
+            self.cursor.problems.append(wrong.problem)
         except TooManyProblemsError:
             pass  # the problems are complete
-        if self.problems or expression is None:
-            ordered = sorted(self.problems, key=lambda problem: problem.span or (0, 0))
+        if self.cursor.problems or expression is None:
+            ordered = sorted(self.cursor.problems, key=lambda problem: problem.span or (0, 0))
             self.orphans += [] if expression is None else [expression]
             fragments = tuple((orphan, "") for orphan in self.orphans)
             raise RdlError(tuple(ordered), self.tokens.source, fragments)
@@ -112,30 +114,32 @@ class _Parser(ValueReader):
         """Definition = word "=" bundle ";" ."""
         tokens = self.tokens
         name = tokens.text
-        if name in self.bundles:
-            self.report(f"bundle {quoted(name)} is defined twice", tokens.span, "rename one")
+        if name in self.values.bundles:
+            self.cursor.report(f"bundle {quoted(name)} is defined twice", tokens.span, "rename one")
         tokens.advance()
         tokens.advance()
         try:
-            self.bundles[name] = self.bundle(name)
+            self.values.bundles[name] = self.values.bundle(name)
             if tokens.text != ";":
-                self.wrong(f"expected ';' before {self.shown()}", "end a definition with ';'")
+                self.cursor.wrong(
+                    f"expected ';' before {self.cursor.shown()}", "end a definition with ';'"
+                )
         except RuleError as wrong:
-            self.keep(wrong.problem)
-            self.bundles.setdefault(name, Resources())
+            self.cursor.keep(wrong.problem)
+            self.values.bundles.setdefault(name, Resources())
             while tokens.text != ";":
                 if tokens.kind == END:
                     raise TooManyProblemsError from wrong
                 tokens.advance()
         tokens.advance()
 
-    def last(self) -> None:
+    def end(self) -> None:
         """Check that nothing follows the expression but a semicolon."""
         if self.tokens.text == ";":
             self.tokens.advance()
         if self.tokens.kind != END:
-            self.wrong(
-                f"unexpected {self.shown()} after the expression",
+            self.cursor.wrong(
+                f"unexpected {self.cursor.shown()} after the expression",
                 "a request is one expression; join several with all(...) or order(...)",
             )
 
@@ -146,19 +150,23 @@ class _Parser(ValueReader):
         """
         tokens = self.tokens
         if tokens.kind != WORD:
-            self.wrong(f"expected an expression, not {self.shown()}", "write such as atom(...)")
+            self.cursor.wrong(
+                f"expected an expression, not {self.cursor.shown()}", "write such as atom(...)"
+            )
         start = tokens.start
         operator = tokens.text if tokens.text in ARGUMENTS else self.unknown_operator()
         tokens.advance()
         if tokens.text != "(":
-            self.wrong(f"expected '(' before {self.shown()}", f"write {usage(operator)}")
+            self.cursor.wrong(
+                f"expected '(' before {self.cursor.shown()}", f"write {usage(operator)}"
+            )
         opened = tokens.start
         self.depth += 1
         if self.depth > self.limits.max_depth:
-            self.stop(f"operators are nested more than {self.limits.max_depth} deep")
+            self.cursor.stop(f"operators are nested more than {self.limits.max_depth} deep")
         tokens.advance()
         if tokens.kind == END:
-            self.never_closed(opened)
+            self.cursor.never_closed(opened)
         if operator == "graph":
             result = self.graph(start, opened)
         else:
@@ -169,12 +177,16 @@ class _Parser(ValueReader):
     def unknown_operator(self) -> str:
         """Report an unknown word, and return the operator to read its arguments as."""
         text, span = self.tokens.text, self.tokens.span
-        if text in self.bundles:
-            self.wrong(f"{quoted(text)} is a bundle, not an expression", f"write atom({text}, ...)")
+        if text in self.values.bundles:
+            self.cursor.wrong(
+                f"{quoted(text)} is a bundle, not an expression", f"write atom({text}, ...)"
+            )
         found = nearest(text, ARGUMENTS)
         if found is None:
-            self.wrong(f"unknown operator {quoted(text)}", f"write one of {', '.join(ARGUMENTS)}")
-        self.report(f"unknown operator {quoted(text)}", span, f"did you mean {found!r}?")
+            self.cursor.wrong(
+                f"unknown operator {quoted(text)}", f"write one of {', '.join(ARGUMENTS)}"
+            )
+        self.cursor.report(f"unknown operator {quoted(text)}", span, f"did you mean {found!r}?")
         return found
 
     def arguments(self, operator: str, start: int, opened: int) -> Expression | None:
@@ -188,21 +200,23 @@ class _Parser(ValueReader):
             except RuleError as wrong:
                 call.broken = True
                 call.unclear = call.unclear or wrong.whole
-                self.keep(wrong.problem)
-                self.skip(commas=wrong.whole)
-            more = self.separator(opened)
+                self.cursor.keep(wrong.problem)
+                self.cursor.skip(commas=wrong.whole)
+            more = self.cursor.separator(opened)
         span = (start, tokens.start + 1)
         tokens.advance()
         if not call.children and "of" not in call.given:
             self.count_leaf(span)
         lacking = None if call.unclear else missing_arguments(operator, call.given)
         if lacking is not None:
-            self.report(lacking, span, f"write {usage(operator)}")
+            self.cursor.report(lacking, span, f"write {usage(operator)}")
         if lacking is None and not call.broken and not call.unclear:
             try:
                 return build(operator, call.given, call.children, span)
             except ArgumentError as error:
-                self.report(error.message, call.spans.get(error.argument or "", span), error.fix)
+                self.cursor.report(
+                    error.message, call.spans.get(error.argument or "", span), error.fix
+                )
         self.orphans += call.children
         if isinstance(of := call.given.get("of"), Expression):
             self.orphans.append(of)
@@ -225,7 +239,7 @@ class _Parser(ValueReader):
             value = self.expression()
             call.broken = call.broken or value is None
         else:
-            value = READERS[reads](self, name)
+            value = READERS[reads](self.values, name)
         call.given[name] = value
 
     def child(self, call: _Call) -> None:
@@ -236,7 +250,7 @@ class _Parser(ValueReader):
             return
         call.children.append(child)
         if call.operator == "any" and len(call.children) > self.limits.max_options:
-            self.stop(f"one any has more than {self.limits.max_options} options")
+            self.cursor.stop(f"one any has more than {self.limits.max_options} options")
 
     def argument_name(self, call: _Call) -> str:
         """Step over ``name =`` and return the name."""
@@ -246,9 +260,9 @@ class _Parser(ValueReader):
         if name not in known:
             call.unclear = True
             fix = did_you_mean(name, known) if known else "it takes expressions only"
-            self.wrong(f"{call.operator} has no argument {quoted(name)}", fix)
+            self.cursor.wrong(f"{call.operator} has no argument {quoted(name)}", fix)
         if name in call.given:
-            self.wrong(f"{name} is given twice", "keep the one that is meant")
+            self.cursor.wrong(f"{name} is given twice", "keep the one that is meant")
         call.named = True
         tokens.advance()
         tokens.advance()
@@ -259,11 +273,11 @@ class _Parser(ValueReader):
         operator = call.operator
         places = REQUIRED[operator]
         if call.named:
-            self.wrong("an argument without a name follows one with a name", "name it too")
+            self.cursor.wrong("an argument without a name follows one with a name", "name it too")
         if call.position == len(places):
             named = [f"{name}=" for name in ARGUMENTS[operator] if name not in places]
             fix = f"name the others: {' '.join(named)}" if named else f"write {usage(operator)}"
-            self.wrong(f"{operator} takes {len(places)} arguments without a name", fix)
+            self.cursor.wrong(f"{operator} takes {len(places)} arguments without a name", fix)
         call.position += 1
         return places[call.position - 1]
 
@@ -271,7 +285,7 @@ class _Parser(ValueReader):
         """Count an expression without children."""
         self.leaves += 1
         if self.leaves > self.limits.max_atoms:
-            self.stop(f"the request has more than {self.limits.max_atoms} atoms", span=span)
+            self.cursor.stop(f"the request has more than {self.limits.max_atoms} atoms", span=span)
 
     def graph(self, start: int, opened: int) -> Expression | None:
         """Graph = named { "," named } [ ";" [ arrow { "," arrow } ] ] ."""
@@ -283,7 +297,7 @@ class _Parser(ValueReader):
                 self.graph_child(graph)
             except RuleError as wrong:
                 self.graph_wrong(graph, wrong)
-            more = self.separator(opened, ");")
+            more = self.cursor.separator(opened, ");")
         if tokens.text == ";":
             tokens.advance()
             more = tokens.text != ")"
@@ -292,7 +306,7 @@ class _Parser(ValueReader):
                     self.graph_arrow(graph)
                 except RuleError as wrong:
                     self.graph_wrong(graph, wrong)
-                more = self.separator(opened)
+                more = self.cursor.separator(opened)
         span = (start, tokens.start + 1)
         tokens.advance()
         if not graph.children:
@@ -305,22 +319,26 @@ class _Parser(ValueReader):
     def graph_wrong(self, graph: _Graph, wrong: RuleError) -> None:
         """Keep a problem of a graph and go on behind it."""
         graph.broken = True
-        self.keep(wrong.problem)
-        self.skip(commas=wrong.whole)
+        self.cursor.keep(wrong.problem)
+        self.cursor.skip(commas=wrong.whole)
 
     def graph_child(self, graph: _Graph) -> None:
         """Named = name ":" expression ."""
         tokens = self.tokens
         if tokens.kind not in (WORD, STRING):
-            self.wrong(f"expected a name, not {self.shown()}", "write graph(a: e1, b: e2; a -> b)")
+            self.cursor.wrong(
+                f"expected a name, not {self.cursor.shown()}", "write graph(a: e1, b: e2; a -> b)"
+            )
         span = tokens.span
-        name = self.name("a name")
+        name = self.values.name("a name")
         if name in graph.index_of:
             graph.broken = True
-            self.report(f"the name {quoted(name)} is used twice", span, "rename one")
+            self.cursor.report(f"the name {quoted(name)} is used twice", span, "rename one")
         graph.index_of.setdefault(name, len(graph.index_of))
         if tokens.text != ":":
-            self.wrong(f"expected ':' before {self.shown()}", "write graph(a: e1, b: e2; a -> b)")
+            self.cursor.wrong(
+                f"expected ':' before {self.cursor.shown()}", "write graph(a: e1, b: e2; a -> b)"
+            )
         tokens.advance()
         child = self.expression()
         if child is None:
@@ -333,21 +351,21 @@ class _Parser(ValueReader):
         tokens = self.tokens
         before = self.graph_end(graph)
         if tokens.text != "->":
-            self.wrong(f"expected '->' before {self.shown()}", "write a -> b")
+            self.cursor.wrong(f"expected '->' before {self.cursor.shown()}", "write a -> b")
         tokens.advance()
         after = self.graph_end(graph)
         gap: Gap | None = None
         if tokens.kind == KEY:
             if tokens.text != "gap":
                 fix = did_you_mean(tokens.text, ("gap",))
-                self.wrong(f"an arrow has no argument {quoted(tokens.text)}", fix)
+                self.cursor.wrong(f"an arrow has no argument {quoted(tokens.text)}", fix)
             tokens.advance()
             tokens.advance()
-            gap = self.gap("gap")
+            gap = self.values.gap("gap")
         graph.edges.append(Edge(before, after, gap))
         self.edges += 1
         if self.edges > self.limits.max_edges:
-            self.stop(f"the request has more than {self.limits.max_edges} arrows")
+            self.cursor.stop(f"the request has more than {self.limits.max_edges} arrows")
 
     def graph_end(self, graph: _Graph) -> int:
         """Return the child that an end of an arrow names."""
@@ -358,13 +376,13 @@ class _Parser(ValueReader):
                 tokens.advance()
                 return known
         elif tokens.kind != STRING:
-            self.wrong(f"expected a name, not {self.shown()}", "write a -> b")
+            self.cursor.wrong(f"expected a name, not {self.cursor.shown()}", "write a -> b")
         span = tokens.span
-        name = self.name("a name")
+        name = self.values.name("a name")
         index = graph.index_of.get(name)
         if index is None:
             graph.broken = True
             fix = did_you_mean(name, graph.index_of)
-            self.report(f"no expression of the graph is named {quoted(name)}", span, fix)
+            self.cursor.report(f"no expression of the graph is named {quoted(name)}", span, fix)
             return 0
         return index

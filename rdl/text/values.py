@@ -26,7 +26,7 @@ from rdl.text.tokenizer import BUNDLE, INSTANT, QUANTITY, STRING, WORD
 _T = TypeVar("_T")
 
 
-class ValueReader(Cursor):
+class ValueReader:
     """Reads one value at the cursor.
 
     Attributes
@@ -35,15 +35,16 @@ class ValueReader(Cursor):
         Named bundles, by name.
     """
 
-    def __init__(self, source: str, most_options: int) -> None:
-        super().__init__(source)
+    def __init__(self, cursor: Cursor, most_options: int) -> None:
+        self._cursor = cursor
+        self._tokens = cursor.tokens
         self.bundles: dict[str, Resources] = {}
         self._most_options = most_options
         self._bundle_of_text: dict[str, Resources] = {}
 
     def bundle(self, name: str) -> Resources:
         """Bundle = "<" amount { "," amount } ">" | word ."""
-        tokens = self.tokens
+        tokens = self._tokens
         text = tokens.text
         if tokens.kind == BUNDLE:
             known = self._bundle_of_text.get(text)
@@ -51,14 +52,14 @@ class ValueReader(Cursor):
                 found = parse_bundle(text, tokens.start)
                 if isinstance(found, list):
                     for problem in found[:-1]:
-                        self.keep(problem)
+                        self._cursor.keep(problem)
                     raise RuleError(found[-1])
                 known = self._bundle_of_text[text] = found
         elif tokens.kind == WORD:
             known = self.bundles.get(text)
             if known is None:
                 fix = did_you_mean(text, self.bundles) if self.bundles else "write such as <1 cpu>"
-                self.wrong(f"no bundle is named {quoted(text)}", fix)
+                self._cursor.wrong(f"no bundle is named {quoted(text)}", fix)
         elif text == "<":
             problem = Problem(
                 MALFORMED,
@@ -68,57 +69,63 @@ class ValueReader(Cursor):
             )
             raise RuleError(problem, whole=True)
         else:
-            self.wrong(f"{name} is a bundle, not {self.shown()}", "write such as <1 cpu>")
+            self._cursor.wrong(
+                f"{name} is a bundle, not {self._cursor.shown()}", "write such as <1 cpu>"
+            )
         tokens.advance()
         return known
 
     def count(self, name: str) -> int:
         """Count = digit { digit } ."""
-        tokens = self.tokens
+        tokens = self._tokens
         text = tokens.text
         if tokens.kind != QUANTITY or not text.isdecimal():
-            self.wrong(f"{name} is a whole number, not {self.shown()}")
+            self._cursor.wrong(f"{name} is a whole number, not {self._cursor.shown()}")
         try:
             value = check_count(int(text[:20]))
         except ArgumentError as error:
-            self.wrong(f"{name}: {error.message}", error.fix)
+            self._cursor.wrong(f"{name}: {error.message}", error.fix)
         tokens.advance()
         return value
 
     def duration(self, name: str) -> int:
         """Duration = number | number unit { number unit } ."""
-        if self.tokens.kind != QUANTITY:
-            self.wrong(f"{name} is a duration, not {self.shown()}", "write such as 90 or 1h30m")
+        if self._tokens.kind != QUANTITY:
+            self._cursor.wrong(
+                f"{name} is a duration, not {self._cursor.shown()}", "write such as 90 or 1h30m"
+            )
         return self._time(parse_duration)
 
     def work(self, name: str) -> int:
         """Work = duration ; bundle-time: bundles times how long they are held."""
-        if self.tokens.kind != QUANTITY:
-            self.wrong(f"{name} is bundle-time, not {self.shown()}", "write such as 2400 or 40m")
+        if self._tokens.kind != QUANTITY:
+            self._cursor.wrong(
+                f"{name} is bundle-time, not {self._cursor.shown()}", "write such as 2400 or 40m"
+            )
         return self._time(_parse_work)
 
     def instant(self, name: str) -> Instant:
         """Instant = duration | "+" duration | rfc3339 ."""
-        tokens = self.tokens
+        tokens = self._tokens
         if tokens.text == "+":
             tokens.advance()
             return AfterSubmission(self.duration(name))
         if tokens.kind not in (QUANTITY, INSTANT):
             fix = "write such as 90, 2h, +2h or 2026-01-05T09:00:00Z"
-            self.wrong(f"{name} is a time, not {self.shown()}", fix)
+            self._cursor.wrong(f"{name} is a time, not {self._cursor.shown()}", fix)
         return self._time(parse_instant)
 
     def _time(self, read: Callable[[str], _T]) -> _T:
         try:
-            value = read(self.tokens.text)
+            value = read(self._tokens.text)
         except TimeTextError as error:
-            self.wrong(error.message, error.fix)
-        self.tokens.advance()
+            self._cursor.wrong(error.message, error.fix)
+        self._tokens.advance()
         return value
 
     def gap(self, name: str) -> Gap:
         """Gap = duration [ ".." duration ] ."""
-        tokens = self.tokens
+        tokens = self._tokens
         start = tokens.start
         minimum = self.duration(name)
         if tokens.text != "..":
@@ -134,74 +141,82 @@ class ValueReader(Cursor):
 
     def weights(self, name: str) -> tuple[float, ...]:
         """Weights = "[" number { "," number } "]" ."""
-        tokens = self.tokens
+        tokens = self._tokens
         if tokens.text != "[":
-            self.wrong(f"{name} is a list, not {self.shown()}", "write such as prefer=[1, 0.5]")
+            self._cursor.wrong(
+                f"{name} is a list, not {self._cursor.shown()}", "write such as prefer=[1, 0.5]"
+            )
         values: list[float] = []
         while not values or tokens.text == ",":
             tokens.advance()
             values.append(self._weight(name))
             if len(values) > self._most_options:
-                self.stop(f"{name} has more than {self._most_options} values")
+                self._cursor.stop(f"{name} has more than {self._most_options} values")
         if tokens.text != "]":
-            self.wrong(f"expected ',' or ']' before {self.shown()}")
+            self._cursor.wrong(f"expected ',' or ']' before {self._cursor.shown()}")
         tokens.advance()
         return tuple(values)
 
     def _weight(self, name: str) -> float:
         try:
-            weight = check_weight(float(self.tokens.text))
+            weight = check_weight(float(self._tokens.text))
         except ArgumentError as error:
-            self.wrong(error.message, error.fix)
+            self._cursor.wrong(error.message, error.fix)
         except ValueError:
-            self.wrong(f"{name} has {self.shown()} for a number", "write such as [1, 0.5]")
-        self.tokens.advance()
+            self._cursor.wrong(
+                f"{name} has {self._cursor.shown()} for a number", "write such as [1, 0.5]"
+            )
+        self._tokens.advance()
         return weight
 
     def label(self, name: str) -> str:
         """Label = string ."""
-        if self.tokens.kind != STRING:
-            fix = f'write {name}="{self.tokens.text}"' if self.tokens.kind == WORD else None
-            self.wrong(f"{name} is a text in double quotes, not {self.shown()}", fix)
+        if self._tokens.kind != STRING:
+            fix = f'write {name}="{self._tokens.text}"' if self._tokens.kind == WORD else None
+            self._cursor.wrong(
+                f"{name} is a text in double quotes, not {self._cursor.shown()}", fix
+            )
         return self.name("a label")
 
     def zone(self, name: str) -> str:
         """Zone = string ; an IANA name."""
-        if self.tokens.kind != STRING:
+        if self._tokens.kind != STRING:
             fix = f'write {name}="Europe/Paris"'
-            self.wrong(f"{name} is a text in double quotes, not {self.shown()}", fix)
+            self._cursor.wrong(
+                f"{name} is a text in double quotes, not {self._cursor.shown()}", fix
+            )
         value = self._string()
         try:
             zone = check_zone(value)
         except ArgumentError as error:
-            self.wrong(error.message, error.fix)
-        self.tokens.advance()
+            self._cursor.wrong(error.message, error.fix)
+        self._tokens.advance()
         return zone
 
     def flag(self, name: str) -> bool:
         """Flag = "true" | "false" ."""
-        if self.tokens.text not in ("true", "false"):
-            self.wrong(f"{name} is true or false, not {self.shown()}")
-        value = self.tokens.text == "true"
-        self.tokens.advance()
+        if self._tokens.text not in ("true", "false"):
+            self._cursor.wrong(f"{name} is true or false, not {self._cursor.shown()}")
+        value = self._tokens.text == "true"
+        self._tokens.advance()
         return value
 
     def name(self, what: str) -> str:
         """Name = word | string ; at most 200 printable characters."""
-        tokens = self.tokens
+        tokens = self._tokens
         try:
             value = check_name(self._string() if tokens.kind == STRING else tokens.text, what)
         except ArgumentError as error:
-            self.wrong(error.message, error.fix)
+            self._cursor.wrong(error.message, error.fix)
         tokens.advance()
         return value
 
     def _string(self) -> str:
         try:
-            return str(json.loads(self.tokens.text))
+            return str(json.loads(self._tokens.text))
         except ValueError:
             fix = "escape as in JSON, such as \\n or \\u00e9"
-            self.wrong(f"cannot read the text {self.shown()}", fix)
+            self._cursor.wrong(f"cannot read the text {self._cursor.shown()}", fix)
 
 
 def _parse_work(text: str) -> int:

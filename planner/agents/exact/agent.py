@@ -1,9 +1,10 @@
 """`exact`: the most value that two cores can prove in a minute (docs/exact.md).
 
-A greedy portfolio first; then a search for plans beside a Lagrangian bound, until they are within
-the gap asked for. On rigid requests with few starts CP-SAT and a sweep over time work beside them,
-on few requests of any kind a MILP of all: they prove what prices cannot. The answer is never worth
-less than the start's.
+A greedy portfolio is the warm start. Then ruin and recreate with annealing looks for plans beside a
+Lagrangian bound (subgradient ascent and column generation), until the gap is as small as asked. On
+rigid requests with few starts CP-SAT and dominance search work beside them, on few requests of any
+kind a MILP of the whole set: they prove what prices cannot. The answer is never worth less than the
+warm start.
 """
 
 from __future__ import annotations
@@ -58,26 +59,26 @@ _COPIES = 12
 
 #: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
 #: need half a minute for all of its runs, most small sets some milliseconds.
-_STARTING = 0.25
-_STARTING_S = 1.0
+_START_SHARE = 0.25
+_START_S = 1.0
 
 #: Seconds above which loops were compiled, not loaded: a minute that no limit should pay for.
 _LOADING_S = 2.0
 
-#: Filling and the report cost so many looks at a whole plan, about, and a check so many; the search
-#: leaves time for its last one.
-_LOOKS = 5
-_CHECK = 4
+#: Filling and the report take about as long as scoring a whole plan so many times, and a check of a
+#: plan so many; the search leaves time for its last check.
+_SCORES = 5
+_SCORES_A_CHECK = 4
 
-_INSTEAD = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
+_ADVICE = "the greedy plan stands; plan fewer requests, shorter windows or longer steps"
 
 #: Part of the time that the bound at one set of prices may take, which nothing can cut short; where
 #: it takes more, only prices of buckets of steps are tried.
-_EVALUATION = 0.1
+_EVALUATION_SHARE = 0.1
 
 #: Part of the time that is kept for lowering preemption once value is found, and most seconds.
-_FLATTENING = 0.05
-_FLATTENING_S = 1.0
+_POLISH_SHARE = 0.05
+_POLISH_S = 1.0
 
 
 _EXHAUSTED = "nothing is left to try before the limit: the search finds no better plan, and"
@@ -91,7 +92,7 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _End:
     """Why the search ended, and a sentence on it."""
 
     ending: Ending = Ending.LIMIT
@@ -141,36 +142,37 @@ class ExactAgent(SolverAgent):
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
         began = self.clock()
-        effort = self._effort(limits, began)
-        starter = self._of_the_start(limits)
+        budget = self._budget_of(limits, began)
+        starter = self._start_limits(limits)
         greedy = warm_start(agent_named(self.start), requests, view, starter, must_keep)
         before = self.clock()
-        asked_value = all_asked(requests, view.nominal)
+        bound = all_asked(requests, view.nominal)
         kept = frozenset() if must_keep is None else must_keep.requests
-        race = Incumbent(requests, view, greedy, asked_value, self.start, keep=kept)
-        look_s = self.clock() - before
-        effort.check_s = _CHECK * look_s
-        effort.keep(_LOOKS * look_s)
+        incumbent = Incumbent(requests, view, greedy, bound, self.start, must_keep=kept)
+        score_s = self.clock() - before
+        budget.check_s = _SCORES_A_CHECK * score_s
+        budget.reserve(_SCORES * score_s)
         if limits.news is not None:
-            race.changed = _teller(limits.news, self.clock, began)
-            race.changed(race)
+            incumbent.on_change = _progress_reporter(limits.news, self.clock, began)
+            incumbent.on_change(incumbent)
         asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
-        ended = _Ended()
-        if asked and not effort.over(race):
-            ended = self._ended(race, asked, effort, limits)
-        flat = race.results
-        if must_keep is None or race.source != self.start:  # what stands stays: churn comes first
-            flat = polish(requests, flat, view, _late(effort, limits))
-        results = fill(requests, flat, view)
-        return results, self._report(race, results, ended, limits)
+        end = _End()
+        if asked and not budget.is_over(incumbent):
+            end = self._search(incumbent, asked, budget, limits)
+        best = incumbent.results
+        # What stands stays where it is: churn comes first.
+        if must_keep is None or incumbent.source != self.start:
+            best = polish(requests, best, view, _polish_stop(budget, limits))
+        results = fill(requests, best, view)
+        return results, self._report(incumbent, results, end, limits)
 
-    def _too_large(self, asked: list[Request], view: PlanView) -> str:
-        """Return why prices and plans of these requests would take too much, or nothing."""
+    def _memory_refusal(self, asked: list[Request], view: PlanView) -> str:
+        """Return why prices and plans of these requests take too much memory; else empty."""
         needed, gib = predicted_bytes(asked, view), 2.0**30
         if needed <= self.most_memory:
             return ""
         takes = f"{needed / gib:.1f} GiB, more than the {self.most_memory / gib:.1f} GiB"
-        return f"prices and plans would take about {takes} they may: {_INSTEAD}"
+        return f"prices and plans would take about {takes} they may: {_ADVICE}"
 
     def _allowed_s(self, limits: Limits) -> float:
         """Return the seconds of the whole solve; infinite where work is the limit."""
@@ -178,100 +180,110 @@ class ExactAgent(SolverAgent):
             return math.inf
         return self.default_time_s if limits.time_s is None else limits.time_s
 
-    def _of_the_start(self, limits: Limits) -> Limits:
+    def _start_limits(self, limits: Limits) -> Limits:
         """Return the limits of the greedy start; its first run always ends."""
         if limits.work is not None:
             return Limits(seed=limits.seed, stop=limits.stop)
-        longest = max(_STARTING_S, _STARTING * self._allowed_s(limits))
+        longest = max(_START_S, _START_SHARE * self._allowed_s(limits))
         return Limits(longest, seed=limits.seed, stop=limits.stop)
 
-    def _effort(self, limits: Limits, began: float) -> Budget:
+    def _budget_of(self, limits: Limits, began: float) -> Budget:
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
-        searching = allowed - min(_FLATTENING_S, _FLATTENING * allowed)
+        searching = allowed - min(_POLISH_S, _POLISH_SHARE * allowed)
         until = None if limits.work is not None else began + searching
 
-        def tell() -> None:
+        def report_progress() -> None:
             if limits.progress is not None and until is not None:
                 limits.progress(int(self.clock() - began), max(1, int(allowed)))
 
         stop = limits.stop or (lambda: False)
         gap = self.gap if limits.gap is None else limits.gap
-        return Budget(until, limits.work, gap, stop, self.clock, tell)
+        return Budget(until, limits.work, gap, stop, self.clock, report_progress)
 
-    def _ended(self, race: Incumbent, asked: list[int], effort: Budget, limits: Limits) -> _Ended:
-        """Search; a fault in it costs what it would have found, never the plan in hand."""
-        too_large = self._too_large([race.requests[i] for i in asked], race.view)
-        if too_large:
-            return _Ended(Ending.TOO_LARGE, too_large)
+    def _search(
+        self, incumbent: Incumbent, asked: list[int], budget: Budget, limits: Limits
+    ) -> _End:
+        """Search within the budget; a fault costs no plan in hand."""
+        refusal = self._memory_refusal([incumbent.requests[i] for i in asked], incumbent.view)
+        if refusal:
+            return _End(Ending.TOO_LARGE, refusal)
         try:
-            exhausted = self._pursue(race, asked, effort, limits)
+            why_exhausted = self._run_search(incumbent, asked, budget, limits)
         except BoundError:
             raise
         except Exception as error:  # noqa: BLE001 - the best checked plan must outlive any fault
             _LOG.error("the search of %s broke", self.name, exc_info=True)
             why = f"{type(error).__name__}: {error}"
-            return _Ended(Ending.BROKEN, f"the search broke ({why}): the best so far stands")
-        if exhausted:
-            return _Ended(Ending.EXHAUSTED, f"{_EXHAUSTED} {exhausted}")
-        return _Ended()
+            return _End(Ending.BROKEN, f"the search broke ({why}): the best so far stands")
+        if why_exhausted:
+            return _End(Ending.EXHAUSTED, f"{_EXHAUSTED} {why_exhausted}")
+        return _End()
 
-    def _pursue(self, race: Incumbent, asked: list[int], effort: Budget, limits: Limits) -> str:
-        """Return why nothing more was tried, where that ended it; else nothing."""
-        must = [place for place, i in enumerate(asked) if i in race.keep]
-        problem = build_problem([race.requests[i] for i in asked], race.view, must)
-        race.lower(problem.total, "preferences")
+    def _run_search(
+        self, incumbent: Incumbent, asked: list[int], budget: Budget, limits: Limits
+    ) -> str:
+        """Build the problem and solve it; return why nothing was left to try, else empty."""
+        must = [place for place, i in enumerate(asked) if i in incumbent.must_keep]
+        problem = build_problem([incumbent.requests[i] for i in asked], incumbent.view, must)
+        incumbent.lower(problem.total, "preferences")
         before = self.clock()
-        load_loops(build_problem([race.requests[asked[0]]], race.view))
+        load_loops(build_problem([incumbent.requests[asked[0]]], incumbent.view))
         spent = self.clock() - before
-        if effort.until is not None and spent > _LOADING_S:
-            effort.until += spent
-        if not effort.over(race):
-            route(race, problem, asked, effort, limits.seed)
-        if effort.over(race):
+        if budget.until is not None and spent > _LOADING_S:
+            budget.until += spent
+        if not budget.is_over(incumbent):
+            route(incumbent, problem, asked, budget, limits.seed)
+        if budget.is_over(incumbent):
             return ""
-        fine = self.fine and evaluation_s(problem) <= _EVALUATION * self._allowed_s(limits)
+        fine = self.fine and evaluation_s(problem) <= _EVALUATION_SHARE * self._allowed_s(limits)
         prove = suits_cp_sat(problem)
-        return solve_in_parallel(race, SolveInput(problem, asked, limits.seed, prove, fine), effort)
+        return solve_in_parallel(
+            incumbent, SolveInput(problem, asked, limits.seed, prove, fine), budget
+        )
 
     def _report(
-        self, race: Incumbent, results: list[PlacementResult], ended: _Ended, limits: Limits
+        self, incumbent: Incumbent, results: list[PlacementResult], end: _End, limits: Limits
     ) -> SolverReport:
-        value = score_of(race.requests, results, race.view.nominal)[0]
-        if not race.whole:
-            return no_plan_report(race.bound, race.source, ended.ending)
-        if is_proven(value, race.bound, race.asked):
-            ended = _Ended(Ending.PROVEN, "")
-        elif ended.ending is not Ending.LIMIT:
+        value = score_of(incumbent.requests, results, incumbent.view.nominal)[0]
+        if not incumbent.whole:
+            return no_plan_report(incumbent.bound, incumbent.source, end.ending)
+        if is_proven(value, incumbent.bound, incumbent.requested_value):
+            end = _End(Ending.PROVEN, "")
+        elif end.ending is not Ending.LIMIT:
             pass
         elif limits.stop is not None and limits.stop():
-            ended = _Ended(Ending.STOPPED, "the best so far stands")
-        elif race.gap <= (self.gap if limits.gap is None else limits.gap):
-            ended = _Ended(Ending.GAP, "the gap asked for is proven")
-        outcome = _OUTCOMES.get(ended.ending, SolverOutcome.FEASIBLE)
-        bound = max(race.bound, value)
-        return SolverReport(outcome.value, value, bound, race.source, ended.detail, ended.ending)
+            end = _End(Ending.STOPPED, "the best so far stands")
+        elif incumbent.gap <= (self.gap if limits.gap is None else limits.gap):
+            end = _End(Ending.GAP, "the gap asked for is proven")
+        outcome = _OUTCOMES.get(end.ending, SolverOutcome.FEASIBLE)
+        bound = max(incumbent.bound, value)
+        return SolverReport(outcome.value, value, bound, incumbent.source, end.detail, end.ending)
 
 
-def _late(effort: Budget, limits: Limits) -> Callable[[], bool]:
-    """Return what says, from now on, whether no time is left to flatten the plan.
+def _polish_stop(budget: Budget, limits: Limits) -> Callable[[], bool]:
+    """Return a function that says whether no time is left to lower preemption.
 
     A search that ended early leaves no more time than one that took all of it, or a second.
     """
-    if effort.until is None:
-        return effort.stop
-    part = _FLATTENING_S if limits.time_s is None else _FLATTENING * limits.time_s
-    until = effort.until + min(_FLATTENING_S, part)
-    until = min(until, effort.clock() + max(_FLATTENING_S, part))
-    return lambda: effort.stop() or effort.clock() >= until
+    if budget.until is None:
+        return budget.stop
+    part = _POLISH_S if limits.time_s is None else _POLISH_SHARE * limits.time_s
+    until = budget.until + min(_POLISH_S, part)
+    until = min(until, budget.clock() + max(_POLISH_S, part))
+    return lambda: budget.stop() or budget.clock() >= until
 
 
-def _teller(
+def _progress_reporter(
     news: Callable[[SolveProgress], None], clock: Callable[[], float], began: float
 ) -> Callable[[Incumbent], None]:
-    def tell(race: Incumbent) -> None:
-        news(SolveProgress(clock() - began, race.value, race.bound, race.source, race.proof))
+    def report(incumbent: Incumbent) -> None:
+        news(
+            SolveProgress(
+                clock() - began, incumbent.value, incumbent.bound, incumbent.source, incumbent.proof
+            )
+        )
 
-    return tell
+    return report
 
 
 def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:

@@ -1,4 +1,4 @@
-"""One search for plans beside others: annealing in cycles, and what it finds handed to the race."""
+"""Annealing in cycles over ruin and recreate; better plans are offered to the incumbent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARM = (0.25, 0.08)
 COLD = 0.012
 
 #: Requests taken out in one move at most: for single atoms, and where requests are workflows.
-MOST_OUT = (10, 18)
+MAX_REMOVED = (10, 18)
 
 #: Part of its value by which a plan of others must be better to go on from.
 _BETTER = 1e-9
@@ -27,36 +27,36 @@ _EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing
 
 
 class Annealer:
-    """A search that starts from the plan of the race and hands back what is better and checked.
+    """One annealing search that starts from the incumbent and offers it what is better.
 
     Attributes
     ----------
     exhausted
-        Whether it ended because it had nothing more to find.
+        Whether it ended because nothing more was to find.
     """
 
-    def __init__(self, race: Incumbent, field: SolveInput, effort: Budget) -> None:
-        self._race, self._effort = race, effort
-        problem, self._positions = field.problem, field.positions
-        self._hunt = RuinRecreate(problem, field.seed)
+    def __init__(self, incumbent: Incumbent, solve_input: SolveInput, budget: Budget) -> None:
+        self._incumbent, self._budget = incumbent, budget
+        problem, self._positions = solve_input.problem, solve_input.positions
+        self._search = RuinRecreate(problem, solve_input.seed)
         requests = len(self._positions)
         self._mean = problem.total / requests
         wide = len(problem.forest.vertices) > 2 * requests
-        self._most = min(requests, MOST_OUT[1] if wide else MOST_OUT[0])
+        self._max_removed = min(requests, MAX_REMOVED[1] if wide else MAX_REMOVED[0])
         self._patience = _EXHAUSTED * requests * requests
-        self._checked_at, self._check_s = effort.clock(), effort.check_s
+        self._checked_at, self._check_s = budget.clock(), budget.check_s
         self.exhausted = False
-        self._since = 0  # moves since the search found a better plan
-        self._loaded = 0.0
+        self._moves_since_best = 0  # moves since the search found a better plan
+        self._loaded_value = 0.0
         self._load()
 
     def _load(self) -> None:
         """Go on from the best plan of all."""
-        self._loaded = self._race.value
-        self._hunt.load([self._race.results[position] for position in self._positions])
-        self._offered = self._hunt.value
+        self._loaded_value = self._incumbent.value
+        self._search.load([self._incumbent.results[position] for position in self._positions])
+        self._offered_value = self._search.value
 
-    def find_plans(self, bound_done: Callable[[], bool], cycle: int = 0) -> None:
+    def search_plans(self, bound_done: Callable[[], bool], cycle: int = 0) -> None:
         """Anneal in cycles, each twice as long as the one before, from the best plan of all.
 
         Parameters
@@ -66,22 +66,22 @@ class Annealer:
         cycle
             Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
         """
-        effort, length, moves = self._effort, _CYCLE_S[0], 20
+        budget, length, moves = self._budget, _CYCLE_S[0], 20
         while not self._over():
-            if self._race.value > max(self._loaded, self._hunt.value) * (1 + _BETTER):
+            if self._incumbent.value > max(self._loaded_value, self._search.value) * (1 + _BETTER):
                 self._load()
-            begin, made, progress = effort.clock(), 0, 0.0
-            left_s = max(effort.left_s - self._check_s, 1e-6)
+            begin, total, progress = budget.clock(), 0, 0.0
+            left_s = max(budget.left_s - self._check_s, 1e-6)
             longest = length if left_s >= 1.5 * length else left_s
             while progress < 1.0 and not self._over():
-                self.moves_at(moves, cycle, progress)
-                effort.tell()
-                made += moves
-                now = effort.clock()
-                progress = self._progress(now - begin, made, longest)
+                self.anneal(moves, cycle, progress)
+                budget.report_progress()
+                total += moves
+                now = budget.clock()
+                progress = self._progress(now - begin, total, longest)
                 progress = max(progress, (now - begin) / left_s)  # cold by the end, however few
-                moves = scaled(moves, (now - begin) * moves / made)
-                if bound_done() and self._since > self._patience:
+                moves = scaled(moves, (now - begin) * moves / total)
+                if bound_done() and self._moves_since_best > self._patience:
                     self.exhausted = True
                     return self.descend(moves)
             self.descend(moves)
@@ -91,42 +91,44 @@ class Annealer:
 
     def _over(self) -> bool:
         """Return whether to end: the last check takes its time too."""
-        effort = self._effort
-        return effort.over(self._race) or effort.left_s < self._check_s
+        budget = self._budget
+        return budget.is_over(self._incumbent) or budget.left_s < self._check_s
 
-    def _progress(self, spent_s: float, made: int, length_s: float) -> float:
+    def _progress(self, spent_s: float, total: int, length_s: float) -> float:
         """Return how far a cycle is: it has its time, and moves enough to cool slowly."""
-        return min(spent_s / length_s, made / (_CYCLE_MOVES * len(self._positions)))
+        return min(spent_s / length_s, total / (_CYCLE_MOVES * len(self._positions)))
 
-    def moves_at(self, moves: int, cycle: int, progress: float) -> None:
+    def anneal(self, moves: int, cycle: int, progress: float) -> None:
         """Make moves at the temperature of a cycle that is so far, 0 to 1."""
         hot = WARM[(cycle - 1) % len(WARM)] if cycle else HOT
         temperature = self._mean * hot * (COLD / hot) ** progress
-        before = self._hunt.value
-        self._hunt.run(moves, self._most, temperature)
-        self._since = 0 if self._hunt.value > before else self._since + moves
-        if self._hunt.value > max(0.0, self._offered * (1 + 1e-3)) and self._worth_a_check():
+        before = self._search.value
+        self._search.run(moves, self._max_removed, temperature)
+        self._moves_since_best = (
+            0 if self._search.value > before else self._moves_since_best + moves
+        )
+        if self._search.value > max(0.0, self._offered_value * (1 + 1e-3)) and self._check_is_due():
             self._offer()
 
     def descend(self, moves: int) -> None:
         """Go back to the best plan and take only what is not worse, for a moment."""
-        self._hunt.back_to_best()
-        self._hunt.run(4 * moves, self._most, 0.0)
-        if self._hunt.value > self._offered:
+        self._search.restore_best()
+        self._search.run(4 * moves, self._max_removed, 0.0)
+        if self._search.value > self._offered_value:
             self._offer()
 
-    def _worth_a_check(self) -> bool:
+    def _check_is_due(self) -> bool:
         """Return whether checks take little of the time so far: one can cost as much as a slice."""
-        if self._effort.moves is not None:
+        if self._budget.moves is not None:
             return True  # the clock must not decide what repeats
-        return self._effort.clock() - self._checked_at > CHECKS * self._check_s
+        return self._budget.clock() - self._checked_at > CHECKS * self._check_s
 
     def _offer(self) -> None:
-        before = self._effort.clock()
-        results = list(self._race.results)
-        for position, result in zip(self._positions, self._hunt.plan(), strict=True):
+        before = self._budget.clock()
+        results = list(self._incumbent.results)
+        for position, result in zip(self._positions, self._search.plan(), strict=True):
             results[position] = result or LEFT_OUT
-        self._offered = self._hunt.value
-        self._race.offer(results, "search")
-        self._checked_at = self._effort.clock()
+        self._offered_value = self._search.value
+        self._incumbent.offer(results, "search")
+        self._checked_at = self._budget.clock()
         self._check_s = self._checked_at - before

@@ -1,4 +1,4 @@
-"""What those who look for plans and for bounds share: what is asked, and when to stop."""
+"""Input and budget of one solve, shared by primal search and bounds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Budget:
     moves
         Moves of the search instead of time; None for no such limit.
     gap
-        Close enough.
+        Relative gap at which to end.
     stop
         Asked every `SLICE_S`.
     clock
         Monotonic seconds.
-    tell
+    report_progress
         Called every slice.
     check_s
         About the seconds of one check of a whole plan.
@@ -42,7 +42,7 @@ class Budget:
     gap: float
     stop: Callable[[], bool]
     clock: Callable[[], float]
-    tell: Callable[[], None]
+    report_progress: Callable[[], None]
     check_s: float = 0.0
 
     @property
@@ -50,27 +50,27 @@ class Budget:
         """Seconds left; infinite without a limit of time."""
         return float("inf") if self.until is None else self.until - self.clock()
 
-    def keep(self, seconds: float) -> None:
-        """End so much earlier, but leave the search half of what it has."""
+    def reserve(self, seconds: float) -> None:
+        """End so much earlier, but leave the search at least half of the time that is left."""
         if self.until is not None:
             left = max(0.0, self.until - self.clock())
             self.until -= min(seconds, left / 2)
 
-    def over(self, race: Incumbent) -> bool:
-        """Return whether to end."""
-        if race.gap <= self.gap or self.stop():
+    def is_over(self, incumbent: Incumbent) -> bool:
+        """Return whether the gap, the time or a stop ends the solve."""
+        if incumbent.gap <= self.gap or self.stop():
             return True
         return self.until is not None and self.clock() >= self.until
 
 
 @dataclass(frozen=True, slots=True)
 class SolveInput:
-    """What is pursued.
+    """Input of one solve: the problem, positions of its requests, seed.
 
     Attributes
     ----------
     positions
-        Place in the race of each request of the problem.
+        Index among the results of the incumbent, of each request of the problem.
     seed
         Of the search, and of CP-SAT.
     prove

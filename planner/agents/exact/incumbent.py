@@ -37,14 +37,14 @@ class Incumbent:
     bound
         The most that any plan can be worth.
     source, proof
-        Who found the plan, and who the bound.
-    asked
+        What found the plan, and what the bound.
+    requested_value
         Value of everything, the first bound.
-    keep
+    must_keep
         Indexes of requests that may not be lost: a plan without one of them is not taken, and one
         to start from counts for nothing until a plan holds them all (`whole`).
-    changed
-        Called after every better plan or bound, by whoever found it.
+    on_change
+        Called after every better plan or bound, in the thread that found it.
     """
 
     requests: Sequence[Request]
@@ -54,21 +54,21 @@ class Incumbent:
     source: str
     proof: str = "everything accepted"
     score: tuple[float, int] = (0.0, 0)
-    asked: float = 0.0
-    keep: frozenset[int] = frozenset()
+    requested_value: float = 0.0
+    must_keep: frozenset[int] = frozenset()
     whole: bool = field(init=False)
-    changed: Callable[[Incumbent], None] = field(default=lambda race: None)
+    on_change: Callable[[Incumbent], None] = field(default=lambda incumbent: None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """Score the plan it starts from."""
-        self.asked = self.bound
+        self.requested_value = self.bound
         self.whole = self._holds_all(self.results)
         if self.whole:
             self.score = score_of(self.requests, self.results, self.view.nominal)
 
     def _holds_all(self, results: Sequence[PlacementResult]) -> bool:
-        return all(results[index].placed for index in self.keep)
+        return all(results[index].placed for index in self.must_keep)
 
     @property
     def value(self) -> float:
@@ -87,7 +87,7 @@ class Incumbent:
     @property
     def proven(self) -> bool:
         """Whether no plan is worth more than the best."""
-        return self.whole and is_proven(self.value, self.bound, self.asked)
+        return self.whole and is_proven(self.value, self.bound, self.requested_value)
 
     def offer(self, results: Sequence[PlacementResult], source: str) -> bool:
         """Keep a plan if what passes the check is better than the best; return whether it was."""
@@ -97,10 +97,10 @@ class Incumbent:
         score = score_of(self.requests, kept, self.view.nominal)
         with self._lock:
             if self.whole and score <= self.score:
-                return False  # somebody else was quicker
+                return False  # another thread was quicker
             self.results, self.score, self.source, self.whole = kept, score, source, True
             self._compare()
-        self.changed(self)
+        self.on_change(self)
         return True
 
     def lower(self, bound: float, proof: str) -> None:
@@ -116,10 +116,10 @@ class Incumbent:
                 return
             self.bound, self.proof = bound, proof
             self._compare()
-        self.changed(self)
+        self.on_change(self)
 
     def _compare(self) -> None:
-        if self.whole and not is_proven(self.bound, self.value, self.asked):
+        if self.whole and not is_proven(self.bound, self.value, self.requested_value):
             raise BoundError(
                 f"the bound {self.bound!r} ({self.proof}) lies below the value {self.value!r} of "
                 f"a checked plan ({self.source})"
@@ -143,18 +143,18 @@ class ProofAnswer:
 
 
 def report_answer(
-    race: Incumbent,
+    incumbent: Incumbent,
     positions: Sequence[int],
     answer: ProofAnswer,
     source: str = CP_SAT,
     *,
     plan: bool = True,
 ) -> None:
-    """Take the bound of an answer, and its plan where `plan`."""
-    race.lower(answer.bound, source)
+    """Offer a proof's bound to the incumbent, and its plan where `plan`."""
+    incumbent.lower(answer.bound, source)
     if answer.results is None or not plan:
         return
-    results = list(race.results)
+    results = list(incumbent.results)
     for position, result in zip(positions, answer.results, strict=True):
         results[position] = result or LEFT_OUT
-    race.offer(results, source)
+    incumbent.offer(results, source)

@@ -1,11 +1,11 @@
-"""Plans and prices side by side until they are close enough, time is over, or someone says stop.
+"""Primal search and dual bound in parallel threads until the gap, the time limit or a stop.
 
-A thread for each: the compiled loops of both let go of the interpreter. Where CP-SAT can prove more
-than prices (`planner.agents.exact.router`) it has a thread too, and once its bound is the better,
-prices are left. Elsewhere a second search takes the core that prices leave when they have settled,
-and where requests are few a MILP of the whole set works beside both searches, which soon have
-nothing more to find. With a work limit all take turns in one thread, so that equal calls give equal
-answers.
+The compiled loops of both release the interpreter. Where CP-SAT can prove more than prices
+(`planner.agents.exact.router`) it has a thread too, and once its bound is the better, the
+Lagrangian bound ends. Elsewhere a second search takes the core that the Lagrangian bound leaves
+when it has settled, and where requests are few a MILP of the whole set works beside both searches,
+which soon have nothing more to find. With a work limit all take turns in one thread, so that equal
+calls give equal answers.
 """
 
 from __future__ import annotations
@@ -27,81 +27,84 @@ from planner.agents.exact.budget import (
 from planner.agents.exact.incumbent import CP_SAT, Incumbent, ProofAnswer, report_answer
 from planner.agents.exact.problem import F64
 from planner.agents.exact.proof.cp_sat import CpLimits
-from planner.agents.exact.proof.dominance import DominanceSearch, suits_sweep
+from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.proof.partial_cp import PartialProof
-from planner.agents.exact.proof.whole_milp import Whole
+from planner.agents.exact.proof.whole_milp import WholeMilp
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
-_MOVES_AN_EVALUATION = 40
+_MOVES_PER_EVALUATION = 40
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 
 
-def solve_in_parallel(race: Incumbent, field: SolveInput, effort: Budget) -> str:
-    """Improve `race` until the effort is over or nothing is left to try.
+def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Budget) -> str:
+    """Improve `incumbent` until the budget is over or nothing is left to try.
 
     Returns
     -------
     str
         Why nothing more was tried, where that is what ended it; else nothing.
     """
-    chase = _Workers(race, field, effort)
-    if effort.moves is not None:
-        chase.take_turns(effort.moves)
+    workers = _Workers(incumbent, solve_input, budget)
+    if budget.moves is not None:
+        workers.take_turns(budget.moves)
         return ""
     ended = threading.Event()
     with ThreadPoolExecutor(3, thread_name_prefix="bound") as pool:
-        bound = pool.submit(chase.lower_bound, ended)
-        if field.prove:
-            provers = others = [bound, pool.submit(chase.prove, ended)]
+        bound = pool.submit(workers.lower_bound, ended)
+        if solve_input.prove:
+            provers = others = [bound, pool.submit(workers.prove_by_cp_sat, ended)]
         else:
-            model = pool.submit(chase.prove_whole, bound, ended)
-            provers, others = [bound], [bound, model, pool.submit(chase.search_too, bound, ended)]
+            model = pool.submit(workers.prove_by_milp, bound, ended)
+            provers, others = (
+                [bound],
+                [bound, model, pool.submit(workers.search_again, bound, ended)],
+            )
         try:
-            chase.find_plans(lambda: all(one.done() for one in provers))
-            chase.wait_for_proof(others[1])
+            workers.search_plans(lambda: all(one.done() for one in provers))
+            workers.wait_for_proof(others[1])
         finally:
             ended.set()
         for one in others:
             one.result()
-    return "" if effort.over(race) or not chase.exhausted else chase.why_no_proof
+    return "" if budget.is_over(incumbent) or not workers.exhausted else workers.end_of_proof
 
 
 class _Workers:
-    """One pursuit: searches for plans, and those who lower the bound."""
+    """The threads of one solve: searches for plans, and proofs that lower the bound."""
 
-    def __init__(self, race: Incumbent, field: SolveInput, effort: Budget) -> None:
-        self._race, self._field, self._effort = race, field, effort
-        self._problem, self._positions = field.problem, field.positions
-        self._finder = Annealer(race, field, effort)
-        self._whole = Whole(race, field, effort)
-        self.why_no_proof = "every way to prove more has ended"
+    def __init__(self, incumbent: Incumbent, solve_input: SolveInput, budget: Budget) -> None:
+        self._incumbent, self._input, self._budget = incumbent, solve_input, budget
+        self._problem, self._positions = solve_input.problem, solve_input.positions
+        self._annealer = Annealer(incumbent, solve_input, budget)
+        self._whole_milp = WholeMilp(incumbent, solve_input, budget)
+        self.end_of_proof = "every way to prove more has ended"
 
     @property
     def exhausted(self) -> bool:
         """Whether the search ended for want of anything to find."""
-        return self._finder.exhausted
+        return self._annealer.exhausted
 
-    def find_plans(self, bound_done: Callable[[], bool]) -> None:
-        """Look for plans until the effort is over or a tiny set is exhausted."""
-        self._finder.find_plans(bound_done)
+    def search_plans(self, bound_done: Callable[[], bool]) -> None:
+        """Look for plans until the budget is over or a tiny set is exhausted."""
+        self._annealer.search_plans(bound_done)
 
     def wait_for_proof(self, prover: Future[None]) -> None:
-        """Wait, where the search is exhausted, until all is proven that can be, or time is over."""
-        while self.exhausted and not (prover.done() or self._effort.over(self._race)):
-            self._effort.tell()
+        """Wait, where the search is exhausted, until the prover ends or time is over."""
+        while self.exhausted and not (prover.done() or self._budget.is_over(self._incumbent)):
+            self._budget.report_progress()
             wait([prover], timeout=SLICE_S)
 
-    def prove_whole(self, bound: Future[None], ended: threading.Event) -> None:
+    def prove_by_milp(self, bound: Future[None], ended: threading.Event) -> None:
         """Prove by a model of the whole set once prices have ended, where it is worth building."""
         wait([bound])
         if ended.is_set():
             return
-        self.why_no_proof = self._whole.refusal or "a model of the whole set proves no more"
-        if not self._whole.refusal:
-            self._whole.prove(lambda: ended.is_set() or self._effort.over(self._race))
+        self.end_of_proof = self._whole_milp.refusal or "a model of the whole set proves no more"
+        if not self._whole_milp.refusal:
+            self._whole_milp.prove(lambda: ended.is_set() or self._budget.is_over(self._incumbent))
 
-    def search_too(self, bound: Future[None], ended: threading.Event) -> None:
-        """Look for plans with other random numbers once nobody lowers the bound any more.
+    def search_again(self, bound: Future[None], ended: threading.Event) -> None:
+        """Look for plans with other random numbers once the Lagrangian bound has ended.
 
         Its first cycle is as warm as the other search's second. Two last checks at once would take
         twice as long, so it ends before the other.
@@ -109,67 +112,69 @@ class _Workers:
         wait([bound])
         if ended.is_set():
             return
-        effort = replace(self._effort, tell=lambda: None, stop=ended.is_set)
-        effort.keep(effort.check_s)
-        field = replace(self._field, seed=self._field.seed + 1)
-        Annealer(self._race, field, effort).find_plans(lambda: True, cycle=1)
+        budget = replace(self._budget, report_progress=lambda: None, stop=ended.is_set)
+        budget.reserve(budget.check_s)
+        solve_input = replace(self._input, seed=self._input.seed + 1)
+        Annealer(self._incumbent, solve_input, budget).search_plans(lambda: True, cycle=1)
 
     def lower_bound(self, ended: threading.Event) -> None:
-        """Lower the bound until told to end or nothing more can be gained."""
-        prices = LagrangianBound(self._problem, ended.is_set, self._field.fine)
-        sweeps = self._field.prove and suits_sweep(self._problem)
-        rounds, effort = 1, self._effort
-        took: dict[int, float] = {}
+        """Lower the Lagrangian bound until `ended` or until nothing more can be gained."""
+        prices = LagrangianBound(self._problem, ended.is_set, self._input.fine)
+        by_dominance = self._input.prove and suits_dominance(self._problem)
+        rounds, budget = 1, self._budget
+        seconds: dict[int, float] = {}
         while not (ended.is_set() or prices.over):
-            if prices.settled and (sweeps or self._race.proof == CP_SAT):
+            if prices.settled and (by_dominance or self._incumbent.proof == CP_SAT):
                 break
             size = prices.size
-            if effort.left_s < took.get(size, prices.predicted_s):
+            if budget.left_s < seconds.get(size, prices.predicted_s):
                 break  # nothing can cut an evaluation short
-            before = effort.clock()
-            prices.advance(rounds, self._race.value)
-            self._race.lower(prices.bound, prices.proof)
-            took[size] = effort.clock() - before
-            rounds = min(_MOST_ROUNDS, scaled(rounds, took[size]))
-        if sweeps and prices.best is not None:
-            self.sweep(prices.best, ended)
+            before = budget.clock()
+            prices.advance(rounds, self._incumbent.value)
+            self._incumbent.lower(prices.bound, prices.proof)
+            seconds[size] = budget.clock() - before
+            rounds = min(_MOST_ROUNDS, scaled(rounds, seconds[size]))
+        if by_dominance and prices.best is not None:
+            self.prove_by_dominance(prices.best, ended)
 
-    def prove(self, ended: threading.Event) -> None:
-        """Let CP-SAT prove what it can until told to end."""
-        effort = self._effort
+    def prove_by_cp_sat(self, ended: threading.Event) -> None:
+        """Let CP-SAT prove what it can until `ended`."""
+        budget = self._budget
         checked_at = check_s = 0.0
 
-        def tell(answer: ProofAnswer) -> None:
+        def report(answer: ProofAnswer) -> None:
             nonlocal checked_at, check_s
-            before = effort.clock()
+            before = budget.clock()
             worth_it = before - checked_at > CHECKS * check_s
-            report_answer(self._race, self._positions, answer, plan=worth_it)
+            report_answer(self._incumbent, self._positions, answer, plan=worth_it)
             if worth_it:
-                checked_at = effort.clock()
+                checked_at = budget.clock()
                 check_s = checked_at - before
 
-        assert effort.until is not None
-        left_s = effort.until - effort.clock()
-        hint = [self._race.results[position] for position in self._positions]
-        limits = CpLimits(left_s, self._field.seed, stop=ended.is_set, tell=tell)
-        parts = PartialProof(self._problem, hint, limits, lambda: self._race.value)
-        report_answer(self._race, self._positions, parts.prove())
+        assert budget.until is not None
+        left_s = budget.until - budget.clock()
+        hint = [self._incumbent.results[position] for position in self._positions]
+        limits = CpLimits(left_s, self._input.seed, stop=ended.is_set, report=report)
+        parts = PartialProof(self._problem, hint, limits, lambda: self._incumbent.value)
+        report_answer(self._incumbent, self._positions, parts.prove())
 
-    def sweep(self, prices: F64, ended: threading.Event) -> None:
-        """Sweep over time where that may prove the optimum."""
-        answer = DominanceSearch(self._problem, prices).run(lambda: self._race.value, ended.is_set)
+    def prove_by_dominance(self, prices: F64, ended: threading.Event) -> None:
+        """Prove the optimum by dominance search where that is possible."""
+        answer = DominanceSearch(self._problem, prices).run(
+            lambda: self._incumbent.value, ended.is_set
+        )
         if answer is not None:
-            report_answer(self._race, self._positions, answer, "sweep")
+            report_answer(self._incumbent, self._positions, answer, "sweep")
 
     def take_turns(self, moves: int) -> None:
-        """Spend `moves` in equal parts, prices having theirs after each."""
-        prices = LagrangianBound(self._problem, fine=self._field.fine)
+        """Spend `moves` in equal parts, and evaluate prices after each."""
+        prices = LagrangianBound(self._problem, fine=self._input.fine)
         part = max(1, moves // _TURNS)
         for turn in range(-(-moves // part)):
-            if self._effort.over(self._race):
+            if self._budget.is_over(self._incumbent):
                 return
-            self._finder.moves_at(min(part, moves - turn * part), 0, turn / _TURNS)
-            prices.advance(max(1, part // _MOVES_AN_EVALUATION), self._race.value)
-            self._race.lower(prices.bound, prices.proof)
-            self._effort.tell()
-        self._finder.descend(part)
+            self._annealer.anneal(min(part, moves - turn * part), 0, turn / _TURNS)
+            prices.advance(max(1, part // _MOVES_PER_EVALUATION), self._incumbent.value)
+            self._incumbent.lower(prices.bound, prices.proof)
+            self._budget.report_progress()
+        self._annealer.descend(part)

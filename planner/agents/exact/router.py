@@ -1,4 +1,4 @@
-"""Which sets are given to a solver that proves what prices cannot.
+"""Which sets a solver gets that proves what prices cannot.
 
 Rigid sets with few starts go to CP-SAT, tiny sets of any kind to the MILP: on both the price bound
 is loose (requests are large beside capacity) and the solver is quick. A single request has CP-SAT
@@ -11,7 +11,7 @@ from planner.agent import Limits, MustKeep
 from planner.agents.exact.budget import Budget
 from planner.agents.exact.incumbent import Incumbent, report_answer
 from planner.agents.exact.problem import V_END, V_KIND, V_START, PlanningProblem
-from planner.agents.exact.proof.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
+from planner.agents.exact.proof.cp_sat import CpLimits, count_starts, is_rigid, solve_rigid
 from rdl.work_graph import ATOM
 
 #: Starts up to which CP-SAT is tried, and requests up to which it is whatever their starts.
@@ -19,7 +19,7 @@ MOST_STARTS = 12_000
 FEW_REQUESTS = 40
 
 #: Deterministic seconds of CP-SAT where equal calls have to give equal answers.
-REPEATED_S = 5.0
+REPEATABLE_S = 5.0
 
 #: Atom-steps up to which a set is tiny, and seconds that the MILP may take on it.
 TINY = 600
@@ -29,43 +29,49 @@ TINY_SECONDS = 5.0
 def suits_cp_sat(problem: PlanningProblem) -> bool:
     """Return whether CP-SAT's model says all that is asked, and is of a size that it can prove."""
     few = len(problem.requests) <= FEW_REQUESTS
-    return is_rigid(problem) and (few or starts_of(problem) <= MOST_STARTS)
+    return is_rigid(problem) and (few or count_starts(problem) <= MOST_STARTS)
 
 
 def route(
-    race: Incumbent, problem: PlanningProblem, positions: list[int], effort: Budget, seed: int
+    incumbent: Incumbent, problem: PlanningProblem, positions: list[int], budget: Budget, seed: int
 ) -> None:
-    """Let a solver that is best left alone have its turn; `race` gets its plan and bound."""
+    """Give the set to the one solver that proves it, if any; the answer goes to `incumbent`."""
     if suits_cp_sat(problem):
-        if len(positions) == 1 or effort.moves is not None:
-            _constraints(race, problem, positions, effort, seed)
+        if len(positions) == 1 or budget.moves is not None:
+            _solve_by_cp_sat(incumbent, problem, positions, budget, seed)
     elif _atom_steps(problem) <= TINY:
-        _milp(race, effort, seed)
+        _solve_by_milp(incumbent, budget, seed)
 
 
-def _constraints(
-    race: Incumbent, problem: PlanningProblem, positions: list[int], effort: Budget, seed: int
+def _solve_by_cp_sat(
+    incumbent: Incumbent, problem: PlanningProblem, positions: list[int], budget: Budget, seed: int
 ) -> None:
-    seconds = REPEATED_S
-    if effort.until is not None:
-        seconds = max(0.0, effort.until - effort.clock())
-    limits = CpLimits(seconds, seed, effort.moves is not None, stop=effort.stop)
+    seconds = REPEATABLE_S
+    if budget.until is not None:
+        seconds = max(0.0, budget.until - budget.clock())
+    limits = CpLimits(seconds, seed, budget.moves is not None, stop=budget.stop)
     report_answer(
-        race, positions, solve_rigid(problem, [race.results[i] for i in positions], limits)
+        incumbent,
+        positions,
+        solve_rigid(problem, [incumbent.results[i] for i in positions], limits),
     )
 
 
-def _milp(race: Incumbent, effort: Budget, seed: int) -> None:
+def _solve_by_milp(incumbent: Incumbent, budget: Budget, seed: int) -> None:
     from planner.agents.milp.agent import MILP
 
-    limits = Limits(work=effort.moves, seed=seed, stop=effort.stop)
-    if effort.until is not None:
-        left_s = max(0.0, effort.until - effort.clock())
-        limits = Limits(time_s=min(TINY_SECONDS, left_s), seed=seed, stop=effort.stop)
-    must_keep = MustKeep(race.keep, race.results if race.whole else ()) if race.keep else None
-    results, report = MILP.solve(race.requests, race.view, limits, must_keep)
-    race.lower(report.bound, MILP.name)
-    race.offer(results, MILP.name)
+    limits = Limits(work=budget.moves, seed=seed, stop=budget.stop)
+    if budget.until is not None:
+        left_s = max(0.0, budget.until - budget.clock())
+        limits = Limits(time_s=min(TINY_SECONDS, left_s), seed=seed, stop=budget.stop)
+    must_keep = (
+        MustKeep(incumbent.must_keep, incumbent.results if incumbent.whole else ())
+        if incumbent.must_keep
+        else None
+    )
+    results, report = MILP.solve(incumbent.requests, incumbent.view, limits, must_keep)
+    incumbent.lower(report.bound, MILP.name)
+    incumbent.offer(results, MILP.name)
 
 
 def _atom_steps(problem: PlanningProblem) -> int:

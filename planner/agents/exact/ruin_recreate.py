@@ -12,6 +12,7 @@ from planner.agents.exact.kernels import search_state as state
 from planner.agents.exact.problem import (
     F64,
     I64,
+    V_CHILD,
     V_DEMAND,
     V_END,
     V_KIND,
@@ -55,7 +56,7 @@ class RuinRecreate:
         forest, room = self.problem.forest, self.problem.room
         vertices = forest.vertices
         count, requests = len(vertices), len(forest.value)
-        first = _slots(forest)
+        first = _first_slots(forest)
         drawn = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
         self.arrays = state.SearchState(
             free=room.free.copy(),
@@ -86,15 +87,15 @@ class RuinRecreate:
         arrays.free[:] = self.problem.room.free
         for request, result in enumerate(results):
             if result.placed:
-                self._hold(request, result)
+                self._load_request(request, result)
         arrays.total[state.BEST] = float(arrays.worth[kept].sum())
         kernels.restore(forest, self.problem.room, arrays)
 
-    def _hold(self, request: int, result: PlacementResult) -> None:
+    def _load_request(self, request: int, result: PlacementResult) -> None:
         arrays, forest, at = self.arrays, self.problem.forest, state.KEPT
         offset = int(forest.first[request])
         rows = list(result.atoms())
-        if any(len(held) > self._room_of(offset + vertex) for vertex, held in rows):
+        if any(len(held) > self._slot_count(offset + vertex) for vertex, held in rows):
             return
         for vertex, held in rows:
             first = int(arrays.first[offset + vertex])
@@ -104,12 +105,12 @@ class RuinRecreate:
         worth = float(forest.value[request])
         for vertex, option in result.choices:
             arrays.option[at, offset + vertex] = option
-            child = forest.children[forest.vertices[offset + vertex, 13] + option]
+            child = forest.children[forest.vertices[offset + vertex, V_CHILD] + option]
             worth *= float(forest.prefer[child])
         arrays.worth[at, request] = worth + float(forest.keep[request])
         arrays.held[at, request] = 1
 
-    def _room_of(self, vertex: int) -> int:
+    def _slot_count(self, vertex: int) -> int:
         return int(self.arrays.first[vertex + 1] - self.arrays.first[vertex])
 
     @property
@@ -124,7 +125,7 @@ class RuinRecreate:
             self.problem.forest, self.problem.room, self.arrays, moves, most, temperature
         )
 
-    def back_to_best(self) -> None:
+    def restore_best(self) -> None:
         """Go on from the best plan."""
         kernels.restore(self.problem.forest, self.problem.room, self.arrays)
 
@@ -164,7 +165,7 @@ class RuinRecreate:
         return tuple(found)
 
 
-def _slots(forest: Forest) -> I64:
+def _first_slots(forest: Forest) -> I64:
     """Return int64[vertex + 1]: where the rows of each atom may stand.
 
     What must be kept gets room for any shape: it has to be loaded whatever it looks like now.

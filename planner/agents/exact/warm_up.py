@@ -8,7 +8,7 @@ from planner.agents.exact.bound.column_generation import ColumnGeneration
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.kernels.bound import evaluate
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.proof.dominance import DominanceSearch, suits_sweep
+from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.ruin_recreate import RuinRecreate
 
 _ready: list[bool] = []
@@ -21,21 +21,21 @@ def load_loops(problem: PlanningProblem) -> bool:
     """
     if _ready:
         return False
-    hunt = RuinRecreate(problem, seed=0)
-    hunt.run(0, 1, 0.0)
-    hunt.back_to_best()
+    search = RuinRecreate(problem, seed=0)
+    search.run(0, 1, 0.0)
+    search.restore_best()
     flat, _ = starts(problem)
     flat.run(1, 0.0)
     evaluate(problem.forest, problem.room, flat.space, flat.prices)
     ColumnGeneration(problem, flat.prices, problem.room.free.shape[1]).price()
-    load_sweep(problem)
+    load_dominance(problem)
     _ready.append(True)  # last: after a fault or ^C on the way the next call loads what is missing
     return True
 
 
-def load_sweep(problem: PlanningProblem) -> None:
+def load_dominance(problem: PlanningProblem) -> None:
     """Load the loops of the sweep where it may be called: they are a file of their own."""
-    if suits_sweep(problem):
+    if suits_dominance(problem):
         DominanceSearch(problem, np.zeros(problem.room.free.shape), most=8).run(
             lambda: 0.0, lambda: False
         )

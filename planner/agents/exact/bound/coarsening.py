@@ -38,11 +38,11 @@ from planner.agents.exact.problem import (
 )
 from rdl.work_graph import ATOM
 
-_GAP = 1  # of a row of `Forest.preds`
+_LEAST_GAP = 1  # column of `Forest.preds`
 
 
 @dataclass(frozen=True, slots=True)
-class Coarse:
+class CoarseProblem:
     """A problem on buckets of columns.
 
     Attributes
@@ -70,7 +70,7 @@ class Coarse:
         return np.repeat(prices, self.size, axis=1)[:, : self.columns].copy()
 
 
-def coarse(problem: PlanningProblem, size: int) -> Coarse:
+def coarsen(problem: PlanningProblem, size: int) -> CoarseProblem:
     """Return the problem on buckets of `size` columns.
 
     Raises
@@ -89,8 +89,8 @@ def coarse(problem: PlanningProblem, size: int) -> Coarse:
         room.demand_amounts, np.maximum.reduceat(room.fit, marks, axis=1), room.scale,
         np.add.reduceat(room.capacity, marks, axis=1), room.shares,
     )  # fmt: skip
-    less = replace(problem, forest=_forest(problem.forest, size), room=wide, base=0)
-    return Coarse(less, size, columns)
+    relaxed = replace(problem, forest=_forest(problem.forest, size), room=wide, base=0)
+    return CoarseProblem(relaxed, size, columns)
 
 
 def _forest(forest: Forest, size: int) -> Forest:
@@ -104,7 +104,7 @@ def _forest(forest: Forest, size: int) -> Forest:
     shifts = _shifts(forest, vertices, size)
     caps = _caps(forest, vertices, size)
     preds = forest.preds.copy()
-    preds[:, _GAP] = preds[:, _GAP] // size - 1
+    preds[:, _LEAST_GAP] = preds[:, _LEAST_GAP] // size - 1
     return forest._replace(vertices=vertices, shifts=shifts, preds=preds, caps=caps)
 
 

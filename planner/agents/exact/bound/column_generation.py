@@ -20,8 +20,8 @@ from lp.limits import Monitor, SolveLimits, WarmStart
 from lp.model import Entries, LinearModel
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
-from planner.agents.exact.bound.subgradient import ROUNDING, space_of
-from planner.agents.exact.kernels.bound import Optima, columns
+from planner.agents.exact.bound.subgradient import ROUNDING, pricing_scratch
+from planner.agents.exact.kernels import bound as kernels
 from planner.agents.exact.kernels.pricing_space import Space
 from planner.agents.exact.problem import F64, I64, V_END, V_START, PlanningProblem
 
@@ -30,6 +30,12 @@ SMOOTHING = 0.4
 
 #: Columns of one owner that the master keeps, those it uses and the newest.
 KEPT = 60
+
+#: Solves of the master after which a column that it has not used may go.
+_MOST_IDLE = 15
+
+#: Newest columns that a new one is compared with.
+_MOST_COMPARED = 400
 
 #: Requests above which the master mixes what groups of them take together, and how many groups:
 #: a row for each of ten thousand requests would take longer than all evaluations.
@@ -40,6 +46,36 @@ _LEAST_SHARE = 1e-9
 
 #: The last basis stays feasible when placements are added: primal simplex goes on from it.
 _PRIMAL: Mapping[str, str | int] = {"solver": "simplex", "simplex_strategy": 4}
+
+
+@dataclass(slots=True)
+class MasterColumn:
+    """One column of the master programme: a placement of one owner.
+
+    Attributes
+    ----------
+    owner
+        The request, or the group of requests, that it places.
+    cells, shares
+        int64[n], float64[n]: rows of the master that it uses, and what it takes of each.
+    idle
+        Solves of the master since it was last used.
+    """
+
+    owner: int
+    worth: float
+    cells: I64
+    shares: F64
+    idle: int = 0
+
+    def equals(self, other: MasterColumn) -> bool:
+        """Return whether both place the same, up to rounding of shares."""
+        return (
+            self.owner == other.owner
+            and self.worth == other.worth
+            and np.array_equal(self.cells, other.cells)
+            and np.allclose(self.shares, other.shares)
+        )
 
 
 @dataclass(slots=True)
@@ -54,6 +90,8 @@ class ColumnGeneration:
         float64[row, column] to begin with.
     bucket
         Columns over which capacity is summed.
+    columns
+        Placements that the master mixes.
     value
         Of the master's last mixture: about the limit of the bound when `over`.
     """
@@ -66,20 +104,16 @@ class ColumnGeneration:
     least: float = np.inf
     value: float = 0.0
     over: bool = False
+    columns: list[MasterColumn] = field(default_factory=list)
     _smoothing: float = SMOOTHING
     _groups: I64 = field(init=False)
     _space: Space = field(init=False)
-    _owner: list[int] = field(default_factory=list)
-    _worth: list[float] = field(default_factory=list)
-    _cells: list[I64] = field(default_factory=list)
-    _shares: list[F64] = field(default_factory=list)
-    _idle: list[int] = field(default_factory=list)
     _basis: Basis | None = None
 
     def __post_init__(self) -> None:
         """Take scratch."""
-        self._space = space_of(self.problem)
-        self._groups = _groups_of(self.problem)
+        self._space = pricing_scratch(self.problem)
+        self._groups = _request_groups(self.problem)
         self.prices = self._bucketed(self.prices)
         self.best = self.prices.copy()
 
@@ -100,7 +134,7 @@ class ColumnGeneration:
         if self.over:
             return
         improved, added = self.price()
-        duals = self._master()
+        duals = self._solve_master()
         if duals is None:
             self.over = True
             return
@@ -116,104 +150,104 @@ class ColumnGeneration:
         prices = self.prices
         requests, rows = len(self.problem.requests), len(prices)
         buckets = -(-prices.shape[1] // self.bucket)
-        optima = Optima(self.bucket, np.zeros((requests, rows, buckets)), np.zeros(requests))
-        bound = columns(self.problem.forest, self.problem.room, self._space, prices, optima)
-        use, worth = self._together(optima.use.reshape(requests, -1), optima.worth)
-        added = 0
-        for owner in np.flatnonzero(worth > 0).tolist():
-            added += self._keep(owner, float(worth[owner]), use[owner])
+        optima = kernels.Optima(
+            self.bucket, np.zeros((requests, rows, buckets)), np.zeros(requests)
+        )
+        bound = kernels.columns(self.problem.forest, self.problem.room, self._space, prices, optima)
+        use, worth = self._by_owner(optima.use.reshape(requests, -1), optima.worth)
+        added = sum(
+            self._add_column(owner, float(worth[owner]), use[owner])
+            for owner in np.flatnonzero(worth > 0).tolist()
+        )
         if bound < self.least:
             self.least = bound
             self.best = prices.copy()
             return True, added
         return False, added
 
-    def _together(self, use: F64, worth: F64) -> tuple[F64, F64]:
+    def _by_owner(self, use: F64, worth: F64) -> tuple[F64, F64]:
         """Return use and worth of each owner: a request, or a group of them."""
-        owners = int(self._groups.max()) + 1
+        owners = self._owners
         if owners == len(worth):
             return use, worth
         sums = np.zeros((owners, use.shape[1]))
         np.add.at(sums, self._groups, use)
         return sums, np.asarray(np.bincount(self._groups, worth, owners), dtype=np.float64)
 
-    def _keep(self, owner: int, worth: float, use: F64) -> int:
+    def _add_column(self, owner: int, worth: float, use: F64) -> int:
+        """Add a placement unless it is there already; return how many were added."""
         cells = np.flatnonzero(use > _LEAST_SHARE)
-        shares = use[cells]
-        for index in range(len(self._owner) - 1, max(-1, len(self._owner) - 400), -1):
-            if (
-                self._owner[index] == owner
-                and self._worth[index] == worth
-                and np.array_equal(self._cells[index], cells)
-                and np.allclose(self._shares[index], shares)
-            ):
-                return 0
-        self._owner.append(owner)
-        self._worth.append(worth)
-        self._cells.append(cells)
-        self._shares.append(shares)
-        self._idle.append(0)
+        column = MasterColumn(owner, worth, cells, use[cells])
+        if any(column.equals(other) for other in reversed(self.columns[-_MOST_COMPARED:])):
+            return 0
+        self.columns.append(column)
         return 1
 
-    def _master(self) -> F64 | None:
+    @property
+    def _owners(self) -> int:
+        return int(self._groups.max()) + 1
+
+    def _solve_master(self) -> F64 | None:
         """Mix placements for the most value; return prices, or None where the solver fails."""
-        owners = int(self._groups.max()) + 1
-        capacity = self.problem.room.capacity
-        rows, steps = capacity.shape
-        marks = np.arange(0, steps, self.bucket)
-        room = np.add.reduceat(capacity, marks, axis=1).reshape(-1)
-        count = len(self._owner)
-        if not count:  # nothing has paid yet: an empty mixture, at no price
+        if not self.columns:  # nothing has paid yet: an empty mixture, at no price
             return np.zeros_like(self.prices)
-        model = LinearModel("columns", Sense.MAXIMISE)
+        rows, steps = self.problem.room.capacity.shape
         scale = 1000.0 / max(self.problem.total, 1e-300)  # of all that is asked, for the solver
-        block = model.add_block("share", count, cost=np.array(self._worth) * scale)
-        model.add_rows(
-            "once",
-            owners,
-            Entries(np.array(self._owner), block.indices, np.ones(count)),
-            upper=1.0,
-        )
-        lengths = np.array([len(cells) for cells in self._cells])
-        entries = Entries(
-            np.concatenate(self._cells), np.repeat(block.indices, lengths),
-            np.concatenate(self._shares),
-        )  # fmt: skip
-        model.add_rows("room", len(room), entries, upper=room)
         limits = SolveLimits(threads=1, options=_PRIMAL)
-        answer = solve(model, limits, start=WarmStart(basis=self._start()), monitor=self.monitor)
+        start = WarmStart(basis=self._extended_basis())
+        answer = solve(self._model(scale), limits, start=start, monitor=self.monitor)
         if answer.status is not SolveStatus.OPTIMAL:
             return None
         # What keeping counts for is not worth anything: it only makes the mixture hold them whole.
         self.value = answer.objective / scale - float(self.problem.forest.keep.sum())
         self._basis = answer.basis
-        self._forget(answer.values)
+        self._drop_idle(answer.values)
         duals = np.maximum(0.0, answer.duals("room").reshape(rows, -1)) / scale
+        marks = np.arange(0, steps, self.bucket)
         return np.repeat(duals, np.diff(np.append(marks, steps)), axis=1)
 
-    def _start(self) -> Basis | None:
-        """Return the last basis with the new placements left out."""
+    def _model(self, scale: float) -> LinearModel:
+        """Return the master: shares of columns, at most one in all for each owner, within room."""
+        capacity = self.problem.room.capacity
+        marks = np.arange(0, capacity.shape[1], self.bucket)
+        room = np.add.reduceat(capacity, marks, axis=1).reshape(-1)
+        count = len(self.columns)
+        worth = np.array([column.worth for column in self.columns])
+        owner = np.array([column.owner for column in self.columns])
+        lengths = np.array([len(column.cells) for column in self.columns])
+        model = LinearModel("columns", Sense.MAXIMISE)
+        block = model.add_block("share", count, cost=worth * scale)
+        once = Entries(owner, block.indices, np.ones(count))
+        model.add_rows("once", self._owners, once, upper=1.0)
+        entries = Entries(
+            np.concatenate([column.cells for column in self.columns]),
+            np.repeat(block.indices, lengths),
+            np.concatenate([column.shares for column in self.columns]),
+        )
+        model.add_rows("room", len(room), entries, upper=room)
+        return model
+
+    def _extended_basis(self) -> Basis | None:
+        """Return the last basis, the new columns not in it."""
         if self._basis is None:
             return None
-        new = len(self._owner) - len(self._basis.columns)
+        new = len(self.columns) - len(self._basis.columns)
         columns = np.concatenate([self._basis.columns, np.zeros(new, dtype=np.int8)])
         return Basis(columns, self._basis.rows)
 
-    def _forget(self, values: F64) -> None:
-        """Drop placements that the master has long left alone."""
-        for index, value in enumerate(values.tolist()):
-            self._idle[index] = 0 if value > 0 else self._idle[index] + 1
-        if len(self._owner) <= KEPT * (int(self._groups.max()) + 1):
+    def _drop_idle(self, values: F64) -> None:
+        """Drop columns that the master has not used for `_MOST_IDLE` solves."""
+        for column, value in zip(self.columns, values.tolist(), strict=True):
+            column.idle = 0 if value > 0 else column.idle + 1
+        if len(self.columns) <= KEPT * self._owners:
             return
-        keep = [i for i, idle in enumerate(self._idle) if idle < 15]
-        for name in ("_owner", "_worth", "_cells", "_shares", "_idle"):
-            mine = getattr(self, name)
-            setattr(self, name, [mine[i] for i in keep])
+        keep = [i for i, column in enumerate(self.columns) if column.idle < _MOST_IDLE]
+        self.columns = [self.columns[i] for i in keep]
         if self._basis is not None:
             self._basis = Basis(self._basis.columns[keep], self._basis.rows)
 
 
-def _groups_of(problem: PlanningProblem) -> I64:
+def _request_groups(problem: PlanningProblem) -> I64:
     """Return int64[request]: itself, or of many requests the group of those near it in time."""
     requests = len(problem.requests)
     if requests <= MOST_REQUESTS:

@@ -1,4 +1,4 @@
-"""Who lowers the bound when: steps from two starts, then column generation, then finer steps.
+"""The Lagrangian bound: subgradient ascent, then column generation, then finer ascent.
 
 Steps along a subgradient bring a thousand single atoms close within a second. On workflows they do
 not leave the bound of all that could be placed alone; column generation does, in a dozen rounds,
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lp.limits import Monitor
-from planner.agents.exact.bound.coarsening import Coarse, coarse
+from planner.agents.exact.bound.coarsening import CoarseProblem, coarsen
 from planner.agents.exact.bound.column_generation import MOST_REQUESTS, ColumnGeneration
-from planner.agents.exact.bound.subgradient import SubgradientAscent, mean_price, starts
+from planner.agents.exact.bound.subgradient import SubgradientAscent, mean_prices, starts
 from planner.agents.exact.problem import (
     F64,
     V_END,
@@ -31,19 +31,19 @@ from planner.agents.exact.problem import (
 from rdl.work_graph import ATOM
 
 #: Evaluations of both starts before column generation has its turn.
-LOOK = 20
+ASCENT_EVALUATIONS = 20
 
 #: Buckets of the master programme, as parts of the horizon, coarse to fine.
 PARTS = (30, 120)
 
 #: A master is left when it can lower the bound by less than this part of everything.
-NEAR = 3e-4
+SMALL_GAIN = 3e-4
 
 #: The same where evaluations are dear; finer ones cost more than they gain.
-DEAR_PARTS = (30, 60)
+COSTLY_PARTS = (30, 60)
 
 #: Seconds of one evaluation above which it is dear.
-DEAR_S = 0.15
+COSTLY_S = 0.15
 
 #: Seconds to look at one column of one vertex, there and back (1.7e-7 to 1.9e-7 of the processor on
 #: mixes, workflows and malleable atoms), and at one lease that ends there, about: leases of
@@ -54,7 +54,7 @@ _LEASE_S = 1e-9
 _PATIENCE = (30, 60)
 
 
-class _Turn(NamedTuple):
+class _GenerationStage(NamedTuple):
     """One column generation: columns of a bucket of the problem, and of the master programme."""
 
     size: int
@@ -80,8 +80,8 @@ class LagrangianBound:
     over: bool = False
     _ascents: list[SubgradientAscent] = field(default_factory=list)
     _generation: ColumnGeneration | None = None
-    _coarse: Coarse | None = None
-    _turns: list[_Turn] = field(init=False)
+    _coarse: CoarseProblem | None = None
+    _stages: list[_GenerationStage] = field(init=False)
     _evaluation_s: float = field(init=False)
     _patience: list[int] = field(default_factory=lambda: list(_PATIENCE))
     _best: F64 | None = None
@@ -91,14 +91,14 @@ class LagrangianBound:
     def __post_init__(self) -> None:
         """Lay out both starts, or the first of the coarse problems."""
         columns = self.problem.room.free.shape[1]
-        self._turns = []
+        self._stages = []
         self._evaluation_s = evaluation_s(self.problem)
         if len(self.problem.requests) <= MOST_REQUESTS and self.fine:
-            self._turns = [_Turn(1, bucket) for bucket in _buckets(columns, PARTS)]
-        if not self.fine or self._evaluation_s > DEAR_S:
-            wide = [_Turn(size, 1) for size in _buckets(columns, DEAR_PARTS)]
-            self._turns = wide + self._turns
-            self._next_turn()
+            self._stages = [_GenerationStage(1, bucket) for bucket in _buckets(columns, PARTS)]
+        if not self.fine or self._evaluation_s > COSTLY_S:
+            wide = [_GenerationStage(size, 1) for size in _buckets(columns, COSTLY_PARTS)]
+            self._stages = wide + self._stages
+            self._next_stage()
         else:
             self._ascents = list(starts(self.problem))
         if not self.fine:
@@ -117,7 +117,7 @@ class LagrangianBound:
     @property
     def settled(self) -> bool:
         """Whether only small gains are left: column generation has had its turn."""
-        return not self._turns and self._generation is None
+        return not self._stages and self._generation is None
 
     @property
     def size(self) -> int:
@@ -130,7 +130,7 @@ class LagrangianBound:
         return self._evaluation_s / self.size
 
     def advance(self, rounds: int, target: float) -> None:
-        """Spend about `rounds` evaluations on whoever is next.
+        """Spend about `rounds` evaluations on the method that is next.
 
         Parameters
         ----------
@@ -138,52 +138,52 @@ class LagrangianBound:
             Value of a plan in hand; no bound can fall below it.
         """
         if self._generation is not None:
-            self._generate()
+            self._run_generation()
         elif any(not one.over for one in self._ascents):
-            self._step(rounds, target)
+            self._run_ascents(rounds, target)
         elif self._patience and self._best is not None:
             patience = self._patience.pop(0)
             self._ascents = [SubgradientAscent(self.problem, self._best.copy(), (1,), patience)]
         else:
             self.over = True
 
-    def _step(self, rounds: int, target: float) -> None:
+    def _run_ascents(self, rounds: int, target: float) -> None:
         for one in self._ascents:
             if not one.over and not self.stop():
                 one.run(rounds, target)
-                self._note(one.bound, one.best, "prices")
+                self._record(one.bound, one.best, "prices")
                 self._since += rounds
         done = all(one.over for one in self._ascents)
-        if self._turns and (done or self._since >= LOOK):
-            self._next_turn()
+        if self._stages and (done or self._since >= ASCENT_EVALUATIONS):
+            self._next_stage()
 
-    def _next_turn(self) -> None:
-        turn = self._turns.pop(0)
+    def _next_stage(self) -> None:
+        stage = self._stages.pop(0)
         problem, prices = self.problem, self._best
-        self._coarse = coarse(problem, turn.size) if turn.size > 1 else None
+        self._coarse = coarsen(problem, stage.size) if stage.size > 1 else None
         if prices is None:
-            prices = 0.7 * mean_price(problem)[:, None] + 0.0 * problem.room.capacity
+            prices = 0.7 * mean_prices(problem)[:, None] + 0.0 * problem.room.capacity
         if self._coarse is not None:
             problem, prices = self._coarse.problem, self._coarse.mean(prices)
         self._generation = ColumnGeneration(
-            problem, prices, turn.bucket, Monitor(should_stop=self.stop)
+            problem, prices, stage.bucket, Monitor(should_stop=self.stop)
         )
 
-    def _generate(self) -> None:
+    def _run_generation(self) -> None:
         generation = self._generation
         assert generation is not None
-        generation.round(NEAR * self.problem.total)
+        generation.round(SMALL_GAIN * self.problem.total)
         best = generation.best if self._coarse is None else self._coarse.fine(generation.best)
-        self._note(generation.bound, best, "columns")
+        self._record(generation.bound, best, "columns")
         if not generation.over:
             return
         self._generation = None
-        if self._turns:
-            self._next_turn()
+        if self._stages:
+            self._next_stage()
         else:
             self._ascents = []
 
-    def _note(self, bound: float, prices: F64, proof: str) -> None:
+    def _record(self, bound: float, prices: F64, proof: str) -> None:
         if bound < self._bound:
             self._bound, self._best, self.proof = bound, prices, proof
 

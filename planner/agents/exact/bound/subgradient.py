@@ -1,4 +1,4 @@
-"""The Lagrangian bound: prices on capacity, one dynamic programme a request, two starts."""
+"""Subgradient ascent of the Lagrangian bound: one dynamic programme a request, two starts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from planner.agents.exact.kernels import bound as kernels
 from planner.agents.exact.kernels.pricing_space import LINES, Space
 from planner.agents.exact.problem import (
     F64,
+    V_DEMAND,
     V_END,
     V_KIND,
     V_MULTIPLE,
@@ -31,7 +32,7 @@ _PATIENCE = 20
 _STEP = 1.0
 
 
-def space_of(problem: PlanningProblem) -> Space:
+def pricing_scratch(problem: PlanningProblem) -> Space:
     """Return scratch for one thread."""
     forest, room = problem.forest, problem.room
     widths = np.maximum(0, forest.vertices[:, V_END] - forest.vertices[:, V_START]) + 1
@@ -66,7 +67,7 @@ class SubgradientAscent:
         Numbers of columns on which prices stay equal, coarse to fine; each is left when its steps
         have become short.
     patience
-        Failures before the search goes back to its best prices.
+        Evaluations without gain before the ascent goes back to its best prices.
     """
 
     problem: PlanningProblem
@@ -82,7 +83,7 @@ class SubgradientAscent:
 
     def __post_init__(self) -> None:
         """Take scratch; nothing is evaluated yet."""
-        self.space = space_of(self.problem)
+        self.space = pricing_scratch(self.problem)
         self.best = self.prices.copy()
         self.slope = np.zeros_like(self.prices)
         self.state = np.zeros(kernels.STATE)
@@ -126,14 +127,14 @@ def starts(problem: PlanningProblem) -> tuple[SubgradientAscent, SubgradientAsce
     columns = problem.room.free.shape[1]
     buckets = sorted({max(1, columns // part) if part else 1 for part in BUCKETS}, reverse=True)
     flat = np.zeros(problem.room.free.shape)
-    flat += 0.7 * mean_price(problem)[:, None]
+    flat += 0.7 * mean_prices(problem)[:, None]
     coarse = flat.copy()
     return SubgradientAscent(problem, flat, (1,)), SubgradientAscent(
         problem, coarse, tuple(buckets), patience=12
     )
 
 
-def mean_price(problem: PlanningProblem) -> F64:
+def mean_prices(problem: PlanningProblem) -> F64:
     """Return float64[row]: what a row's whole capacity earns in one column on average.
 
     Value of all requests over the work they ask of the row, the rows sharing it.
@@ -143,7 +144,7 @@ def mean_price(problem: PlanningProblem) -> F64:
     asked = np.zeros(len(room.free))
     for row in atoms:
         work = float(row[V_WORK] * row[V_MULTIPLE] * row[V_SHIFTS])
-        for j in range(room.demand_first[row[10]], room.demand_first[row[10] + 1]):
+        for j in range(room.demand_first[row[V_DEMAND]], room.demand_first[row[V_DEMAND] + 1]):
             asked[room.demand_rows[j]] += work * room.shares[j]
     prices = problem.total / np.maximum(asked, 1e-12)
     return np.asarray(np.where(asked > 0, prices, 0.0) / max(1, int((asked > 0).sum())))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from planner.agents.exact.build.forest import ForestBuilder
-from planner.agents.exact.build.presolve import binding_rows, thinned
+from planner.agents.exact.build.presolve import binding_rows, distinct_demands
 from planner.agents.exact.problem import (
     I64,
     V_BLOCKED,
@@ -103,7 +103,7 @@ def _room(
     free = np.maximum(view.free[every, columns], 0).astype(np.int64)
     used = binding_rows(asked, every, free)
     free = free[np.searchsorted(every, used)]
-    demands, numbers = thinned(asked, used)
+    demands, numbers = distinct_demands(asked, used)
     place = {row: index for index, row in enumerate(used)}
     scale = np.maximum(free.max(axis=1, initial=1), 1).astype(np.float64)
     first = np.cumsum([0, *(len(demand.rows) for demand in demands)]).astype(np.int64)

@@ -38,7 +38,7 @@ from rdl.work_graph import ANY, ATOM, EVERY
 SCALE = 1_000_000_000
 
 
-def worths_of(problem: PlanningProblem) -> F64:
+def value_bounds(problem: PlanningProblem) -> F64:
     """Return the most that each request can be worth; `PlanningProblem.total` is their sum."""
     forest = problem.forest
     return forest.value * forest.worth[forest.first[1:] - 1]
@@ -51,7 +51,7 @@ class RigidModel:
     ----------
     model
         CP-SAT's.
-    alone
+    single
         Whether there is one request only: then it must be there, and nothing is maximised.
     aside
         Requests that count as accepted and hold nothing: what is left can be worth no less.
@@ -63,25 +63,25 @@ class RigidModel:
         self.problem, self._cp = problem, cp_model
         self.aside = frozenset(aside)
         self.model = cp_model.CpModel()
-        self.alone = len(problem.requests) == 1
+        self.single = len(problem.requests) == 1
         count = len(problem.forest.vertices)
         self._present: list[Any] = [None] * count
         self._start: list[Any] = [None] * count
         self._end: list[Any] = [None] * count
-        self._held: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
+        self._intervals: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
         owners = problem.forest.vertices[:, V_REQUEST].tolist()
         asked = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
         for vertex in reversed(asked):
-            self._literal(vertex)
+            self._add_literal(vertex)
         for vertex in asked:
-            self._span(vertex)
+            self._add_span(vertex)
         for before, least, largest, after in problem.forest.preds.tolist():
-            self._follow(before, least, largest, after)
-        for row, held in enumerate(self._held):
-            self._capacity(row, held)
-        self._value()
+            self._add_precedence(before, least, largest, after)
+        for row, held in enumerate(self._intervals):
+            self._add_capacity(row, held)
+        self._add_objective()
 
-    def _literal(self, vertex: int) -> None:
+    def _add_literal(self, vertex: int) -> None:
         row = self.problem.forest.vertices[vertex]
         parent = int(row[V_PARENT])
         if parent >= 0 and self.problem.forest.vertices[parent, V_KIND] != ANY:
@@ -89,17 +89,17 @@ class RigidModel:
         else:
             self._present[vertex] = self.model.new_bool_var(f"p{vertex}")
             kept = self.problem.forest.keep[row[V_REQUEST]] > 0
-            if parent < 0 and (self.alone or kept):
+            if parent < 0 and (self.single or kept):
                 self.model.add(self._present[vertex] == 1)
         if not row[V_SOUND]:
             self.model.add(self._present[vertex] == 0)
 
-    def _span(self, vertex: int) -> None:
+    def _add_span(self, vertex: int) -> None:
         """Give an atom its start, and a group variables around those below it."""
         row = self.problem.forest.vertices[vertex]
         if row[V_KIND] == ATOM:
             if row[V_SOUND]:
-                self._atom(vertex, row)
+                self._add_atom(vertex, row)
             return
         kids = self.problem.forest.children[row[V_CHILD] : row[V_CHILD] + row[V_CHILDREN]]
         if row[V_KIND] == ANY:
@@ -115,11 +115,11 @@ class RigidModel:
             self.model.add(self._start[vertex] <= self._start[kid]).only_enforce_if(here)
             self.model.add(self._end[vertex] >= self._end[kid] + last).only_enforce_if(here)
 
-    def _atom(self, vertex: int, row: Any) -> None:
+    def _add_atom(self, vertex: int, row: Any) -> None:
         forest, room = self.problem.forest, self.problem.room
         length = int(row[V_RUN])
         start = self.model.new_int_var_from_domain(
-            self._domain(row, self._present[vertex]), f"s{vertex}"
+            self._start_domain(row, self._present[vertex]), f"s{vertex}"
         )
         self._start[vertex], self._end[vertex] = start, start + length
         first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2].tolist()
@@ -130,9 +130,9 @@ class RigidModel:
             )
             for j in range(first, end):
                 amount = bundles * int(room.demand_amounts[j])
-                self._held[int(room.demand_rows[j])].append((interval, amount))
+                self._intervals[int(room.demand_rows[j])].append((interval, amount))
 
-    def _domain(self, row: Any, present: Any) -> Any:
+    def _start_domain(self, row: Any, present: Any) -> Any:
         """Return the starts at which the block fits the idle profile; any start if none does."""
         low, last = int(row[V_START]), int(row[V_END] - row[V_RUN])
         if row[V_BLOCKED] < 0:
@@ -143,7 +143,7 @@ class RigidModel:
             return self._cp.Domain(low, last)
         return self._cp.Domain.from_values((good + low).tolist())
 
-    def _follow(self, before: int, least: int, largest: int, after: int) -> None:
+    def _add_precedence(self, before: int, least: int, largest: int, after: int) -> None:
         if self._start[before] is None or self._start[after] is None:
             return
         both = [self._present[before], self._present[after]]
@@ -152,7 +152,7 @@ class RigidModel:
         if largest >= 0:
             self.model.add(gap <= largest).only_enforce_if(both)
 
-    def _capacity(self, row: int, held: list[tuple[Any, int]]) -> None:
+    def _add_capacity(self, row: int, held: list[tuple[Any, int]]) -> None:
         """Keep a row within what is free: its greatest capacity, less fixed blocks."""
         free = self.problem.room.free[row]
         most = int(free.max(initial=0))
@@ -167,7 +167,7 @@ class RigidModel:
             amounts.append(amount // unit)
         self.model.add_cumulative(intervals, amounts, most // unit)
 
-    def _value(self) -> None:
+    def _add_objective(self) -> None:
         forest = self.problem.forest
         total = max(self.problem.total, 1e-300)
         terms = []
@@ -183,16 +183,16 @@ class RigidModel:
             for option in options:
                 worth = value if option == root else value * float(forest.prefer[option])
                 terms.append(math.ceil(worth / total * SCALE) * self._present[option])
-        if not self.alone:
+        if not self.single:
             self.model.maximize(sum(terms))
 
-    def most(self, weight: float) -> float:
+    def value_bound(self, weight: float) -> float:
         """Return what plans can be worth at most where all in the model weigh at most `weight`."""
-        beside = worths_of(self.problem)[sorted(self.aside)].sum()
+        beside = value_bounds(self.problem)[sorted(self.aside)].sum()
         total = self.problem.total
         return min(total, max(0.0, weight * total / SCALE) + float(beside))
 
-    def hint(self, results: Sequence[PlacementResult]) -> None:
+    def add_hint(self, results: Sequence[PlacementResult]) -> None:
         """Start from a plan."""
         forest = self.problem.forest
         for request, result in enumerate(results):
@@ -200,24 +200,24 @@ class RigidModel:
                 continue
             offset = int(forest.first[request])
             root = int(forest.first[request + 1]) - 1
-            if not self.alone:
+            if not self.single:
                 self.model.add_hint(self._present[root], result.placed)
             for vertex, rows in result.atoms():
                 if self._start[offset + vertex] is not None:
                     at = int(rows[0, 0]) - self.problem.base
                     self.model.add_hint(self._start[offset + vertex], at)
 
-    def read(self, solver: Any) -> list[PlacementResult | None]:
+    def placements(self, solver: Any) -> list[PlacementResult | None]:
         """Return what the solver's best plan holds for each request."""
         first = self.problem.forest.first
         return [
-            self._result(solver, int(first[r]), int(first[r + 1]))
+            self._placement(solver, int(first[r]), int(first[r + 1]))
             if r not in self.aside and solver.boolean_value(self._present[int(first[r + 1]) - 1])
             else None
             for r in range(len(first) - 1)
         ]
 
-    def _result(self, solver: Any, offset: int, end: int) -> PlacementResult:
+    def _placement(self, solver: Any, offset: int, end: int) -> PlacementResult:
         forest, base = self.problem.forest, self.problem.base
         vertices, rows, choices = [], [], []
         for vertex in range(offset, end):

@@ -52,7 +52,7 @@ class CpLimits:
         For a single request, whether it can be placed at all; several are the work of one.
     stop
         Asked every 50 ms.
-    tell
+    report
         Called with every better answer on the way, by the thread that called.
     """
 
@@ -61,7 +61,7 @@ class CpLimits:
     repeats: bool = False
     workers: int = 2
     stop: Callable[[], bool] = field(default=lambda: False)
-    tell: Callable[[ProofAnswer], None] = field(default=lambda answer: None)
+    report: Callable[[ProofAnswer], None] = field(default=lambda answer: None)
 
 
 def is_rigid(problem: PlanningProblem) -> bool:
@@ -79,7 +79,7 @@ def is_rigid(problem: PlanningProblem) -> bool:
     return bool((vertices[parents, V_PARENT] < 0).all())  # options of a root only
 
 
-def starts_of(problem: PlanningProblem) -> int:
+def count_starts(problem: PlanningProblem) -> int:
     """Return how many starts all atoms have together."""
     vertices = problem.forest.vertices
     atoms = vertices[(vertices[:, V_KIND] == ATOM) & (vertices[:, V_SOUND] == 1)]
@@ -106,9 +106,9 @@ def solve_rigid(
 
     until = time.monotonic() + limits.time_s
     rigid = RigidModel(problem, cp_model, aside)
-    rigid.hint(hint)
+    rigid.add_hint(hint)
     solver = cp_model.CpSolver()
-    _limit(solver.parameters, limits, until - time.monotonic(), alone=rigid.alone)
+    _set_limits(solver.parameters, limits, until - time.monotonic(), single=rigid.single)
     status = _SolveThread(rigid, solver, cp_model, limits).status()
     if status == cp_model.INFEASIBLE:  # what must be there cannot be
         if problem.forest.keep.any():
@@ -117,15 +117,15 @@ def solve_rigid(
     bound = problem.total
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return ProofAnswer(None, bound)
-    if not rigid.alone:
-        bound = rigid.most(solver.best_objective_bound)
-    return ProofAnswer(rigid.read(solver), bound)
+    if not rigid.single:
+        bound = rigid.value_bound(solver.best_objective_bound)
+    return ProofAnswer(rigid.placements(solver), bound)
 
 
-def _limit(parameters: Any, limits: CpLimits, left_s: float, *, alone: bool) -> None:
+def _set_limits(parameters: Any, limits: CpLimits, left_s: float, *, single: bool) -> None:
     parameters.random_seed = limits.seed
-    parameters.num_workers = limits.workers if alone and not limits.repeats else 1
-    if not alone:
+    parameters.num_workers = limits.workers if single and not limits.repeats else 1
+    if not single:
         parameters.subsolvers.append(_PROVER)
     if limits.repeats:
         parameters.max_deterministic_time = limits.time_s
@@ -139,9 +139,9 @@ class _SolveThread:
     def __init__(self, rigid: RigidModel, solver: Any, cp_model: Any, limits: CpLimits) -> None:
         self._rigid, self._solver, self._limits = rigid, solver, limits
         self._cp = cp_model
-        self._found: list[PlacementResult | None] | None = None
+        self._plan: list[PlacementResult | None] | None = None
         self._bound = float(SCALE)
-        self._told: tuple[object, float] = (None, self._bound)
+        self._last_report: tuple[object, float] = (None, self._bound)
 
     def status(self) -> Any:
         """Return how the solve ended; tell what it finds on the way."""
@@ -149,9 +149,9 @@ class _SolveThread:
 
         class Watch(self._cp.CpSolverSolutionCallback):  # type: ignore[misc, name-defined]
             def on_solution_callback(self) -> None:
-                watch._found = watch._rigid.read(self)
+                watch._plan = watch._rigid.placements(self)
 
-        if not self._rigid.alone:
+        if not self._rigid.single:
             self._solver.best_bound_callback = self._lower
         with ThreadPoolExecutor(1, thread_name_prefix="cp-sat") as pool:
             answer = pool.submit(self._solver.solve, self._rigid.model, Watch())
@@ -160,7 +160,7 @@ class _SolveThread:
                     if self._limits.stop():
                         self._solver.stop_search()
                     time.sleep(_POLL_S if answer.running() else 0.0)
-                    self._tell()
+                    self._report()
             finally:
                 self._solver.stop_search()
             return answer.result()
@@ -168,8 +168,8 @@ class _SolveThread:
     def _lower(self, bound: float) -> None:
         self._bound = min(self._bound, bound)
 
-    def _tell(self) -> None:
-        now = (self._found, self._bound)
-        if now[0] is not self._told[0] or now[1] < self._told[1]:
-            self._told = now
-            self._limits.tell(ProofAnswer(now[0], self._rigid.most(now[1])))
+    def _report(self) -> None:
+        now = (self._plan, self._bound)
+        if now[0] is not self._last_report[0] or now[1] < self._last_report[1]:
+            self._last_report = now
+            self._limits.report(ProofAnswer(now[0], self._rigid.value_bound(now[1])))

@@ -45,7 +45,7 @@ MOST_LABELS = 150_000
 _ROUNDING = 1e-10
 
 
-def suits_sweep(problem: PlanningProblem) -> bool:
+def suits_dominance(problem: PlanningProblem) -> bool:
     """Return whether every request is one block, and they are few."""
     forest = problem.forest
     rows = forest.vertices
@@ -57,7 +57,7 @@ def suits_sweep(problem: PlanningProblem) -> bool:
 
 @dataclass(slots=True)
 class DominanceSearch:
-    """One sweep of one problem (`suits_sweep`) at some prices.
+    """One sweep of one problem (`suits_dominance`) at some prices.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class DominanceSearch:
         rows = self.problem.forest.vertices
         order = np.argsort(rows[:, V_START], kind="stable")
         self._order = np.array([i for i in order.tolist() if rows[i, V_SOUND]], dtype=np.int64)
-        self._blocks = self._laid_out()
+        self._blocks = self._build_blocks()
 
-    def _laid_out(self) -> kernels.Blocks:
+    def _build_blocks(self) -> kernels.Blocks:
         room, forest = self.problem.room, self.problem.forest
         rows = forest.vertices[self._order]
         count, columns = len(rows), room.free.shape[1]
@@ -97,7 +97,7 @@ class DominanceSearch:
                 need[at, j] += bundles[j] * room.demand_amounts[k]
                 cost[j, 1:] += bundles[j] * room.shares[k] * self.prices[at]
         cost = np.cumsum(cost, axis=1)
-        fits, gain = self._gains(rows, cost)
+        fits, gain = self._fits_and_gains(rows, cost)
         changes = (np.diff(room.free, axis=1) != 0).any(axis=0)
         changes |= (np.diff(room.fit, axis=1) != 0).any(axis=0)
         ahead = np.cumsum((self.prices * room.capacity).sum(axis=0)[::-1])[::-1]
@@ -116,7 +116,7 @@ class DominanceSearch:
             room=np.append(ahead, 0.0),
         )
 
-    def _gains(self, rows: I64, cost: F64) -> tuple[I64, F64]:
+    def _fits_and_gains(self, rows: I64, cost: F64) -> tuple[I64, F64]:
         """Return where each block fits alone, and what it can gain from each start on (or -1)."""
         forest = self.problem.forest
         widths = np.maximum(rows[:, V_END] - rows[:, V_START] - rows[:, V_RUN] + 1, 0)

@@ -1,6 +1,6 @@
 """CP-SAT on the most valuable requests first, where it would not come to an end on all of them.
 
-A bound on some requests and the value of all others is a bound on everything: whoever is left out
+A bound on some requests and the value of all others is a bound on everything: what is set aside
 counts as accepted and holds nothing. Proofs take about two and a half times as long for every five
 requests more of a hundred (narrow gangs), and the least valuable half is a tenth of the value, so
 within a limit the first sixty or eighty give a lower bound than all (docs/exact.md, CP-SAT).
@@ -17,7 +17,7 @@ import numpy as np
 
 from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.proof.cp_model import worths_of
+from planner.agents.exact.proof.cp_model import value_bounds
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.placement import PlacementResult
 
@@ -26,8 +26,8 @@ ASIDE = (0.08, 0.04, 0.02, 0.01, 0.0)
 
 #: Part of its time after which CP-SAT is judged, and the gap above which all requests are too many:
 #: for a look of one second twice as wide, since bounds fall fastest at first.
-LOOK = 0.15
-FAR = 0.03
+TRIAL_SHARE = 0.15
+WIDE_GAP = 0.03
 
 
 @dataclass(slots=True)
@@ -39,13 +39,13 @@ class PartialProof:
     hint
         A plan to start from, one result a request.
     limits
-        Of the whole; `tell` hears of every bound, of whichever part.
+        Of the whole; `report` gets every bound, of whichever part.
     value
-        Of the best plan of all; asked once, when CP-SAT has had its look at all requests.
+        Returns the value of the incumbent; called once, when CP-SAT has had its trial on all.
     clock
         Monotonic seconds.
     parts
-        Requests left out of each part that was begun, when it has run.
+        How many requests were set aside in each part that has begun.
     """
 
     problem: PlanningProblem
@@ -55,20 +55,20 @@ class PartialProof:
     clock: Callable[[], float] = time.monotonic
     parts: list[int] = field(default_factory=list)
     _began: float = field(init=False)
-    _far: bool | None = field(init=False, default=None)
+    _is_far: bool | None = field(init=False, default=None)
     _bound: float = field(init=False, default=math.inf)
 
     def prove(self) -> ProofAnswer:
         """Return the answer with the least bound."""
         self._began = self.clock()
         best = self._solve((), lambda: self.limits.stop() or self._too_far())
-        if not self._far:
+        if not self._is_far:
             return best
-        for aside in left_out(self.problem):
+        for aside in requests_aside(self.problem):
             if self.limits.stop() or self._left_s <= 0.0:
                 break
             answer = self._solve(aside, self.limits.stop)
-            self._tell(answer)
+            self._report(answer)
             best = min(best, answer, key=lambda one: one.bound)
         return best
 
@@ -78,28 +78,28 @@ class PartialProof:
 
     def _solve(self, aside: Sequence[int], stop: Callable[[], bool]) -> ProofAnswer:
         self.parts.append(len(aside))
-        limits = replace(self.limits, time_s=self._left_s, stop=stop, tell=self._tell)
+        limits = replace(self.limits, time_s=self._left_s, stop=stop, report=self._report)
         return solve_rigid(self.problem, self.hint, limits, aside)
 
-    def _tell(self, answer: ProofAnswer) -> None:
+    def _report(self, answer: ProofAnswer) -> None:
         self._bound = min(self._bound, answer.bound)
-        self.limits.tell(answer)
+        self.limits.report(answer)
 
     def _too_far(self) -> bool:
         """Return whether its own bound was far above the best plan when CP-SAT was judged."""
-        look_s = LOOK * self.limits.time_s
-        if self._far is None and self.clock() - self._began >= look_s:
+        look_s = TRIAL_SHARE * self.limits.time_s
+        if self._is_far is None and self.clock() - self._began >= look_s:
             bound = min(self._bound, self.problem.total)
-            self._far = (bound - self.value()) * look_s > FAR * (look_s + 1.0) * bound
-        return self._far is True
+            self._is_far = (bound - self.value()) * look_s > WIDE_GAP * (look_s + 1.0) * bound
+        return self._is_far is True
 
 
-def left_out(problem: PlanningProblem) -> list[tuple[int, ...]]:
-    """Return who is left out of each part, more of them first, and nobody of the last.
+def requests_aside(problem: PlanningProblem) -> list[tuple[int, ...]]:
+    """Return the requests set aside in each part: ever fewer, and none in the last.
 
     The least valuable of those that may be lost, as many as come to no more than a part of `ASIDE`.
     """
-    worths = worths_of(problem)
+    worths = value_bounds(problem)
     free = np.flatnonzero(problem.forest.keep == 0)
     order = free[np.argsort(worths[free], kind="stable")]
     sums = np.cumsum(worths[order])

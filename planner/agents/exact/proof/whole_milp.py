@@ -1,9 +1,10 @@
-"""The whole set as one MILP, beside the search: the proof that prices alone do not come to.
+"""The whole set as one MILP, beside the search: it proves what prices alone do not.
 
 Few requests are large beside what is left free, so the bound of prices keeps a gap whatever the
 prices are, and a search of so few soon has nothing more to find. Rayon's model is complete: with
 branch and bound it closes that gap, if it can be solved at all in the time. The solver works in a
-process of its own, begins from the plan in hand, and hands every better plan and bound to the race.
+process of its own, starts from the plan in hand, and offers the incumbent every better plan and
+bound.
 """
 
 from __future__ import annotations
@@ -53,62 +54,63 @@ _SHARE: Final = 0.97
 
 
 @dataclass
-class Whole:
+class WholeMilp:
     """One set of requests as a MILP.
 
     Attributes
     ----------
-    race
-        What every better plan and bound is handed to.
+    incumbent
+        Takes every better plan and bound.
     """
 
-    race: Incumbent
-    field: SolveInput
-    effort: Budget
+    incumbent: Incumbent
+    solve_input: SolveInput
+    budget: Budget
 
     @cached_property
     def size(self) -> ModelSize:
         """Size of its model, predicted before anything is built."""
         return predicted_size(
-            lay_out(list(self.field.problem.requests), self.race.view), self.race.view
+            lay_out(list(self.solve_input.problem.requests), self.incumbent.view),
+            self.incumbent.view,
         )
 
     @property
     def refusal(self) -> str:
         """Why its model is not built, or nothing where it is worth building."""
-        requests = len(self.field.positions)
+        requests = len(self.solve_input.positions)
         if requests > FEW_REQUESTS:
             return f"{requests:,} requests are too many for a model of the whole set"
         entries = self.size.entries
         many = f"a model of the whole set has {entries:,} coefficients, too many for the"
         if self.size.memory > MOST_MEMORY:
             return f"{many} memory that it may take"
-        if entries > ENTRIES_A_SECOND * self.effort.left_s:
+        if entries > ENTRIES_A_SECOND * self.budget.left_s:
             return f"{many} time that is left"
         return ""
 
     def prove(self, stop: Callable[[], bool]) -> None:
         """Solve it until it is proven, the time is over, or `stop` says so."""
-        problem = self.field.problem
+        problem = self.solve_input.problem
         kept = np.flatnonzero(problem.forest.keep > 0).tolist()
-        built = rayon.build(list(problem.requests), self.race.view, must_keep=kept)
-        hint = [self.race.results[position] for position in self.field.positions]
+        built = rayon.build(list(problem.requests), self.incumbent.view, must_keep=kept)
+        hint = [self.incumbent.results[position] for position in self.solve_input.positions]
         limits = SolveLimits(
-            time_s=max(0.01, _SHARE * self.effort.left_s),
-            gap_rel=max(_PROVEN, self.effort.gap),
+            time_s=max(0.01, _SHARE * self.budget.left_s),
+            gap_rel=max(_PROVEN, self.budget.gap),
             threads=1,
-            seed=self.field.seed,
+            seed=self.solve_input.seed,
             watchdog=True,
         )
-        monitor = Monitor(lambda told: self._hear(told, built), stop)
+        monitor = Monitor(lambda told: self._report(told, built), stop)
         answer = solve(built.model, limits, start=WarmStart(encode(hint, built)), monitor=monitor)
-        if answer.status is SolveStatus.INFEASIBLE and self.race.keep:
-            self.race.lower(-math.inf, MILP)  # what must be there cannot be
+        if answer.status is SolveStatus.INFEASIBLE and self.incumbent.must_keep:
+            self.incumbent.lower(-math.inf, MILP)  # what must be there cannot be
         elif answer.status.has_values:
             self._offer(answer.values, built)
             self._lower(answer.bound / built.scale)
 
-    def _hear(self, told: Progress, built: rayon.RayonModel) -> None:
+    def _report(self, told: Progress, built: rayon.RayonModel) -> None:
         if told.values is not None:
             self._offer(told.values, built)
         self._lower(told.bound / built.scale)
@@ -118,13 +120,15 @@ class Whole:
         if not math.isfinite(bound):
             return
         bound += _ROUNDING * abs(bound)
-        if self.race.whole and not is_proven(bound, self.race.value, self.race.asked):
+        if self.incumbent.whole and not is_proven(
+            bound, self.incumbent.value, self.incumbent.requested_value
+        ):
             _LOG.warning("a bound of milp, %r, lies below a checked plan: left out", bound)
             return
-        self.race.lower(bound, MILP)
+        self.incumbent.lower(bound, MILP)
 
     def _offer(self, values: Floats, built: rayon.RayonModel) -> None:
-        results = list(self.race.results)
-        for position, result in zip(self.field.positions, decode(values, built), strict=True):
+        results = list(self.incumbent.results)
+        for position, result in zip(self.solve_input.positions, decode(values, built), strict=True):
             results[position] = result
-        self.race.offer(results, MILP)
+        self.incumbent.offer(results, MILP)

@@ -60,8 +60,8 @@ def test_what_the_search_had_found_outlives_a_fault(monkeypatch: pytest.MonkeyPa
     requests, view = crowded()
     whole = EXACT.solve(requests, view, Limits(work=400))[1]
 
-    def better_then_broken(race: Incumbent, field: SolveInput, effort: Budget) -> None:
-        solve_in_parallel(race, field, effort)
+    def better_then_broken(incumbent: Incumbent, field: SolveInput, budget: Budget) -> None:
+        solve_in_parallel(incumbent, field, budget)
         _broken()
 
     monkeypatch.setattr(agent_module, "solve_in_parallel", better_then_broken)
@@ -75,8 +75,8 @@ def test_a_wrong_bound_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound below a checked plan says that one of the two is wrong: it still raises."""
     requests, view = crowded("malleable")
 
-    def wrong(race: Incumbent, *_: object) -> None:
-        race.lower(race.value / 2, "a fault")
+    def wrong(incumbent: Incumbent, *_: object) -> None:
+        incumbent.lower(incumbent.value / 2, "a fault")
 
     monkeypatch.setattr(agent_module, "route", wrong)
     with pytest.raises(BoundError):
@@ -89,7 +89,7 @@ def test_loops_count_as_loaded_only_once_they_are(monkeypatch: pytest.MonkeyPatc
     problem = build_problem(requests[:1], view)
     monkeypatch.setattr(ready, "_ready", [])
     with monkeypatch.context() as broken:
-        broken.setattr(ready, "load_sweep", _broken)
+        broken.setattr(ready, "load_dominance", _broken)
         with pytest.raises(ZeroDivisionError):
             ready.load_loops(problem)
     assert ready.load_loops(problem)

@@ -109,14 +109,14 @@ def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
     requests, view = small(kind)
     standing = list(agent_named("gree").plan(requests, view, Limits()))
     kept = [index for index, one in enumerate(standing) if one.placed]
-    hunt = RuinRecreate(build_problem(requests, view, kept), seed=1)
-    hunt.load(standing)
-    for temperature in (1e9, hunt.problem.total / 50, 0.0):
-        hunt.run(120, 6, temperature)
-        assert all(hunt.plan()[index] is not None for index in kept)
-        assert (hunt.arrays.held[0][kept] == 1).all()
-    results = [one or REFUSED for one in hunt.plan()]
-    assert score_of(requests, results, view.nominal)[0] == pytest.approx(hunt.value)
+    search = RuinRecreate(build_problem(requests, view, kept), seed=1)
+    search.load(standing)
+    for temperature in (1e9, search.problem.total / 50, 0.0):
+        search.run(120, 6, temperature)
+        assert all(search.plan()[index] is not None for index in kept)
+        assert (search.arrays.held[0][kept] == 1).all()
+    results = [one or REFUSED for one in search.plan()]
+    assert score_of(requests, results, view.nominal)[0] == pytest.approx(search.value)
 
 
 @pytest.mark.parametrize("seed", range(12))

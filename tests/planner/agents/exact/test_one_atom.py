@@ -78,18 +78,18 @@ def test_a_block_goes_to_its_first_or_last_place(
 ) -> None:
     """Of all starts that fit a span and what is free, the earliest or the latest; none: refused."""
     one = problem(text, length)
-    hunt = RuinRecreate(one, seed=0)
+    search = RuinRecreate(one, seed=0)
     for begin, width, quarters in cuts:
-        free = hunt.arrays.free[:, begin : begin + width]
+        free = search.arrays.free[:, begin : begin + width]
         free[:] = np.minimum(free, one.room.free[:, begin : begin + width] * quarters // 4)
     atom = int(np.flatnonzero(one.forest.vertices[:, V_RUN])[0])
     row = one.forest.vertices[atom]
     lo, hi = int(row[V_START]) + ends[0], int(row[V_END]) - ends[1]
-    possible = [t for t in range(lo, hi - length + 1) if fits(one, hunt.arrays.free, t)]
-    placed = place(one.forest, one.room, hunt.arrays, atom, BlockWindow(lo, hi, late), False)
+    possible = [t for t in range(lo, hi - length + 1) if fits(one, search.arrays.free, t)]
+    placed = place(one.forest, one.room, search.arrays, atom, BlockWindow(lo, hi, late), False)
     assert placed == bool(possible)
     if possible:
-        begin, end, bundles = hunt.arrays.rows[state.PLAN, hunt.arrays.first[atom]]
+        begin, end, bundles = search.arrays.rows[state.PLAN, search.arrays.first[atom]]
         assert begin == (possible[-1] if late else possible[0])
         assert end == begin + length
         assert bundles == row[V_MOST] * row[V_MULTIPLE]

@@ -25,16 +25,16 @@ Began = list[tuple[int, int, bool]]
 def began(monkeypatch: pytest.MonkeyPatch) -> Began:
     """Note each search when it begins; column generation is cut short, so that prices end soon."""
     found: Began = []
-    find, bound_done = Annealer.find_plans, [False]
+    find, bound_done = Annealer.search_plans, [False]
 
     def noted(self: Annealer, done: Callable[[], bool], cycle: int = 0) -> None:
-        found.append((self._hunt.seed, cycle, bound_done[0]))
+        found.append((self._search.seed, cycle, bound_done[0]))
         find(self, done, cycle)
 
     def over(self: LagrangianBound, rounds: int, target: float) -> None:
         self.over = bound_done[0] = True
 
-    monkeypatch.setattr(Annealer, "find_plans", noted)
+    monkeypatch.setattr(Annealer, "search_plans", noted)
     monkeypatch.setattr(LagrangianBound, "advance", over)
     return found
 
@@ -43,19 +43,19 @@ def _pursued(seconds: float, prove: bool = False) -> Incumbent:
     requests, view = crowded()
     problem = build_problem(requests, view)
     load_loops(problem)
-    race = Incumbent(requests, view, [LEFT_OUT] * len(requests), problem.total, "nobody")
+    incumbent = Incumbent(requests, view, [LEFT_OUT] * len(requests), problem.total, "nobody")
     until = time.monotonic() + seconds
-    effort = Budget(until, None, 1e-3, lambda: False, time.monotonic, lambda: None)
-    solve_in_parallel(race, SolveInput(problem, range(len(requests)), 7, prove), effort)
-    return race
+    budget = Budget(until, None, 1e-3, lambda: False, time.monotonic, lambda: None)
+    solve_in_parallel(incumbent, SolveInput(problem, range(len(requests)), 7, prove), budget)
+    return incumbent
 
 
 def test_a_second_search_takes_the_core_that_prices_leave(began: Began) -> None:
     """It begins when prices have ended, with other random numbers and at the other temperature."""
-    race = _pursued(0.5)
+    incumbent = _pursued(0.5)
     assert sorted(began)[0][:2] == (7, 0)
     assert sorted(began)[1:] == [(8, 1, True)]
-    assert race.value > 0
+    assert incumbent.value > 0
 
 
 def test_where_cp_sat_proves_there_is_one_search(
@@ -63,7 +63,9 @@ def test_where_cp_sat_proves_there_is_one_search(
 ) -> None:
     """CP-SAT has the other core to itself."""
     asked: list[float] = []
-    monkeypatch.setattr(pursuit._Workers, "prove", lambda self, ended: asked.append(ended.wait(5)))
+    monkeypatch.setattr(
+        pursuit._Workers, "prove_by_cp_sat", lambda self, ended: asked.append(ended.wait(5))
+    )
     _pursued(0.3, prove=True)
     assert asked
     assert [seed for seed, *_ in began] == [7]

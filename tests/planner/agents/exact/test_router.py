@@ -20,7 +20,7 @@ from planner.agents.exact.agent import EXACT
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.proof.cp_sat import CpLimits, is_rigid, solve_rigid, starts_of
+from planner.agents.exact.proof.cp_sat import CpLimits, count_starts, is_rigid, solve_rigid
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -104,7 +104,7 @@ def test_starts_are_counted() -> None:
     """A block of 2 in a window of 6 has 5 starts, a second one of 6 in the same has 1."""
     texts = ("atom(<1 cpu>, 1, 1, 0.002, 0.002)", "atom(<1 cpu>, 1, 1, 0.006, 0.006)")
     requests = [a_request(f"r{i}", text).on(CLUSTER) for i, text in enumerate(texts)]
-    assert starts_of(laid_out(requests)[0]) == 6
+    assert count_starts(laid_out(requests)[0]) == 6
 
 
 def test_a_shorter_makespan_than_the_arrows_allow_is_refused_by_proof() -> None:
@@ -170,7 +170,7 @@ def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
     requests = gangs(14)
     problem, view = laid_out(requests)
     told: list[ProofAnswer] = []
-    answer = solve_rigid(problem, [REFUSED] * 14, CpLimits(20.0, tell=told.append))
+    answer = solve_rigid(problem, [REFUSED] * 14, CpLimits(20.0, report=told.append))
     bounds = [one.bound for one in told]
     assert answer.results is not None
     assert bounds == sorted(bounds, reverse=True)

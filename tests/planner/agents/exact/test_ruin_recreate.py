@@ -46,14 +46,14 @@ def portfolio(requests: list[Request], view: PlanView) -> tuple[float, int]:
 def test_every_plan_found_passes_the_check(kind: str) -> None:
     """After any number of moves, hot or cold, no part of the best plan breaks a rule."""
     requests, view = small(kind)
-    hunt = RuinRecreate(build_problem(requests, view), seed=3)
-    hunt.load([REFUSED] * len(requests))
-    for temperature in (1e9, hunt.problem.total / 50, 0.0):
-        hunt.run(150, 6, temperature)
-        results = [result or REFUSED for result in hunt.plan()]
+    search = RuinRecreate(build_problem(requests, view), seed=3)
+    search.load([REFUSED] * len(requests))
+    for temperature in (1e9, search.problem.total / 50, 0.0):
+        search.run(150, 6, temperature)
+        results = [result or REFUSED for result in search.plan()]
         kept = check_plan(requests, results, view)
         assert [one.placed for one in kept] == [one.placed for one in results]
-        assert score_of(requests, results, view.nominal)[0] == pytest.approx(hunt.value)
+        assert score_of(requests, results, view.nominal)[0] == pytest.approx(search.value)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -61,26 +61,26 @@ def test_plans_of_every_operator_satisfy_the_oracle(seed: int) -> None:
     """On tiny sets over all operators, and never more value than full enumeration finds."""
     requests = tiny(seed)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    hunt = RuinRecreate(build_problem(requests, view), seed)
-    hunt.load([REFUSED] * len(requests))
-    hunt.run(200, 3, hunt.problem.total / 4)
-    for request, result in zip(requests, hunt.plan(), strict=True):
+    search = RuinRecreate(build_problem(requests, view), seed)
+    search.load([REFUSED] * len(requests))
+    search.run(200, 3, search.problem.total / 4)
+    for request, result in zip(requests, search.plan(), strict=True):
         assert result is None or satisfies(request, result)
-    assert hunt.value <= best_value(requests, CAPACITY, HORIZON) + 1e-9
+    assert search.value <= best_value(requests, CAPACITY, HORIZON) + 1e-9
 
 
 def test_the_search_starts_from_the_plan_it_is_given() -> None:
     """A loaded plan comes back unchanged, and moves never lose value."""
     requests, view = small("mixed")
     greedy = agent_named("gree").plan(requests, view, Limits())
-    hunt = RuinRecreate(build_problem(requests, view), seed=1)
-    hunt.load(greedy)
-    for before, after in zip(greedy, hunt.plan(), strict=True):
+    search = RuinRecreate(build_problem(requests, view), seed=1)
+    search.load(greedy)
+    for before, after in zip(greedy, search.plan(), strict=True):
         assert before.placed == (after is not None)
         assert after is None or np.array_equal(before.rows, after.rows)
-    value = hunt.value
-    hunt.run(100, 5, hunt.problem.total)
-    assert hunt.value >= value
+    value = search.value
+    search.run(100, 5, search.problem.total)
+    assert search.value >= value
 
 
 def test_the_check_refuses_what_breaks_a_limit() -> None:
@@ -105,13 +105,13 @@ def test_the_check_refuses_what_breaks_a_limit() -> None:
 
 
 def test_a_bound_below_a_checked_plan_is_an_error() -> None:
-    """A race whose bound falls below its plan raises, whichever comes first."""
+    """A incumbent whose bound falls below its plan raises, whichever comes first."""
     requests, view = small("gangs")
     greedy = list(agent_named("gree").plan(requests, view, Limits()))
     value = score_of(requests, greedy, view.nominal)[0]
-    race = Incumbent(requests, view, greedy, all_asked(requests, view.nominal), "gree")
+    incumbent = Incumbent(requests, view, greedy, all_asked(requests, view.nominal), "gree")
     with pytest.raises(BoundError):
-        race.lower(0.9 * value, "prices")
+        incumbent.lower(0.9 * value, "prices")
     empty = Incumbent(requests, view, [REFUSED] * len(requests), 0.9 * value, "nothing")
     with pytest.raises(BoundError):
         empty.offer(greedy, "gree")

@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact.bound import column_generation as generation
 from planner.agents.exact.bound import lagrangian as turns
-from planner.agents.exact.bound.coarsening import coarse
+from planner.agents.exact.bound.coarsening import coarsen
 from planner.agents.exact.bound.lagrangian import LagrangianBound
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
@@ -45,7 +45,7 @@ def test_no_placement_costs_less_than_its_buckets_say(
         return
     view = Plan(cluster, asked[0].graph.grid).view()  # type: ignore[arg-type]
     problem = build_problem(asked, view)
-    wide = coarse(problem, size)
+    wide = coarsen(problem, size)
     prices = prices_like(wide.problem, seed)
     gains, fine = gains_at(wide.problem, prices), wide.fine(prices)
     for name in ("gree", "earliest", "gree-l", "aligned-early"):
@@ -66,7 +66,7 @@ def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     capacity = np.array([[CAPACITY[name]] for name in names])
     rows = [names.index(resource) for resource in _resources(problem)]
     for size in (2, 3):
-        wide = coarse(problem, size)
+        wide = coarsen(problem, size)
         prices = prices_like(wide.problem, 1000 * seed + size)
         gains, fine = gains_at(wide.problem, prices), wide.fine(prices)
         columns = slice(problem.base, problem.base + fine.shape[1])
@@ -86,7 +86,7 @@ def test_the_bound_of_buckets_is_never_below_the_best_plan(seed: int) -> None:
     problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     best = best_value(requests, CAPACITY, HORIZON)
     for size in (2, 3):
-        for ascent in starts(coarse(problem, size).problem):
+        for ascent in starts(coarsen(problem, size).problem):
             for _ in range(4):
                 ascent.run(10, 0.5 * best)
                 assert ascent.bound >= best - ROUNDING
@@ -95,13 +95,13 @@ def test_the_bound_of_buckets_is_never_below_the_best_plan(seed: int) -> None:
 def test_prices_of_buckets_are_those_of_their_columns() -> None:
     """Spread over columns and averaged again they are the same, the last short bucket too."""
     problem = build_problem(tiny(1), Plan(CLUSTER, CLUSTER.grid()).view())
-    wide = coarse(problem, 3)
+    wide = coarsen(problem, 3)
     prices = prices_like(wide.problem, 7)
     assert wide.fine(prices).shape == problem.room.free.shape
     assert np.allclose(wide.mean(wide.fine(prices)), prices)
     assert wide.problem.room.capacity.sum() == pytest.approx(problem.room.capacity.sum())
     with pytest.raises(ValueError, match="at least 1"):
-        coarse(problem, 0)
+        coarsen(problem, 0)
 
 
 def crowded(kind: str) -> tuple[PlanningProblem, float]:
@@ -134,7 +134,7 @@ def test_dear_problems_are_priced_on_buckets_first(
     kind: str, grouped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four fifths of what asking for all leaves open are closed on buckets alone, by groups too."""
-    monkeypatch.setattr(turns, "DEAR_S", 0.0)
+    monkeypatch.setattr(turns, "COSTLY_S", 0.0)
     if grouped:
         monkeypatch.setattr(generation, "MOST_REQUESTS", 10)
         monkeypatch.setattr(turns, "MOST_REQUESTS", 10)
@@ -152,8 +152,10 @@ def test_a_master_of_groups_holds_what_its_requests_hold() -> None:
         grouped = generation.ColumnGeneration(problem, np.zeros(problem.room.free.shape), 4)
     for one in (whole, grouped):
         one.price()
-    assert len(set(grouped._owner)) == generation.GROUPS
-    assert sum(grouped._worth) == pytest.approx(sum(whole._worth))
-    assert sum(x.sum() for x in grouped._shares) == pytest.approx(
-        sum(x.sum() for x in whole._shares)
+    assert len({column.owner for column in grouped.columns}) == generation.GROUPS
+    assert sum(one.worth for one in grouped.columns) == pytest.approx(
+        sum(one.worth for one in whole.columns)
+    )
+    assert sum(one.shares.sum() for one in grouped.columns) == pytest.approx(
+        sum(one.shares.sum() for one in whole.columns)
     )

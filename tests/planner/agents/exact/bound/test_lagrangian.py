@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.exact.bound.column_generation import ColumnGeneration
-from planner.agents.exact.bound.subgradient import space_of, starts
+from planner.agents.exact.bound.subgradient import pricing_scratch, starts
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import bound as kernels
 from planner.agents.exact.problem import PlanningProblem
@@ -32,7 +32,7 @@ LAWS = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 
 def gains_at(problem: PlanningProblem, prices: np.ndarray) -> np.ndarray:
     """Return what the programme says each request can be worth more than it costs, at most."""
-    space = space_of(problem)
+    space = pricing_scratch(problem)
     kernels.evaluate(problem.forest, problem.room, space, prices)
     return space.gains
 

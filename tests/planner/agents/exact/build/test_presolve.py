@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.workloads.exact_shapes import narrow, wide
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.build.presolve import binding_rows, thinned
+from planner.agents.exact.build.presolve import binding_rows, distinct_demands
 from planner.plan.plan import Plan
 from planner.view import Demand
 from tests.builders import a_cluster, a_request
@@ -61,7 +61,7 @@ def test_different_demands_take_what_they_took(drawn: tuple[list[Demand], np.nda
     demands, free = drawn
     used = sorted({row for demand in demands for row in demand.rows})
     kept = binding_rows(demands, used, free[used])
-    found, place = thinned(demands, kept)
+    found, place = distinct_demands(demands, kept)
     assert len(set(found)) == len(found)
     for demand, number in zip(demands, place, strict=True):
         took = dict(zip(demand.rows, demand.amounts, strict=True))

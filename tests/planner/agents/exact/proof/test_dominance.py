@@ -9,7 +9,7 @@ from planner.agents.check import check_plan
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.proof.dominance import DominanceSearch, suits_sweep
+from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -50,7 +50,7 @@ def test_it_finds_the_optimum_of_tiny_sets(seed: int) -> None:
     """At any prices, none among them, by full enumeration: plan and bound."""
     requests = [one for s in (seed, seed + 50) for one in rigid(s)]
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    blocks = [one for one in requests if suits_sweep(build_problem([one], view))][:4]
+    blocks = [one for one in requests if suits_dominance(build_problem([one], view))][:4]
     if not blocks:
         return
     best = best_value(blocks, CAPACITY, HORIZON)
@@ -87,7 +87,7 @@ def test_an_outage_is_kept_and_used_after_its_end(seed: int) -> None:
         requests.append(a_request(f"r{index}", text).weight(float(rng.integers(1, 5))).on(cluster))
     view = Plan(cluster, cluster.grid()).view()
     problem = build_problem(requests, view)
-    assert suits_sweep(problem)
+    assert suits_dominance(problem)
     answer = solve_rigid(problem, [REFUSED] * len(requests), CpLimits(20.0, repeats=True))
     value, _ = swept(requests, view, seed)
     assert value == pytest.approx(answer.bound, rel=1e-6)
@@ -119,4 +119,4 @@ def test_only_single_blocks_are_swept() -> None:
         (f"every(0.003, {block}, times=2)", False), ("atom(<1 cpu>, 1, 2, 0.002, 0.004)", False),
     ):  # fmt: skip
         problem, _ = laid_out([a_request("r", text).on(CLUSTER)])
-        assert suits_sweep(problem) == suits
+        assert suits_dominance(problem) == suits

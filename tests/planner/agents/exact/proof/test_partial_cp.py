@@ -11,9 +11,9 @@ import pytest
 from planner.agents.check import check_plan
 from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.proof.cp_model import worths_of
+from planner.agents.exact.proof.cp_model import value_bounds
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.proof.partial_cp import ASIDE, FAR, PartialProof, left_out
+from planner.agents.exact.proof.partial_cp import ASIDE, WIDE_GAP, PartialProof, requests_aside
 from planner.value import score_of
 from tests.planner.agents.exact.test_router import REFUSED, gangs, laid_out, rigid
 from tests.planner.agents.milp.test_milp import CAPACITY, HORIZON
@@ -40,7 +40,7 @@ def test_who_is_left_out_counts_as_accepted(seed: int) -> None:
     problem, view = laid_out(requests)
     aside = tuple(np.flatnonzero(np.random.default_rng(seed).random(3) < 0.5).tolist())
     others = [request for index, request in enumerate(requests) if index not in aside]
-    expected = best_value(others, CAPACITY, HORIZON) + worths_of(problem)[list(aside)].sum()
+    expected = best_value(others, CAPACITY, HORIZON) + value_bounds(problem)[list(aside)].sum()
     answer = solve_rigid(problem, [REFUSED] * 3, LIMITS, aside)
     assert answer.bound == pytest.approx(min(problem.total, expected), rel=1e-6)
     assert answer.bound >= best_value(requests, CAPACITY, HORIZON) * (1 - 1e-12)
@@ -52,7 +52,7 @@ def test_who_is_left_out_counts_as_accepted(seed: int) -> None:
 
 def a_hopeless_one(problem: PlanningProblem, told: list[ProofAnswer]) -> PartialProof:
     """Return a proof whose look is over at once and whose end is never in sight."""
-    limits = CpLimits(1e6, repeats=True, tell=told.append)
+    limits = CpLimits(1e6, repeats=True, report=told.append)
     seconds = count(0.0, 0.5e6)
     return PartialProof(
         problem,
@@ -72,7 +72,7 @@ def test_parts_end_with_what_all_requests_together_prove() -> None:
     told: list[ProofAnswer] = []
     parts = a_hopeless_one(problem, told)
     answer = parts.prove()
-    assert parts.parts == [0, *(len(aside) for aside in left_out(problem))]
+    assert parts.parts == [0, *(len(aside) for aside in requests_aside(problem))]
     assert parts.parts[1] > parts.parts[-1] == 0
     assert min(one.bound for one in told) >= best.bound * (1 - 1e-9)
     assert answer.bound == pytest.approx(best.bound, rel=1e-9)
@@ -82,7 +82,7 @@ def test_parts_end_with_what_all_requests_together_prove() -> None:
 
 
 @pytest.mark.usefixtures("judged")
-@pytest.mark.parametrize("gap", [0.0, 0.99 * FAR])
+@pytest.mark.parametrize("gap", [0.0, 0.99 * WIDE_GAP])
 def test_a_proof_that_is_near_goes_on_with_all(gap: float) -> None:
     """Where the gap is small when CP-SAT is judged, no request is left out."""
     problem, _ = laid_out(gangs(24))
@@ -118,16 +118,16 @@ def test_the_least_valuable_are_left_out_and_those_to_be_kept_never() -> None:
     """Each part holds the one before and leaves out no more value than it says."""
     problem, _ = laid_out(gangs(24))
     keep = np.zeros(24)
-    least = int(np.argmin(worths_of(problem)))
+    least = int(np.argmin(value_bounds(problem)))
     keep[least] = 1.0
     forest = problem.forest._replace(keep=keep)
     kept = PlanningProblem(problem.requests, forest, problem.room, problem.base, problem.rows)
-    parts = left_out(kept)
+    parts = requests_aside(kept)
     assert parts[-1] == ()
     for more, fewer in pairwise(parts):
         assert set(fewer) < set(more)
     for aside in parts:
-        inside = [worths_of(problem)[i] for i in range(24) if i not in aside and i != least]
+        inside = [value_bounds(problem)[i] for i in range(24) if i not in aside and i != least]
         assert least not in aside
-        assert sum(worths_of(problem)[i] for i in aside) <= max(ASIDE) * problem.total
-        assert all(worths_of(problem)[i] <= min(inside) for i in aside)
+        assert sum(value_bounds(problem)[i] for i in aside) <= max(ASIDE) * problem.total
+        assert all(value_bounds(problem)[i] <= min(inside) for i in aside)

@@ -18,7 +18,7 @@ from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.proof import whole_milp as whole
-from planner.agents.exact.proof.whole_milp import Whole
+from planner.agents.exact.proof.whole_milp import WholeMilp
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
@@ -40,40 +40,42 @@ def small(kind: str, seed: int) -> tuple[list[Request], PlanView]:
 
 def whole_of(
     requests: list[Request], view: PlanView, keep: frozenset[int] = frozenset()
-) -> tuple[Incumbent, Whole]:
-    """Return a race that knows nothing yet, and the model that is to run in it."""
+) -> tuple[Incumbent, WholeMilp]:
+    """Return an incumbent that knows nothing yet, and the model that is to run in it."""
     problem = build_problem(requests, view, sorted(keep))
     asked = all_asked(requests, view.nominal)
-    race = Incumbent(requests, view, [LEFT_OUT] * len(requests), asked, "nobody", keep=keep)
+    incumbent = Incumbent(
+        requests, view, [LEFT_OUT] * len(requests), asked, "nobody", must_keep=keep
+    )
     until = time.monotonic() + AGES
-    effort = Budget(until, None, 0.0, lambda: False, time.monotonic, lambda: None)
-    return race, Whole(race, SolveInput(problem, range(len(requests)), 0), effort)
+    budget = Budget(until, None, 0.0, lambda: False, time.monotonic, lambda: None)
+    return incumbent, WholeMilp(incumbent, SolveInput(problem, range(len(requests)), 0), budget)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_it_proves_what_enumeration_finds(seed: int) -> None:
     """On tiny requests of every form plan and bound meet at the best of all combinations."""
     requests = tiny(seed)
-    race, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    incumbent, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     model.prove(lambda: False)
     best = best_value(requests, CAPACITY, HORIZON)
-    assert race.value == pytest.approx(best)
-    assert race.bound == pytest.approx(best)
-    assert race.proven
+    assert incumbent.value == pytest.approx(best)
+    assert incumbent.bound == pytest.approx(best)
+    assert incumbent.proven
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_it_keeps_what_may_not_be_lost(seed: int) -> None:
     """With the last request kept it is the best that holds it, or proven that none does."""
     requests = tiny(seed)
-    race, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view(), frozenset({2}))
+    incumbent, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view(), frozenset({2}))
     model.prove(lambda: False)
     best = best_value(requests, CAPACITY, HORIZON, keep=[2])
-    assert race.whole == (best >= 0)
-    if race.whole:
-        assert race.value == pytest.approx(best)
-        assert race.results[2].placed
-    assert race.bound == (pytest.approx(best) if best >= 0 else best)
+    assert incumbent.whole == (best >= 0)
+    if incumbent.whole:
+        assert incumbent.value == pytest.approx(best)
+        assert incumbent.results[2].placed
+    assert incumbent.bound == (pytest.approx(best) if best >= 0 else best)
 
 
 @pytest.fixture
@@ -154,7 +156,7 @@ def test_a_stop_is_heard_while_the_model_is_solved() -> None:
 def test_a_bound_below_a_checked_plan_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the solver proves nothing, and costs no plan."""
     requests = tiny(0)
-    race, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
+    incumbent, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
 
     def wrong(*given: Any, **named: Any) -> Solution:
         answer = solve(*given, **named)
@@ -162,5 +164,5 @@ def test_a_bound_below_a_checked_plan_is_left_out(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(whole, "solve", wrong)
     model.prove(lambda: False)
-    assert race.value > 0
-    assert race.bound >= race.value * (1 - 1e-6)
+    assert incumbent.value > 0
+    assert incumbent.bound >= incumbent.value * (1 - 1e-6)
