@@ -1,4 +1,4 @@
-"""What /metrics shows: calls, commits, and how busy the planner is (Omega's busyness and wait)."""
+"""Metrics of a process: calls, commits, and the planner's busyness and wait (Omega's terms)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 @dataclass(slots=True)
 class CallOutcome:
-    """The status a call ended with; 500 until it did."""
+    """The status of a call; 500 until it has ended."""
 
     status: int = 500
 
@@ -40,7 +40,7 @@ class Telemetry:
         self.answers = Counter(
             "agenda_answers", "Answers to changes, by code.", ("code",), registry=registry
         )
-        self.commits = Counter("agenda_commits", "Commits appended.", registry=registry)
+        self.commits = Counter("agenda_commits", "Commits appended to the log.", registry=registry)
         self.group_size = Histogram(
             "agenda_group_size", "Changes appended together.", buckets=_SIZES, registry=registry
         )
@@ -50,7 +50,7 @@ class Telemetry:
             registry=registry,
         )
         self.lost_races = Counter(
-            "agenda_lost_races", "Appends that another process was first with.", registry=registry
+            "agenda_lost_races", "Appends for which another process was faster.", registry=registry
         )
         self.busy = Counter(
             "agenda_planner_busy_seconds", "Time spent planning and committing.", registry=registry
@@ -70,7 +70,7 @@ class Telemetry:
         self._begin_dispatching(registry)
 
     def _begin_dispatching(self, registry: CollectorRegistry) -> None:
-        """Add what is shown of the dispatcher and of the promises that it keeps."""
+        """Add the metrics of the dispatcher and of the promises that it keeps."""
         self.ticks = Histogram(
             "agenda_dispatch_tick_seconds",
             "Time of a tick of the dispatcher.",
@@ -79,13 +79,13 @@ class Telemetry:
         )
         self.below = Gauge(
             "agenda_reservations_below",
-            "Reservations of which entitled demand has no machine.",
+            "Reservations that are owed machines now and lack some.",
             registry=registry,
             multiprocess_mode="mostrecent",
         )
         self.time_below = Histogram(
             "agenda_reservation_below_seconds",
-            "How long a reservation was below its entitlement in all, told when that ends.",
+            "Total time a reservation was below its entitlement, counted when that ends.",
             buckets=(*_SECONDS, 60, 600, 3600),
             registry=registry,
         )

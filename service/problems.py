@@ -42,7 +42,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "unplannable_cluster": (422, "The cluster cannot be planned on"),
     "idempotency_mismatch": (422, "The idempotency key was used for another request"),
     "revision_required": (428, "If-Match is missing"),
-    "too_many": (429, "As many of these run as may"),
+    "too_many": (429, "Too many of these are running or waiting"),
     "internal": (500, "The server failed"),
     "unavailable": (503, "The server cannot answer now"),
 }

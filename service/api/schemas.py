@@ -68,7 +68,7 @@ _ASKED: Final = {
 
 _CREDITABLE: Final = {
     "type": "boolean",
-    "description": "Work run above its entitlement gives later leases back; absent if not.",
+    "description": "Whether work above its entitlement gives later leases back; absent if not.",
 }
 
 _RESERVATION: Final = _object(
@@ -81,11 +81,11 @@ _RESERVATION: Final = _object(
         "notes": _list(_TEXT),
         "atoms": _list(_ATOM),
         "submitted_at": _INSTANT,
-        "version": {**_COUNT, "description": "Version of the Plan that shows it so."},
+        "version": {**_COUNT, "description": "Version of the Plan that shows this."},
         "creditable": _CREDITABLE,
         "degradation": {
             "type": "object",
-            "description": "Of a degraded reservation: since when, why, and what is offered.",
+            "description": "For a degraded reservation: since when, why, and what is offered.",
         },
         "history": _list({"type": "object"}),
     },
@@ -141,7 +141,7 @@ _PROBLEM: Final = {
         "errors",
         more=False,
     ),
-    "description": "The only shape of an error (RFC 9457).",
+    "description": "Every error has this shape (RFC 9457).",
 }
 
 _CHECK: Final = _object(
@@ -220,7 +220,10 @@ _OFFER: Final = _object(
                 "kind": {"type": "string", "enum": ["deadline", "start", "size", "option"]},
                 "asked": _or_null("number"),
                 "offered": _NUMBER,
-                "share": {"type": "number", "description": "How much changes; 0 is nothing."},
+                "share": {
+                    "type": "number",
+                    "description": "How much of the request changes; 0 is nothing.",
+                },
             },
             more=False,
         ),
@@ -232,10 +235,10 @@ _OFFER: Final = _object(
 _OFFERS: Final = _object(
     {
         "version": _COUNT,
-        "accepted": {"type": "boolean", "description": "Whether it fits as it stands."},
+        "accepted": {"type": "boolean", "description": "Whether the request is accepted as it is."},
         "refusal": {
             "type": ["object", "null"],
-            "description": "Why it does not.",
+            "description": "Why it is not accepted.",
             "properties": {
                 "code": {"type": "string", "enum": [str(code) for code in Code]},
                 "detail": _TEXT,

@@ -53,7 +53,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ApiProblemError
-        ``malformed`` with every problem, ``too_many`` where as many run as may.
+        ``malformed`` with every problem, ``too_many`` where another one runs.
     """
     with runtime.reading() as plan:
         asked = _asked(runtime, plan, values)

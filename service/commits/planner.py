@@ -95,8 +95,8 @@ class Planner:
         ------
         ApiProblemError
             ``unavailable`` when its turn does not come in time; whether it is still carried out
-            is then open, as after a lost connection. ``too_many`` where as many wait for a solver
-            as may.
+            is then open, as after a lost connection. ``too_many`` where too many calls wait for a
+            solver.
         """
         return self._carry_out(QueuedChange(command, time.perf_counter())).answers
 

@@ -77,7 +77,7 @@ class SolverLane:
             ``too_many`` where all are taken.
         """
         if not self._places.acquire(blocking=False):
-            detail = f"{self._most} calls wait for a solver of this process, as many as may"
+            detail = f"{self._most} calls wait for a solver of this process, the most that may wait"
             raise problem("too_many", detail, headers=_RETRY)
         try:
             yield

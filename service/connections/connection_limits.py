@@ -1,4 +1,4 @@
-"""ConnectionLimits: how many clients are connected to a server process, and who is one too many."""
+"""ConnectionLimits: most clients of a server process, in all and from one address."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ class ConnectionLimits:
     def refusal(self, address: str) -> ProblemDocument | None:
         """Return why one more from an address is not served, or None."""
         if self._of_one.total() >= self._most:
-            detail = f"{self._most} clients are connected, as many as may"
+            detail = f"{self._most} clients are connected, the most that this server serves"
             return ProblemDocument("unavailable", detail, headers=_RETRY)
         if self._of_one[address] >= self._most_of_one:
-            detail = f"{self._most_of_one} connections come from {address}, as many as may"
+            detail = (
+                f"{self._most_of_one} connections come from {address}, the most that are served"
+            )
             return ProblemDocument("too_many", detail, headers=_RETRY)
         return None
 

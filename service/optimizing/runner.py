@@ -51,7 +51,7 @@ class Runner:
         Raises
         ------
         service.store.TooManyError
-            If as many run as may.
+            If the most that may run are running.
         """
         now_ms = self._clock.now_ms()
         document = msgspec.json.encode(asked.to_json())

@@ -1,4 +1,4 @@
-"""POST, GET and DELETE /v1/applications: what runs, as its owner sees it."""
+"""POST, GET and DELETE /v1/applications: submit, look at and end what runs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,17 @@ _EXAMPLE: Final = {
 
 _SUBMISSION: Final[tuple[Field, ...]] = (
     identifier("id", "Unique among applications; made by the server when absent.", default=None),
-    text("tenant", "Whose it is.", default="default"),
-    text("reservation", "The reservation it runs under; else as the application says.", None),
-    text("atom", "Path of the reservation's atom that it runs under.", None),
-    flag("close_on_end", "Close its reservation when it has completed and no other names it."),
+    text("tenant", "The tenant that submits it.", default="default"),
+    text(
+        "reservation",
+        "The reservation it runs under; the one that the application names when absent.",
+        None,
+    ),
+    text("atom", "Path of the atom of the reservation that it runs under.", None),
+    flag(
+        "close_on_end",
+        "Close its reservation once it has completed and no other application names it.",
+    ),
     anything(
         "application",
         "Agenda's own form (docs/dispatch.md), or a ZApp of format 2 or 3.",
@@ -56,7 +63,7 @@ _CURSOR: Final = re.compile(r"(-?[0-9]{1,17}):([A-Za-z0-9_.:@+~-]{1,128})")
 def _read_cursor(text: str) -> tuple[int, str]:
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise FieldError(f"{text!r} is none; send `next` of the page before")
+        raise FieldError(f"{text!r} is no cursor; send the `next` of the page before")
     return int(match[1]), match[2]
 
 
@@ -93,10 +100,10 @@ SCHEMAS: Final[dict[str, Any]] = {
                         "name": {"type": "string"},
                         "core": {"type": "boolean"},
                         "wanted": _COUNT,
-                        "assigned": {**_COUNT, "description": "Those that have a machine."},
-                        "running": {**_COUNT, "description": "Those that have started."},
-                        "covered": {**_COUNT, "description": "Those a reservation covers."},
-                        "reason": {"type": "string", "description": "Why not all can run here."},
+                        "assigned": {**_COUNT, "description": "Components that have a machine."},
+                        "running": {**_COUNT, "description": "Components that have started."},
+                        "covered": {**_COUNT, "description": "Components under a reservation."},
+                        "reason": {"type": "string", "description": "Why not all of them can run."},
                     },
                     "required": ["name", "core", "wanted", "assigned", "running", "covered"],
                 },
@@ -127,9 +134,9 @@ ROUTES: Final = (
         _post,
         {
             201: Documented(
-                "It is taken.",
+                "The application is on disk and will be dispatched.",
                 json_of("Application"),
-                {"Location": "Its path."},
+                {"Location": "Path of the application."},
                 links=linked("$response.body#/id", "getApplication", "endApplication"),
             )
         },
@@ -152,37 +159,37 @@ ROUTES: Final = (
         "listApplications",
         "Applications by submission, a page at a time.",
         _list,
-        {200: Documented("A page.", json_of("ApplicationPage"))},
+        {200: Documented("A page of applications.", json_of("ApplicationPage"))},
         problems=(Code.MALFORMED,),
         query=(
             choice("state", "Only in this state.", _STATES, default=None),
             text("tenant", "Only of this tenant.", default=None),
             Field(
                 "cursor",
-                "`next` of the page before.",
+                "The `next` of the page before.",
                 {"type": "string", "pattern": f"^{_CURSOR.pattern}$"},
                 _read_cursor,
                 None,
             ),
-            integer("limit", "Most entries.", 1, 1000, default=100),
+            integer("limit", "Largest number of entries.", 1, 1000, default=100),
         ),
     ),
     Route(
         "GET",
         "/v1/applications/{id}",
         "getApplication",
-        "One application and what has become of it.",
+        "One application and its state.",
         _get,
-        {200: Documented("It.", json_of("Application"))},
+        {200: Documented("The application.", json_of("Application"))},
         problems=("not_found",),
     ),
     Route(
         "DELETE",
         "/v1/applications/{id}",
         "endApplication",
-        "End it: its components are stopped at the next tick.",
+        "End an application: its components are stopped at the next tick.",
         _delete,
-        {202: Documented("It is ending, or over already.", json_of("Application"))},
+        {202: Documented("The application is ending, or is over already.", json_of("Application"))},
         problems=("not_found",),
     ),
 )

@@ -48,13 +48,16 @@ SCHEMAS: Final[dict[str, Any]] = {
             "at_calendar": {
                 "type": ["string", "null"],
                 "format": "date-time",
-                "description": "The same by the calendar.",
+                "description": "The same instant by the calendar.",
             },
             "plan_version": _COUNT,
-            "table_version": {**_COUNT, "description": "Of the dispatch table; 0 without one."},
+            "table_version": {
+                **_COUNT,
+                "description": "Version of the dispatch table; 0 without one.",
+            },
             "below": {
                 "type": "array",
-                "description": "Reservations of which entitled demand found no machine.",
+                "description": "Reservations that are owed machines now and lack some.",
                 "items": {"type": "string"},
             },
             "rows": {

@@ -35,7 +35,7 @@ def _put(runtime: Runtime, call: Call) -> Response:
     return reconfigure(runtime, wanted, call.if_match())
 
 
-_TAG: Final = {"ETag": "Changes with the description."}
+_TAG: Final = {"ETag": "Entity tag of the description."}
 
 ROUTES: Final = (
     Route(
@@ -63,7 +63,7 @@ ROUTES: Final = (
         "PUT",
         "/v1/cluster",
         "replaceCluster",
-        "Change the description at run time. Policies evict nobody; lost machines may (outages).",
+        "Change the description while the server runs; new policies evict nothing.",
         _put,
         {200: Documented("The new description.", json_of("Cluster"), _TAG)},
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),

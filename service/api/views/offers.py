@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final[tuple[Field, ...]] = (
     *ASK,
-    integer("most", "Most offers.", 1, 10, default=3),
+    integer("most", "Largest number of offers.", 1, 10, default=3),
 )
 
 
@@ -30,7 +30,7 @@ ROUTES: Final = (
         "POST",
         "/v1/offers",
         "findOffers",
-        "Whether a request would be accepted, why not, and what would be; nothing is changed.",
+        "Tell whether a request would be accepted, why not, and what would be accepted instead.",
         _offers,
         {200: Documented("The offers, the least change first.", json_of("Offers"))},
         problems=(Code.MALFORMED,),

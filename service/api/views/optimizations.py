@@ -1,4 +1,4 @@
-"""The calls around offline optimisation: ask for a better Plan, watch it, apply it or forget it."""
+"""Calls of optimisations: start one, watch it, stop it, apply what it found, delete it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _time_limit() -> Field:
         "default": 60,
         "examples": [60, "5m"],
     }
-    description = "How long it may look; it ends with the best so far."
+    description = "Stop after this long and keep the best Plan found."
     return Field("time_limit", description, schema, read, 60_000)
 
 
@@ -72,7 +72,7 @@ def _pins() -> Field:
         return tuple(read_identifier(one) for one in value)
 
     schema = {"type": "array", "items": ID_SCHEMA, "maxItems": _MOST_PINS}
-    return Field("pins", "Reservations that stay wholly as they are.", schema, read, ())
+    return Field("pins", "Reservations that are not changed.", schema, read, ())
 
 
 def _weights() -> Field:
@@ -91,7 +91,7 @@ def _weights() -> Field:
         "properties": dict.fromkeys(WEIGHTS, weight),
         "additionalProperties": False,
     }
-    description = "Of shares; absent ones are 1000, 1, 0.5 and 0.5 (docs/optimize.md)."
+    description = "Weights of the shares; absent ones are 1000, 1, 0.5 and 0.5 (docs/optimize.md)."
     return Field("weights", description, schema, read, {})
 
 
@@ -99,18 +99,27 @@ _MOST_WEIGHT: Final = 1e9
 
 OPTIMIZATION: Final[tuple[Field, ...]] = (
     _time_limit(),
-    integer("work", "So many trials instead of a time: repeatable.", 0, 10**6, default=None),
-    integer("seed", "Of what is random.", 0, 2**31 - 1, default=0),
+    integer(
+        "work",
+        "Stop after this many trials; the same number finds the same Plan.",
+        0,
+        10**6,
+        default=None,
+    ),
+    integer("seed", "Seed of the random choices.", 0, 2**31 - 1, default=0),
     instant(
         "frozen_until",
-        "Rows before it do not move; time_limit and five minutes from now when absent.",
+        "Rows before this time do not move; when absent, time_limit and five minutes from now.",
         None,
     ),
     _pins(),
-    flag("admit_refused", "Let refused requests come in."),
+    flag("admit_refused", "Whether refused requests may be admitted."),
     _weights(),
-    flag("lexicographic", "Reject cost first, then churn, preemption, cost, without weights."),
-    choice("solver", "Who bounds the value.", _SOLVERS, default="auto"),
+    flag(
+        "lexicographic",
+        "Compare Plans by value refused; on a tie by work moved, then drops, then price.",
+    ),
+    choice("solver", "The solver that bounds the value.", _SOLVERS, default="auto"),
 )
 
 STATES: Final = ("running", "stopping", "finished", "stopped", "failed", "lost", "applied")
@@ -121,10 +130,10 @@ _OPTIMIZATION: Final = {
     "properties": {
         "id": _TEXT,
         "state": {"type": "string", "enum": list(STATES)},
-        "reason": {"type": "string", "description": "Why it is there, where that is not plain."},
+        "reason": {"type": "string", "description": "Why it is in this state."},
         "created_at": {"type": "string", "format": "date-time"},
         "ended_at": {"type": ["string", "null"], "format": "date-time"},
-        "asked": {"type": "object", "description": "What it was asked to do, in steps."},
+        "asked": {"type": "object", "description": "What it was asked to do; times in steps."},
         "progress": {
             "type": "object",
             "description": "Best so far: elapsed (s), value, bound, gap, source; trace holds "
@@ -159,12 +168,21 @@ SCHEMAS: Final[dict[str, Any]] = {
     "AppliedOptimization": {
         "type": "object",
         "properties": {
-            "version": {"type": "integer", "description": "Version of the Plan that holds it."},
-            "merged": {"type": "boolean", "description": "The Plan had moved on meanwhile."},
-            "changed": {"type": "integer", "description": "Reservations it moved or took in."},
+            "version": {
+                "type": "integer",
+                "description": "Version of the Plan that holds the changes.",
+            },
+            "merged": {
+                "type": "boolean",
+                "description": "Whether the Plan had moved on meanwhile.",
+            },
+            "changed": {
+                "type": "integer",
+                "description": "Reservations that it moved or admitted.",
+            },
             "left_out": {
                 "type": "array",
-                "description": "Changes that no longer fit, or help nobody without the others.",
+                "description": "Changes that no longer fit, or gain nothing without the others.",
                 "items": {
                     "type": "object",
                     "properties": {"id": _TEXT, "code": _TEXT, "detail": _TEXT},
@@ -241,7 +259,7 @@ ROUTES: Final = (
         _post,
         {
             202: Documented(
-                "It is sought.",
+                "The search has begun.",
                 json_of("Optimization"),
                 {"Location": "Where to ask."},
                 links=linked("$response.body#/id", *_NEXT),
@@ -254,24 +272,24 @@ ROUTES: Final = (
         "GET",
         "/v1/optimizations",
         "listOptimizations",
-        "Optimisations that are remembered, newest first, without their results.",
+        "The last 100 optimisations, newest first, without their results.",
         _list,
-        {200: Documented("They.", json_of("OptimizationList"))},
+        {200: Documented("The optimisations.", json_of("OptimizationList"))},
     ),
     Route(
         "GET",
         "/v1/optimizations/{id}",
         "getOptimization",
-        "How far it is, and what it found.",
+        "One optimisation: its progress and what it found.",
         _get,
-        {200: Documented("It.", json_of("Optimization"))},
+        {200: Documented("The optimisation.", json_of("Optimization"))},
         problems=("not_found",),
     ),
     Route(
         "GET",
         "/v1/optimizations/{id}/events",
         "watchOptimization",
-        "How far it is, as server-sent events.",
+        "The progress of an optimisation as server-sent events.",
         _events,
         {
             200: Documented(
@@ -287,18 +305,18 @@ ROUTES: Final = (
         "POST",
         "/v1/optimizations/{id}/stop",
         "stopOptimization",
-        "End it with the best so far.",
+        "Stop an optimisation and keep the best Plan found.",
         _stop,
-        {202: Documented("It stops, or is over already.", json_of("Optimization"))},
+        {202: Documented("The optimisation stops, or is over already.", json_of("Optimization"))},
         problems=("not_found",),
     ),
     Route(
         "POST",
         "/v1/optimizations/{id}/apply",
         "applyOptimization",
-        "Take over what it found, merged with what happened meanwhile; one that runs is stopped.",
+        "Apply what it found, merged with what happened meanwhile; one that runs is stopped first.",
         _apply,
-        {200: Documented("The Plan holds it.", json_of("AppliedOptimization"))},
+        {200: Documented("The Plan holds what was applied.", json_of("AppliedOptimization"))},
         problems=("not_found", "wrong_state", Code.CONFLICT),
         query=(flag("partial", "Take what still fits where not all of it does, not nothing."),),
     ),
@@ -306,9 +324,9 @@ ROUTES: Final = (
         "DELETE",
         "/v1/optimizations/{id}",
         "forgetOptimization",
-        "Drop it and what it found; one that runs ends.",
+        "Delete an optimisation and what it found; one that runs ends.",
         _delete,
-        {204: Documented("It is forgotten.")},
+        {204: Documented("The optimisation is deleted.")},
         problems=("not_found",),
     ),
 )

@@ -48,16 +48,25 @@ OUTAGE: Final[tuple[Field, ...]] = (
 _AFFECTED: Final = {
     "type": "object",
     "properties": {
-        "version": {"type": "integer", "description": "Version of the Plan that shows it so."},
-        "outage": {"type": ["object", "null"], "description": "As it stands; null: taken back."},
+        "version": {"type": "integer", "description": "Version of the Plan that shows this."},
+        "outage": {
+            "type": ["object", "null"],
+            "description": "The outage as it is now; null when it was taken back.",
+        },
         "affected": {
             "type": "array",
-            "description": "Who is moved, degraded, restored or failed; losers first.",
+            "description": "Reservations moved, degraded, restored or failed; losses first.",
             "items": {"type": "object"},
         },
-        "dropped": {"type": "number", "description": "Value of what is degraded."},
+        "dropped": {
+            "type": "number",
+            "description": "Value of the reservations that are degraded.",
+        },
         "moved": {"type": "number", "description": "Work moved, in steps of the whole cluster."},
-        "short": {"type": "string", "description": "What machines are short of even so; empty."},
+        "short": {
+            "type": "string",
+            "description": "What the machines still lack after the repair; empty when nothing.",
+        },
     },
     "required": ["version", "outage", "affected", "dropped", "moved", "short"],
     "additionalProperties": False,
@@ -96,15 +105,15 @@ ROUTES: Final = (
         "POST",
         "/v1/cluster/outages",
         "addOutage",
-        "Take machines away; the adapter answers who is affected.",
+        "Take machines away; the answer lists the reservations that are affected.",
         _add,
         {
             201: Documented(
-                "Machines are away, promises moved or degraded.",
+                "The machines are away; promises on them are moved or degraded.",
                 _AFFECTED,
                 links=linked("$response.body#/outage/id", "endOutage"),
             ),
-            200: Documented("Dry run: who would be affected.", _AFFECTED),
+            200: Documented("Dry run: the reservations that would be affected.", _AFFECTED),
         },
         problems=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
         query=(flag("dry_run", "Say who would be affected; change nothing."),),
@@ -122,9 +131,9 @@ ROUTES: Final = (
         "DELETE",
         "/v1/cluster/outages/{id}",
         "endOutage",
-        "Give machines back; what was degraded for want of them is restored where it fits.",
+        "Give machines back; what was degraded without them is restored where it fits.",
         _delete,
-        {200: Documented("Machines are back.", _AFFECTED)},
+        {200: Documented("The machines are back.", _AFFECTED)},
         problems=("not_found", Code.CONFLICT, UNPLANNABLE),
     ),
 )

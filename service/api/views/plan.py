@@ -36,7 +36,7 @@ ROUTES: Final = (
         _plan,
         {
             200: Documented(
-                "One value a bucket: the least capacity and free amount in it, the most allocated.",
+                "For each bucket the least capacity, the least free and the most allocated.",
                 json_of("PlanSeries"),
                 {"ETag": "Version of the Plan."},
             ),

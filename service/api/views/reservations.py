@@ -37,27 +37,31 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 _AGENT: Final = replace(
-    text("agent", "Who places it; the server's default agent when absent.", default=None),
+    text(
+        "agent", "The agent that places it; the server's default agent when absent.", default=None
+    ),
     schema={"type": "string", "enum": list(AGENT_NAMES)},
 )
 
 #: What a request is made of: a workload line (files.md) without `submitted`, and an agent.
 ASK: Final[tuple[Field, ...]] = (
     identifier("id", "Unique in the Plan; made by the server when absent.", default=None),
-    text("tenant", "Who asks.", default="default"),
-    text("queue", "Under which queue.", default="default"),
+    text("tenant", "The tenant that asks.", default="default"),
+    text("queue", "The queue it is reserved under.", default="default"),
     RDL,
-    number("weight", "Factor of the value.", 0, 1e9, default=1.0),
-    integer("priority", "Larger first within a batch.", -(10**6), 10**6, default=0),
-    flag("creditable", "Work run above its entitlement gives the latest leases back."),
+    number("weight", "Factor of its value.", 0, 1e9, default=1.0),
+    integer(
+        "priority", "Within a batch a larger priority is placed first.", -(10**6), 10**6, default=0
+    ),
+    flag("creditable", "Work that runs above its entitlement gives the latest leases back."),
     _AGENT,
 )
 
 #: Renegotiation names the reservation in the path, so the body may not.
 _CHANGE: Final = (
     RDL,
-    number("weight", "Factor of the value; as it was when absent.", 0, 1e9, default=None),
-    integer("priority", "As it was when absent.", -(10**6), 10**6, default=None),
+    number("weight", "Factor of its value; unchanged when absent.", 0, 1e9, default=None),
+    integer("priority", "Priority; unchanged when absent.", -(10**6), 10**6, default=None),
     _AGENT,
 )
 
@@ -216,12 +220,12 @@ ROUTES: Final = (
         _admit,
         {
             201: Documented(
-                "It is promised.",
+                "The reservation is promised and on disk.",
                 json_of("Reservation"),
-                {**_REVISION, "Location": "Its path."},
+                {**_REVISION, "Location": "Path of the reservation."},
                 links=_NEXT,
             ),
-            200: Documented("It would be promised (dry_run).", json_of("Reservation")),
+            200: Documented("The reservation would be promised (dry_run).", json_of("Reservation")),
         },
         problems=(
             Code.MALFORMED,
@@ -231,8 +235,8 @@ ROUTES: Final = (
             "unavailable",
         ),
         query=(
-            flag("dry_run", "Answer as if, and change nothing."),
-            integer("offers", "Most offers that a refusal carries.", 0, 10, default=3),
+            flag("dry_run", "Answer what would happen, and change nothing."),
+            integer("offers", "Largest number of offers that a refusal carries.", 0, 10, default=3),
         ),
         headers=KEY,
         body=Body(schema_of(ASK), ASK, examples={"a stage": EXAMPLE}),
@@ -241,10 +245,12 @@ ROUTES: Final = (
         "POST",
         "/v1/reservations:batch",
         "createReservations",
-        "Ask for many, each on its own or all or nothing.",
+        "Ask for many reservations, each on its own or all or nothing.",
         _admit_batch,
         {
-            200: Documented("Each on its own: one result a request, in order.", json_of("Batch")),
+            200: Documented(
+                "Each on its own: one result for each request, in order.", json_of("Batch")
+            ),
             201: Documented("All are promised (atomic).", json_of("Batch")),
         },
         problems=(
@@ -255,9 +261,11 @@ ROUTES: Final = (
             "unavailable",
         ),
         query=(
-            flag("atomic", "All or nothing; then nothing is kept of a refusal, offers neither."),
-            flag("dry_run", "Answer as if, and change nothing."),
-            integer("offers", "Most offers that each refusal carries.", 0, 10, default=0),
+            flag("atomic", "All or nothing; a refusal then carries no offers and is not kept."),
+            flag("dry_run", "Answer what would happen, and change nothing."),
+            integer(
+                "offers", "Largest number of offers that each refusal carries.", 0, 10, default=0
+            ),
         ),
         headers=KEY,
         body=Body(_BATCH_SCHEMA, None, (JSON, NDJSON), {"two stages": [EXAMPLE, EXAMPLE]}),
@@ -268,22 +276,22 @@ ROUTES: Final = (
         "listReservations",
         "Reservations and refusals, oldest first, a page at a time.",
         _list,
-        {200: Documented("A page.", json_of("Page"))},
+        {200: Documented("A page of reservations and refusals.", json_of("Page"))},
         problems=(Code.MALFORMED,),
         query=(
             text("tenant", "Only of this tenant.", default=None),
             text("queue", "Only of this queue.", default=None),
             choice("state", "Only in this state.", STATES, default=None),
-            moment("from", "Only what holds something at or after this time."),
-            moment("to", "Only what holds something before this time."),
+            moment("from", "Only reservations that hold something at or after this time."),
+            moment("to", "Only reservations that hold something before this time."),
             Field(
                 "cursor",
-                "`next` of the page before.",
+                "The `next` of the page before.",
                 {"type": "string", "pattern": f"^{listing.CURSOR.pattern}$"},
                 listing.read_cursor,
                 listing.PageCursor(),
             ),
-            integer("limit", "Most entries.", 1, 1000, default=100),
+            integer("limit", "Largest number of entries.", 1, 1000, default=100),
         ),
     ),
     Route(
@@ -292,16 +300,22 @@ ROUTES: Final = (
         "getReservation",
         "One reservation with its allocation and history, or one refusal.",
         _get,
-        {200: Documented("It.", _ONE_OR_REFUSAL, _REVISION)},
+        {200: Documented("The reservation, or the refusal.", _ONE_OR_REFUSAL, _REVISION)},
         problems=("not_found",),
     ),
     Route(
         "PUT",
         "/v1/reservations/{id}",
         "replaceReservation",
-        "Renegotiate: swap the request, or leave all as it was. What has run counts as done.",
+        "Renegotiate: swap the request, or leave everything as it was. What has run stays done.",
         _put,
-        {200: Documented("It is swapped.", json_of("Reservation"), _REVISION)},
+        {
+            200: Documented(
+                "The reservation now holds what the new request asks for.",
+                json_of("Reservation"),
+                _REVISION,
+            )
+        },
         problems=(
             Code.MALFORMED,
             "not_found",
@@ -319,9 +333,9 @@ ROUTES: Final = (
         "DELETE",
         "/v1/reservations/{id}",
         "cancelReservation",
-        "Give it up: the future is released, the past kept.",
+        "Cancel a reservation: its future is released, its past kept.",
         _delete,
-        {200: Documented("It is cancelled.", json_of("Reservation"), _REVISION)},
+        {200: Documented("The reservation is cancelled.", json_of("Reservation"), _REVISION)},
         problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
         headers=(_IF_MATCH,),
     ),
@@ -329,9 +343,9 @@ ROUTES: Final = (
         "POST",
         "/v1/reservations/{id}/close",
         "closeReservation",
-        "End it: the work is done, the rest is released.",
+        "Close a reservation whose work is done: the rest of it is released.",
         _close,
-        {200: Documented("It is completed.", json_of("Reservation"), _REVISION)},
+        {200: Documented("The reservation is completed.", json_of("Reservation"), _REVISION)},
         problems=("not_found", "wrong_state", "stale_revision", "unavailable"),
         headers=(_IF_MATCH,),
     ),
