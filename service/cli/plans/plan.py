@@ -151,9 +151,7 @@ def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
         raise CliError(f"{write_model}: the name of a model file ends in .lp or .mps")
     solver = solver or agent.solver
     if solver in ("glop", "pdlp"):
-        raise CliError(
-            f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC"
-        )
+        raise CliError(f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC")
     try:
         backend_named(solver)
     except ValueError as error:
