@@ -17,7 +17,6 @@ from service.cli.progress import CommandProgress
 
 if TYPE_CHECKING:
     from dispatch.simulation.records import JobRecord, JobsFile
-    from service.cli.experiments.outcomes import ExperimentResult
 
 TRACES: Final = "AGENDA_TRACES"
 #: Who can be compared on drawn workloads.
@@ -102,25 +101,6 @@ class ExperimentEffort:
         """Run work that cannot be cut; a terminal shows that it goes on."""
         self.run.show()
         return work()
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """One experiment: its name, what it is, how to run it, and what may be asked of it.
-
-    Attributes
-    ----------
-    has_jobs
-        Its jobs can be written.
-    has_sizes
-        It obeys `ExperimentEffort.sizes`.
-    """
-
-    name: str
-    help: str
-    run: Callable[[ExperimentEffort], ExperimentResult]
-    has_jobs: bool = False
-    has_sizes: bool = False
 
 
 def google_folder(name: str) -> Path:

@@ -10,14 +10,14 @@ import click
 
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
-from service.cli.experiments.catalogue import EXPERIMENTS
-from service.cli.experiments.effort import POLICIES, DrawnSizes, Experiment, ExperimentEffort
+from service.cli.experiments.catalogue import EXPERIMENTS, Experiment
+from service.cli.experiments.effort import POLICIES, DrawnSizes, ExperimentEffort
 from service.cli.options import WRITABLE, FiniteRange, names
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.progress import running
 
 if TYPE_CHECKING:
-    from service.cli.experiments.outcomes import ExperimentResult
+    from service.cli.experiments.results import ExperimentResult
 
 
 def _experiment(value: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dispatch.simulation.experiments.lotes.tables import LotesRow, LotesTable
-from service.cli.experiments.outcomes import lotes_outcome
+from service.cli.experiments.lotes import lotes_result
 from service.pictures.experiments import ExperimentPanel, PanelSeries, write_panels
 
 
@@ -56,7 +56,7 @@ def test_log_scales_have_plain_numbers(tmp_path: Path, form: str, most: float) -
 def test_hours_without_starts_are_left_out() -> None:
     """An hour in which nothing started has no mean wait; a zero would draw a dip."""
     rows = (row(run="scaled", machines=0.5), row("tetris", run="scaled", machines=0.5))
-    outcome = lotes_outcome([LotesTable("lotes-trace", rows, {})])
+    outcome = lotes_result([LotesTable("lotes-trace", rows, {})])
     hourly = outcome.panels[-1].series[0].y
     assert [hourly[0], hourly[2]] == [1.0, 5.0]
     assert isnan(hourly[1])
@@ -67,7 +67,7 @@ def test_waits_are_shown_with_their_spread_over_seeds() -> None:
     rows = tuple(
         row(seed=s, mean=m, run="scaled", machines=0.5) for s, m in ((1, 100.0), (2, 300.0))
     )
-    outcome = lotes_outcome([LotesTable("lotes-trace", rows, {})])
+    outcome = lotes_result([LotesTable("lotes-trace", rows, {})])
     header, cells = outcome.tables[0].header, outcome.tables[0].rows[0]
     assert cells[header.index("mean wait s")] == 200.0
     assert cells[header.index("spread")] == pytest.approx(141.42, abs=0.01)
@@ -78,7 +78,7 @@ def test_waits_are_shown_with_their_spread_over_seeds() -> None:
 def test_what_varies_little_is_not_drawn_on_a_log_scale() -> None:
     """Waits of one order have a linear scale in order of what varies, others a log scale."""
     near = LotesTable("d", (row(mean=150.0, every_h=2.0), row(mean=100.0, every_h=0.0)), {})
-    panel = lotes_outcome([near]).panels[0]
+    panel = lotes_result([near]).panels[0]
     assert (panel.log_y, list(panel.series[0].x)) == (False, [0.0, 2.0])
     far = dataclasses.replace(near, rows=(*near.rows, row(mean=1e4, every_h=4.0)))
-    assert lotes_outcome([far]).panels[0].log_y
+    assert lotes_result([far]).panels[0].log_y

@@ -34,7 +34,7 @@ from dispatch.simulation.experiments.promise.requests import (
     draw_requests,
     promise_cluster,
 )
-from dispatch.simulation.experiments.zoe.runs import Figure, figure_of, figures_json
+from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster
@@ -94,10 +94,7 @@ def run_promise_seed(options: PromiseOptions, seed: int) -> SeedFigures:
 
 def promise_table(options: PromiseOptions, runs: Sequence[SeedFigures]) -> PromiseTable:
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
-    rows = {
-        row: {key: figure_of([run[row][key] for run in runs]) for key in runs[0][row]}
-        for row in runs[0]
-    }
+    rows = {row: figures_over_seeds([run[row] for run in runs]) for row in runs[0]}
     params: dict[str, object] = {
         "machines": options.machines,
         "requests": options.requests,

@@ -21,7 +21,7 @@ from dispatch.simulation.cluster.rayon_workload import (
     rayon_workload,
 )
 from dispatch.simulation.experiments.rayon.metrics import compare_rayon, measure_rayon
-from dispatch.simulation.experiments.zoe.runs import Figure, figure_of, figures_json
+from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +200,7 @@ def _run(
 def rayon_table(plan: RayonPlan, options: RayonOptions, runs: Sequence[SeedFigures]) -> RayonTable:
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
     rows = {
-        system.name: {
-            key: figure_of([run[system.name][key] for run in runs]) for key in runs[0][system.name]
-        }
+        system.name: figures_over_seeds([run[system.name] for run in runs])
         for system in plan.systems
     }
     claimed = {}

@@ -14,7 +14,7 @@ from dispatch.simulation.cluster.simulator import SimulatedRun, simulate_cluster
 from dispatch.simulation.cluster.work import WorkModel
 from dispatch.simulation.cluster.workload import Submission
 from dispatch.simulation.metrics import RunMetrics, measure_run
-from dispatch.simulation.spread import spread_of
+from dispatch.simulation.spread import Figure, figure_of, figures_json, figures_over_seeds
 
 Choose = Callable[[list[Submission]], list[Submission]]
 Draw = Callable[[ZoeWorkload, np.random.Generator], list[Submission]]
@@ -61,14 +61,6 @@ class Variant:
             widest=common.widest if self.widest is None else self.widest,
             most_rigid=common.most_rigid if self.most_rigid is None else self.most_rigid,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """Mean over seeds and standard deviation between them (None for one seed)."""
-
-    mean: float
-    deviation: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +174,9 @@ def run_seed(
 
 def table_of(plan: ExperimentDesign, options: ZoeOptions, runs: Sequence[SeedFigures]) -> ZoeTable:
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
-    rows = tuple(ZoeRow(one, _over_seeds([run[one] for run in runs])) for one in plan.variants)
+    rows = tuple(
+        ZoeRow(one, figures_over_seeds([run[one] for run in runs])) for one in plan.variants
+    )
     ratios = {
         name: figure_of([_ratio(run[top][key], run[base][key]) for run in runs])
         for name, (top, base, key) in plan.ratios.items()
@@ -233,26 +227,9 @@ def _flat(metrics: RunMetrics) -> dict[str, float]:
     return flat
 
 
-def _over_seeds(runs: list[dict[str, float]]) -> dict[str, Figure]:
-    return {key: figure_of([run[key] for run in runs]) for key in runs[0]}
-
-
-def figure_of(values: Sequence[float]) -> Figure:
-    """Return mean and standard deviation over seeds."""
-    return Figure(float(np.mean(values)), spread_of(values))
-
-
 def _ratio(above: float, below: float) -> float:
     """Return above over below; queuing times of zero count as a second, so that it is finite."""
     return max(above, 1e-9) / max(below, 1.0 if below == 0.0 else 1e-9)
-
-
-def figures_json(figures: dict[str, Figure]) -> dict[str, object]:
-    """Return figures as plain JSON."""
-    return {
-        name: {"mean": figure.mean, "deviation": figure.deviation}
-        for name, figure in figures.items()
-    }
 
 
 def _params(options: ZoeOptions) -> dict[str, object]:
