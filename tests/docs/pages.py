@@ -76,7 +76,7 @@ def commands_of(page: Path) -> Iterator[Command]:
                 number += 1
                 text = text[:-1].rstrip() + " " + block.lines[number].strip()
             if _COMMAND.match(text):
-                for part in text.split("; "):
+                for part in re.split(r"; (?=agenda |python )", re.sub(r"\s+# .*$", "", text)):
                     yield Command(page, block.line + begin, part.strip())
             number += 1
 
