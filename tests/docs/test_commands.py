@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,6 +101,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("app.toml", "flight-delays.toml"):
         (tmp_path / name).write_text(APPLICATION)
     (tmp_path / "classes.toml").write_text(CLASSES)
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    (tmp_path / "docs" / "pictures").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -128,9 +129,8 @@ def _run(command: Command, address: str, printed: str) -> Result:
             text.replace("localhost:8080", address),
             shell=True, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        return Result(
-            CliRunner(), done.stdout.encode(), done.stderr.encode(), b"", None, done.returncode, None
-        )
+        said = done.stdout + done.stderr
+        return Result(CliRunner(), said.encode(), b"", said.encode(), None, done.returncode, None)
     words = shlex.split(text)[1:]
     return CliRunner().invoke(
         main, words, env={"AGENDA_SERVER": f"http://{address}"}, prog_name="agenda"
@@ -152,9 +152,7 @@ def _session(page: Path, folder: Path, address: str, slow: bool) -> int:
                 continue
             if command.text.startswith("curl") and shutil.which("curl") is None:
                 continue
-            began = time.monotonic()
             done = _run(command, address, printed)
-            print(f"{time.monotonic() - began:6.2f} s  {command.text}")
             begin = next((text for text in EXIT_CODES if command.text.startswith(text)), None)
             expected = 0 if begin is None else EXIT_CODES[begin]
             assert done.exit_code == expected, f"{command.where}: {command.text}\n{done.output}"
@@ -210,7 +208,7 @@ def _parse(command: click.Command, words: list[str], where: str) -> None:
         if not isinstance(command, click.Group):
             return
         name, found, words = command.resolve_command(
-            context, [*context._protected_args, *context.args]  # noqa: SLF001 - click's own way
+            context, [*context._protected_args, *context.args]
         )
         assert found is not None
         command, parent = found, context
@@ -243,4 +241,3 @@ def test_cases_targets_and_scripts_exist() -> None:
 def _has_case(name: str) -> bool:
     sources = (ROOT / "bench" / "cases").rglob("*.py")
     return any(f'NAME = "{name}"' in source.read_text(encoding="utf-8") for source in sources)
-
