@@ -3,7 +3,7 @@
 Rayon (6.3.1) left open whether such a mix pays. Sets of the one generator, 1,000 and 10,000
 requests on T = 1,440 steps; every agent gets the same seconds (greedy agents take what they need).
 Two ways that lost, the hardest first to the solver and rounds of a thousand, are gone; their
-figures are in docs/results.md.
+figures are in docs/results/exact.md.
 """
 
 from __future__ import annotations

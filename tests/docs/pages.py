@@ -75,8 +75,11 @@ def commands_of(page: Path) -> Iterator[Command]:
             while text.endswith("\\"):
                 number += 1
                 text = text[:-1].rstrip() + " " + block.lines[number].strip()
+            while _COMMAND.match(text) and text.count('"') % 2:
+                number += 1
+                text = f"{text}\n{block.lines[number]}"
             if _COMMAND.match(text):
-                for part in text.split("; "):
+                for part in re.split(r"; (?=agenda |python )", re.sub(r"\s+# .*$", "", text)):
                     yield Command(page, block.line + begin, part.strip())
             number += 1
 
