@@ -176,10 +176,7 @@ def _renew(draft: PendingChange, plan: Plan) -> bool:
 
 def context_of(plan: Plan, submitted_ms: int) -> CompileContext:
     """Return what a request is compiled against on a Plan."""
-    cluster = plan.cluster
-    return CompileContext(
-        plan.grid, submitted_ms, machines=cluster.shapes(), max_period_ms=cluster.max_period_ms
-    )
+    return plan.cluster.context(plan.grid, submitted_ms)
 
 
 def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> None:
