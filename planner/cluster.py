@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.policy import Policy, Quota
-from rdl.compile.context import MachineShape
+from rdl.compile.context import CompileContext, MachineShape
+from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.resources import Resources, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 
@@ -197,6 +198,19 @@ class Cluster:
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
         return tuple(MachineShape(g.name, g.resources, g.labels) for g in self.machines)
+
+    def context(
+        self,
+        grid: TimeGrid,
+        submitted_ms: int,
+        *,
+        exact_work: bool = False,
+        limits: SourceLimits = DEFAULT_LIMITS,
+    ) -> CompileContext:
+        """Return what a request submitted then is compiled against, on a Plan's grid."""
+        return CompileContext(
+            grid, submitted_ms, self.shapes(), self.max_period_ms, exact_work, limits
+        )
 
     def queue(self, name: str) -> Queue | None:
         """Return a queue by name, or None."""

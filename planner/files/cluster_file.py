@@ -24,6 +24,7 @@ from planner.cluster_cost import MOST_NAMED, excesses
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
+from planner.files.value_reader import JsonValueReader
 from rdl.durations import rfc3339_text
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
@@ -96,26 +97,30 @@ def cluster_from_json(document: object, path: str = "cluster") -> Cluster:
     if problems:
         raise FileError(path, tuple(problems))
     assert isinstance(document, Mapping)
-    reader = _Reader(document)
-    cluster = reader.cluster()
+    values = JsonValueReader(document.get("origin"))
+    cluster = _ClusterReader(document, values).cluster()
     if cluster is None:
-        raise FileError(path, tuple(reader.problems))
+        raise FileError(path, tuple(values.problems))
     return cluster
 
 
-class _Reader(PolicyReader):
-    """Turns a document that has the right form into a Cluster, keeping what is wrong."""
+class _ClusterReader:
+    """Turns a document that has the right form into a Cluster; `values` keeps what is wrong."""
+
+    def __init__(self, document: Mapping[str, Any], values: JsonValueReader) -> None:
+        self._document = document
+        self._values = values
+        #: Machines that outages name so far.
+        self._named = 0
 
     def cluster(self) -> Cluster | None:
-        """Return the cluster, or None with `problems` filled."""
-        document = self.document
-        self.origin = self._origin()
-        self._named = 0
-        step = self._duration("/step", document["step"])
-        horizon = self._duration("/horizon", document["horizon"])
-        max_period = self._duration("/max_period", document.get("max_period", DAY_MS // 1000))
+        """Return the cluster, or None with a problem in `values`."""
+        document, values = self._document, self._values
+        step = values.duration("/step", document["step"])
+        horizon = values.duration("/horizon", document["horizon"])
+        max_period = values.duration("/max_period", document.get("max_period", DAY_MS // 1000))
         if step < 1:
-            self._problem("/step", "a step must be longer than nothing")
+            values.note("/step", "a step must be longer than nothing")
             step = 1  # so that the rest can be read, and its problems told too
         machines = tuple(self._each("machines", self._machines))
         outages = tuple(o for o in self._each("outages", self._outage, machines) if o is not None)
@@ -124,50 +129,50 @@ class _Reader(PolicyReader):
             for entry in document.get("queues", ({"name": DEFAULT_QUEUE},))
         )
         prices = tuple(self._each("prices", self._price))
-        self._scopes({queue.name for queue in queues})
-        policies = tuple(p for p in self._each("policies", self._policy, step) if p is not None)
-        if self.problems:
+        reader, names = PolicyReader(values, step), {queue.name for queue in queues}
+        policies = reader.policies(document.get("policies", ()), names)
+        if values.problems:
             return None
+        origin = values.origin
         try:
-            cluster = Cluster(
-                step, horizon, machines, self.origin, max_period, outages, queues, prices, policies
+            return Cluster(
+                step, horizon, machines, origin, max_period, outages, queues, prices, policies
             )
         except ClusterError as error:
-            self._problem("/", str(error))
+            values.note("/", str(error))
             return None
-        return cluster
 
     def _each(self, key: str, read: Any, *more: Any) -> list[Any]:
-        entries = self.document.get(key, ())
+        entries = self._document.get(key, ())
         return [read(f"/{key}/{index}", entry, *more) for index, entry in enumerate(entries)]
 
     def _machines(self, at: str, entry: Mapping[str, Any]) -> MachineGroup:
-        amounts = self._amounts(f"{at}/resources", entry["resources"], round_up=False)
+        amounts = self._values.amounts(f"{at}/resources", entry["resources"], round_up=False)
         labels = frozenset(entry.get("labels", ()))
         return MachineGroup(entry["name"], int(entry["count"]), amounts, labels)
 
     def _outage(
         self, at: str, entry: Mapping[str, Any], machines: tuple[MachineGroup, ...]
     ) -> Outage | None:
-        start = self._instant(f"{at}/start", entry["start"])
-        end = self._instant(f"{at}/end", entry["end"])
+        start = self._values.instant(f"{at}/start", entry["start"])
+        end = self._values.instant(f"{at}/end", entry["end"])
         self._in_order(f"{at}/end", "outage", start, end)
         group = next((g for g in machines if g.name == entry["machines"]), None)
         if group is None:
             known = ", ".join(g.name for g in machines)
             message = f"no machines are called {entry['machines']!r}"
-            self._problem(f"{at}/machines", message, f"known are {known}")
+            self._values.note(f"{at}/machines", message, f"known are {known}")
             return None
         if ("count" in entry) == ("names" in entry):
-            self._problem(at, "an outage has either a count or names")
+            self._values.note(at, "an outage has either a count or names")
             return None
         if "count" in entry:
             if entry["count"] > group.count:
-                self._problem(f"{at}/count", f"{group.name} has only {group.count} machines")
+                self._values.note(f"{at}/count", f"{group.name} has only {group.count} machines")
             highest = range(max(0, group.count - int(entry["count"])), group.count)
             self._named += len(highest)
             if self._named > MOST_NAMED:
-                self._problem(
+                self._values.note(
                     f"{at}/count",
                     f"outages name {self._named:,} machines up to here",
                     f"at most {MOST_NAMED:,} can be read",
@@ -180,9 +185,9 @@ class _Reader(PolicyReader):
 
     def _in_order(self, at: str, what: str, start: int, end: int) -> None:
         """Note an interval of no length; instants that could not be read are told of already."""
-        if end <= start and not self.problems:
+        if end <= start and not self._values.problems:
             said = "ends before it starts" if end < start else "ends where it starts: no length"
-            self._problem(at, f"the {what} {said}", "write an end after its start")
+            self._values.note(at, f"the {what} {said}", "write an end after its start")
 
     def _indices(self, at: str, names: list[str], group: MachineGroup) -> tuple[int, ...]:
         found: set[int] = set()
@@ -191,13 +196,13 @@ class _Reader(PolicyReader):
             inside = digits.isdecimal() and digits.isascii() and int(digits) < group.count
             if prefix != group.name or not inside:
                 fix = f"machines are {group.name}-0 to {group.name}-{group.count - 1}"
-                self._problem(f"{at}/names/{index}", f"no machine is called {name!r}", fix)
+                self._values.note(f"{at}/names/{index}", f"no machine is called {name!r}", fix)
             else:
                 found.add(int(digits))
         return tuple(sorted(found))
 
     def _price(self, at: str, entry: Mapping[str, Any]) -> Price:
-        start = self._instant(f"{at}/start", entry["start"])
-        end = self._instant(f"{at}/end", entry["end"])
+        start = self._values.instant(f"{at}/start", entry["start"])
+        end = self._values.instant(f"{at}/end", entry["end"])
         self._in_order(f"{at}/end", "price", start, end)
         return Price(start, end, float(entry["factor"]))

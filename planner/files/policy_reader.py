@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import time
 from decimal import Decimal
@@ -16,45 +16,61 @@ from rdl.resources import canonical_resource
 from rdl.time_grid import duration_text
 
 
-class PolicyReader(JsonValueReader):
-    """Reads policies whose form is right, keeping what is wrong."""
+class PolicyReader:
+    """Reads policies whose form is right.
 
-    def _scopes(self, queues: AbstractSet[str]) -> None:
-        """Note policies for queues that are not there: they would silently limit nothing."""
-        for index, entry in enumerate(self.document.get("policies", ())):
+    Parameters
+    ----------
+    values
+        Reads the values, and keeps what is wrong.
+    step_ms
+        Step of the cluster.
+    """
+
+    def __init__(self, values: JsonValueReader, step_ms: int) -> None:
+        self._values = values
+        self._step_ms = step_ms
+
+    def policies(
+        self, entries: Sequence[Mapping[str, Any]], queues: AbstractSet[str]
+    ) -> tuple[Policy, ...]:
+        """Return the policies of the ``policies`` of a document that has these queues."""
+        for index, entry in enumerate(entries):
             name = entry.get("queue")
-            if name not in (None, EACH, *queues):
+            if name is not None and name not in (EACH, *queues):  # it would silently limit nothing
                 fix = did_you_mean(name, sorted(queues))
-                self._problem(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)
+                self._values.note(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)
+        return tuple(self._policy(index, entry) for index, entry in enumerate(entries))
 
-    def _policy(self, at: str, entry: Mapping[str, Any], step: int) -> Policy | None:
-        index = at.rpartition("/")[2]
+    def _policy(self, index: int, entry: Mapping[str, Any]) -> Policy:
+        at = f"/policies/{index}"
         name = entry.get("name", f"{entry['type']}-{index}")
         scope = Scope(entry.get("tenant"), entry.get("queue"))
         match entry["type"]:
             case "capacity_over_time":
-                return self._capacity_over_time(at, entry, name, scope, step)
+                return self._capacity_over_time(at, entry, name, scope)
             case "quota":
                 return self._quota(at, entry, name, scope)
             case _:
                 longest, least, most = (
-                    self._duration(f"{at}/{key}", entry[key]) if key in entry else None
+                    self._values.duration(f"{at}/{key}", entry[key]) if key in entry else None
                     for key in ("max_window", "min_lead", "max_lead")
                 )
                 return RequestLimits(name, scope, longest, least, most, entry.get("max_count"))
 
     def _capacity_over_time(
-        self, at: str, entry: Mapping[str, Any], name: str, scope: Scope, step: int
+        self, at: str, entry: Mapping[str, Any], name: str, scope: Scope
     ) -> CapacityOverTime:
         average, window = entry.get("average"), entry.get("window")
         if (average is None) != (window is None):
-            self._problem(at, "an average and its window come together")
+            self._values.note(at, "an average and its window come together")
         if average is None and "instant" not in entry:
-            self._problem(at, "neither instant nor average is given, so nothing is limited")
-        window_ms = None if window is None else self._duration(f"{at}/window", window)
+            self._values.note(at, "neither instant nor average is given, so nothing is limited")
+        window_ms = None if window is None else self._values.duration(f"{at}/window", window)
+        step = self._step_ms
         if window_ms is not None and (window_ms < step or window_ms % step):
             message = f"the window {duration_text(window_ms)} is not a multiple of the step"
-            self._problem(f"{at}/window", message, f"a step is {duration_text(step)}")
+            self._values.note(f"{at}/window", message, f"a step is {duration_text(step)}")
         return CapacityOverTime(
             name, scope, _share(entry.get("instant")), _share(average), window_ms
         )
@@ -62,12 +78,14 @@ class PolicyReader(JsonValueReader):
     def _quota(self, at: str, entry: Mapping[str, Any], name: str, scope: Scope) -> Quota:
         limit = self._limit(f"{at}/limit", entry["limit"])
         if ("from" in entry) != ("to" in entry):
-            self._problem(at, "from and to come together")
+            self._values.note(at, "from and to come together")
         zone = entry.get("zone", "UTC")
         try:
             ZoneInfo(zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            self._problem(f"{at}/zone", f"unknown zone {zone!r}", "write one such as Europe/Paris")
+            self._values.note(
+                f"{at}/zone", f"unknown zone {zone!r}", "write one such as Europe/Paris"
+            )
         start, end = (
             time.fromisoformat(entry[key]) if key in entry else None for key in ("from", "to")
         )
@@ -76,8 +94,8 @@ class PolicyReader(JsonValueReader):
 
     def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         """Return the amounts of a quota; a zero counts here, it forbids the resource."""
-        amounts = self._amounts(pointer, raw, round_up=False)
-        if any(problem.pointer == pointer for problem in self.problems):
+        amounts = self._values.amounts(pointer, raw, round_up=False)
+        if any(problem.pointer == pointer for problem in self._values.problems):
             return ()
         return tuple((name, amounts.get(name, 0)) for name in sorted(map(canonical_resource, raw)))
 

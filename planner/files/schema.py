@@ -3,9 +3,9 @@
 The schemas are JSON Schema 2020-12; this reads the part of it they use (type, enum, const,
 properties, required, additionalProperties, items, prefixItems, minItems, maxItems, minimum,
 maximum, exclusiveMinimum, minLength, pattern, oneOf, $ref into $defs). The tests hold it against
-a full implementation. It is here because an unknown key has to name the nearest known one, because
-every problem has to be reported with its pointer, and because plans of thousands of reservations
-are read.
+a full implementation, `jsonschema`, which would not do instead: its messages name no nearest known
+key and no form that a tagged value was meant to have, and it takes several times as long a line of
+a workload.
 """
 
 from __future__ import annotations

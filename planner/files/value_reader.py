@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from planner.files.errors import FileProblem
 from rdl.durations import TimeTextError, parse_rfc3339, read_duration, read_instant
@@ -13,46 +11,48 @@ from rdl.resources import AmountError, Resources
 
 
 class JsonValueReader:
-    """Reads values of a document that has the right form.
+    """Reads values of a document that has the right form; a value that is wrong becomes a stand-in.
+
+    Parameters
+    ----------
+    origin
+        The document's origin as written; None where it has none.
 
     Attributes
     ----------
     problems
         What is wrong, in the order it was found.
     origin
-        The plan's, for instants; None before it is read, and without one.
+        Of the instants; None where there is none, or it cannot be read.
     """
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self.document = document
+    def __init__(self, origin: str | None) -> None:
         self.problems: list[FileProblem] = []
         self.origin: datetime | None = None
+        if origin is not None:
+            try:
+                self.origin = parse_rfc3339(origin)
+            except TimeTextError as error:
+                self.note("/origin", error.message, error.fix)
 
-    def _problem(self, pointer: str, message: str, fix: str | None = None) -> None:
+    def note(self, pointer: str, message: str, fix: str | None = None) -> None:
+        """Add a problem."""
         self.problems.append(FileProblem(message, pointer, fix=fix))
 
-    def _origin(self) -> datetime | None:
-        raw = self.document.get("origin")
-        if raw is None:
-            return None
-        try:
-            return parse_rfc3339(raw)
-        except TimeTextError as error:
-            self._problem("/origin", error.message, error.fix)
-            return None
-
-    def _duration(self, pointer: str, raw: object) -> int:
+    def duration(self, pointer: str, raw: object) -> int:
+        """Return ms; 1 for what is no duration."""
         try:
             return read_duration(raw)
         except TimeTextError as error:
-            self._problem(pointer, error.message, error.fix)
+            self.note(pointer, error.message, error.fix)
             return 1
 
-    def _instant(self, pointer: str, raw: object) -> int:
+    def instant(self, pointer: str, raw: object) -> int:
+        """Return ms from the origin; 0 for what is no instant."""
         try:
             instant = read_instant(raw)
         except TimeTextError as error:
-            self._problem(pointer, error.message, error.fix)
+            self.note(pointer, error.message, error.fix)
             return 0
         match instant:
             case Offset(ms=ms):
@@ -60,14 +60,15 @@ class JsonValueReader:
             case Absolute(at=at) if self.origin is not None:
                 return round((at - self.origin).total_seconds() * 1000)
             case Absolute():
-                self._problem(pointer, "an instant needs the cluster's origin", "give an origin")
+                self.note(pointer, "an instant needs the cluster's origin", "give an origin")
             case _:
-                self._problem(pointer, "a cluster has no submission to count from", "drop the '+'")
+                self.note(pointer, "a cluster has no submission to count from", "drop the '+'")
         return 0
 
-    def _amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
+    def amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
+        """Return amounts; none for what is not."""
         try:
             return Resources.from_json(raw, round_up=round_up)
         except AmountError as error:
-            self._problem(pointer, str(error))
+            self.note(pointer, str(error))
             return Resources()

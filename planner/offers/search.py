@@ -60,8 +60,7 @@ class OfferSearch:
 
     def context(self, submitted_ms: int) -> CompileContext:
         """Return what a request submitted then is compiled against."""
-        cluster = self.cluster
-        return CompileContext(self.view.grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
+        return self.cluster.context(self.view.grid, submitted_ms)
 
     def seeker(
         self, asked: Request | UncompiledRequest, expression: Expression, agent: Agent

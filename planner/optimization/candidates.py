@@ -6,7 +6,7 @@ from planner.optimization.result import LeftOut
 from planner.placement import Code
 from planner.plan.admission import rule_refusal
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, Source, context_for, promise_of
+from planner.replanning.commitment import Commitment, LazyRequest, promise_of
 from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import State
@@ -43,8 +43,8 @@ def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
 
 
 def _request_of(plan: Plan, refusal: Refusal) -> Request:
-    graph = compile_source(refusal.expression, context_for(plan, refusal.submitted_ms))
-    return Request(**header_of(refusal), graph=graph)
+    context = plan.cluster.context(plan.grid, refusal.submitted_ms)
+    return Request(**header_of(refusal), graph=compile_source(refusal.expression, context))
 
 
 def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Commitment | None:
@@ -61,7 +61,7 @@ def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Commitment | N
         State.REFUSED,
         Holding((), plan.now, plan.now),
         refusal.weight * size_of(request.graph, plan.cluster.nominal),
-        Source(lambda: (request, "")),
+        LazyRequest(lambda: (request, "")),
     )
 
 

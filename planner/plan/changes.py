@@ -21,7 +21,7 @@ from planner.reservation import Holding, Rows
 
 @dataclass(frozen=True, slots=True)
 class UncompiledRequest:
-    """Who asked for what, for a request that could not even be compiled."""
+    """A request that could not be compiled: its header, and its expression as text."""
 
     id: str
     tenant: str

@@ -8,7 +8,6 @@ from planner.holding import last_step, patterns_of
 from planner.plan.state import PlanState
 from planner.reservation import Holding
 from planner.reservation_state import LIVE, STATE_NUMBERS
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 
 Extension = tuple[str, tuple[tuple[int, ...], ...]]
@@ -50,13 +49,8 @@ def _later_shifts(
     """
     from rdl.compile.compiler import compile_source
 
-    meta = plan.table.meta[number]
-    context = CompileContext(
-        grid=plan.grid.with_horizon(horizon),
-        submitted_ms=int(meta["submitted"]),
-        machines=plan.cluster.shapes(),
-        max_period_ms=plan.cluster.max_period_ms,
-    )
+    submitted_ms = int(plan.table.meta[number]["submitted"])
+    context = plan.cluster.context(plan.grid.with_horizon(horizon), submitted_ms)
     try:
         graph = compile_source(plan.table.details.get(number).text, context)
     except RdlError:

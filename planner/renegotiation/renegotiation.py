@@ -27,7 +27,6 @@ from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
 from planner.value import options_of
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.oracle.satisfaction import Violation, check
 from rdl.work_graph import (
@@ -117,7 +116,8 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
         return PreparedUpdate(request, view, {})
     try:
         begun = begun_of(request.graph, before, plan.now)
-        remainder = remainder_of(request, begun, _context(plan, request), plan.now)
+        context = plan.cluster.context(plan.grid, request.submitted_ms)
+        remainder = remainder_of(request, begun, context, plan.now)
     except PastChangedError as error:
         answer = PlacementResult(Code.PAST_CHANGED, str(error))
         return PreparedUpdate(request, view, {}, answer=answer)
@@ -138,11 +138,6 @@ def judged(request: Request, whole: PlacementResult, max_period_ms: int) -> Plac
         return whole
     detail = f"what was held before now leaves no way to keep {broken.rule}: {broken.detail}"
     return PlacementResult(Code.PAST_CHANGED, detail)
-
-
-def _context(plan: Plan, request: Request) -> CompileContext:
-    cluster = plan.cluster
-    return CompileContext(plan.grid, request.submitted_ms, cluster.shapes(), cluster.max_period_ms)
 
 
 def _with_fixed(plan: Plan, number: int, begun: dict[str, FixedAtom]) -> PlanSnapshot:

@@ -1,4 +1,4 @@
-"""A promise: one reservation as something that may be placed again, and what of it may not."""
+"""A commitment: a reservation as something that may be placed again, and what of it may not."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from planner.reservation import AtomAllocation, Holding, Rows
 from planner.reservation_state import State
 from planner.value import size_of
 from rdl.compile.compiler import compile_expression, compile_source
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
-from rdl.work_graph import (
-    WorkGraph,
-)
+from rdl.work_graph import WorkGraph
 
 #: States in which all that was asked is held.
 _WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
 
 
-class Source:
+class LazyRequest:
     """A request that is compiled when first asked for, or why it cannot be."""
 
     __slots__ = ("_found", "_make")
@@ -68,7 +65,7 @@ class Commitment:
     state: State
     before: Holding
     value: float
-    source: Source
+    source: LazyRequest
     choices: Mapping[str, int] = field(default_factory=dict)
     started: bool = False
 
@@ -116,7 +113,7 @@ def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Commi
     meta, details, before = table.meta[number], table.details.get(number), table.holding(number)
     tenant, queue = table.scope(number)
     choices = dict(details.choices)
-    source = Source(lambda: _compiled(plan, number, cluster))
+    source = LazyRequest(lambda: _compiled(plan, number, cluster))
     state = table.state(number)
     started = any(
         int(atom.rows[0, 0]) + atom.shifts[0] < plan.now for atom in before.atoms if len(atom.rows)
@@ -140,7 +137,8 @@ def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request
     """Compile what reservation `number` was asked with; None and why where no plan can hold it."""
     table = plan.table
     details = table.details.get(number)
-    context = context_for(plan, int(table.meta[number]["submitted"]), cluster)
+    submitted_ms = int(table.meta[number]["submitted"])
+    context = (plan.cluster if cluster is None else cluster).context(plan.grid, submitted_ms)
     try:
         if details.expression is not None:
             graph = compile_expression(details.expression, context)
@@ -155,7 +153,7 @@ def _value(
     plan: Plan,
     weight: float,
     held: Holding,
-    source: Source,
+    source: LazyRequest,
     choices: Mapping[str, int],
     *,
     whole: bool,
@@ -169,12 +167,6 @@ def _value(
     if request is None:
         return weight
     return weight * size_of(request.graph, nominal) * _worth(request.graph, choices)
-
-
-def context_for(plan: Plan, submitted_ms: int, cluster: Cluster | None = None) -> CompileContext:
-    """Return what a request of a Plan is compiled against."""
-    chosen = plan.cluster if cluster is None else cluster
-    return CompileContext(plan.grid, submitted_ms, chosen.shapes(), chosen.max_period_ms)
 
 
 def _worth(graph: WorkGraph, choices: Mapping[str, int]) -> float:

@@ -12,7 +12,7 @@ from planner.plan.plan import Plan
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.renegotiation.renegotiation import joined, judged
-from planner.replanning.commitment import Commitment, context_for
+from planner.replanning.commitment import Commitment
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding
 from planner.view import PlanView
@@ -91,7 +91,7 @@ def move_of(
         if recurs and fixed:
             raise PastChangedError("the recurrence has begun and keeps its rows")
         held = _atoms_there(promise, request)
-        context = context_for(plan, request.submitted_ms)
+        context = plan.cluster.context(plan.grid, request.submitted_ms)
         rest = remainder_of(request, fixed, context, plan.now, held)
     except PastChangedError as error:
         return PlacementResult(Code.PAST_CHANGED, str(error))

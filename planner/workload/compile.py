@@ -10,14 +10,13 @@ from planner.files.workload_file import WorkloadLine, readable
 from planner.placement import Code
 from planner.plan.changes import UncompiledRequest
 from planner.request import Request, header_of
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.time_grid import TimeGrid
 
 
 @dataclass(frozen=True, slots=True)
-class Uncompiled:
+class UncompiledLine:
     """A line that could not become a request.
 
     Attributes
@@ -43,8 +42,8 @@ class Uncompiled:
         return Code(self.error.code)
 
     @property
-    def asked(self) -> UncompiledRequest:
-        """Who asked for what."""
+    def request(self) -> UncompiledRequest:
+        """The line as a request that was not compiled."""
         return UncompiledRequest(**header_of(self.line), expression=self.expression)
 
 
@@ -65,7 +64,7 @@ class CompiledWorkload:
     grid: TimeGrid
     requests: tuple[Request, ...]
     positions: tuple[int, ...]
-    refusals: tuple[Uncompiled, ...]
+    refusals: tuple[UncompiledLine, ...]
 
     @property
     def count(self) -> int:
@@ -93,12 +92,12 @@ def compile_workload(
     chosen = cluster.grid() if grid is None else grid
     requests: list[Request] = []
     positions: list[int] = []
-    refusals: list[Uncompiled] = []
+    refusals: list[UncompiledLine] = []
     for position, line in enumerate(lines):
         try:
             request = compile_line(line, cluster, chosen, exact_work=exact_work, limits=limits)
         except RdlError as error:
-            refusals.append(Uncompiled(line, error, readable(line, limits), position))
+            refusals.append(UncompiledLine(line, error, readable(line, limits), position))
         else:
             requests.append(request)
             positions.append(position)
@@ -122,8 +121,6 @@ def compile_line(
     """
     from rdl.compile.compiler import compile_source
 
-    context = CompileContext(
-        grid, line.submitted_ms, cluster.shapes(), cluster.max_period_ms, exact_work, limits
-    )
+    context = cluster.context(grid, line.submitted_ms, exact_work=exact_work, limits=limits)
     graph = compile_source(line.source, context)
     return Request(**header_of(line), graph=graph)

@@ -66,4 +66,4 @@ def _helpable(
             yield request, request.graph.expression
     for one in workload.refusals:
         if one.code not in HOPELESS:
-            yield one.asked, read_source(one.line.source)
+            yield one.request, read_source(one.line.source)

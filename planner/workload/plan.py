@@ -163,7 +163,7 @@ def _changes(
         for request, position in zip(workload.requests, workload.positions, strict=True)
     ]
     changes += [
-        (one.position, Refuse(one.asked, one.code, str(one.error))) for one in workload.refusals
+        (one.position, Refuse(one.request, one.code, str(one.error))) for one in workload.refusals
     ]
     changes.sort(key=lambda entry: entry[0])
     return [change for _, change in changes]

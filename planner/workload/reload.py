@@ -22,7 +22,6 @@ from planner.reservation import AtomAllocation, Degradation, Holding, Refusal, R
 from planner.reservation_state import State
 from planner.value import prices_of, size_of, worth_of
 from rdl.compile.compiler import compile_source
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.expressions import atom_at
 from rdl.resources import Resources
@@ -119,7 +118,7 @@ def _pattern(
     rows: Mapping[str, Rows],
 ) -> Holding | None:
     """Return the holding whose occurrences are exactly `rows`, or None."""
-    context = CompileContext(grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
+    context = cluster.context(grid, submitted_ms)
     try:
         graph = compile_source(entry["expression"], context)
     except RdlError:
@@ -189,9 +188,7 @@ def _outcome(plan: Plan, number: int) -> RequestOutcome:
 
 
 def _graph(plan: Plan, text: str, submitted_ms: int) -> WorkGraph | None:
-    cluster = plan.cluster
-    context = CompileContext(plan.grid, submitted_ms, cluster.shapes(), cluster.max_period_ms)
     try:
-        return compile_source(text, context)
+        return compile_source(text, plan.cluster.context(plan.grid, submitted_ms))
     except RdlError:
         return None

@@ -90,7 +90,4 @@ def recorded(
 
 def context_of(plan: Plan, submitted_ms: int) -> CompileContext:
     """Return what a request is compiled against on a Plan."""
-    cluster = plan.cluster
-    return CompileContext(
-        plan.grid, submitted_ms, machines=cluster.shapes(), max_period_ms=cluster.max_period_ms
-    )
+    return plan.cluster.context(plan.grid, submitted_ms)
