@@ -99,16 +99,26 @@ def _submit(loop: DispatchLoop, name: str, at_ms: int, draw: random.Random) -> N
 def _timed_dispatcher():  # type: ignore[no-untyped-def]
     """Return a dispatcher that adds up the time it spends on finding machines."""
     from dispatch.cycle.dispatcher import Dispatcher
+    from dispatch.cycle.unplaced import Unplaced
 
     class Timed(Dispatcher):
         search_s = 0.0
 
-        def _place(self) -> None:
-            began = time.thread_time()
-            super()._place()
-            self.search_s += time.thread_time() - began
+        def _begin(self, *given):  # type: ignore[no-untyped-def]
+            state, scratch, arrived = super()._begin(*given)
+            if scratch.fresh:
+                state.unplaced = TimedUnplaced(state.table, state.book)
+            return state, scratch, arrived
 
-    return Timed()
+    dispatcher = Timed()
+
+    class TimedUnplaced(Unplaced):
+        def place(self, *given):  # type: ignore[no-untyped-def]
+            began = time.thread_time()
+            super().place(*given)
+            dispatcher.search_s += time.thread_time() - began
+
+    return dispatcher
 
 
 def _cycle(loop: DispatchLoop, follower: PlanFollower, now_ms: int) -> tuple[float, float]:

@@ -26,7 +26,7 @@ def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[
         fellows = table.of_reservation(entitlement.reservation)
         for execution, counts in covered_counts(entitlement, fellows, table.pool).items():
             pairs = zip(execution.parts, counts, strict=True)
-            if any(sum(piece.up for piece in part.held) < count for part, count in pairs):
+            if any(part.running < count for part, count in pairs):
                 found.add(entitlement.reservation)
     return frozenset(found)
 

@@ -61,7 +61,7 @@ def names_atom(path: str, atom: str) -> bool:
 
 def without_occurrences(path: str) -> str:
     """Return a path without its ``@k``."""
-    return ".".join(piece.partition("@")[0] for piece in path.split("."))
+    return ".".join(step.partition("@")[0] for step in path.split("."))
 
 
 class _Left:

@@ -77,7 +77,7 @@ class Dispatcher:
         _take_changes(state, scratch, moves, arrived)
         # 2. Cover: what each entitlement holds of the executions that name its reservation.
         looked, changed = state.book.update(directive, state.without_cover)
-        uncovered.open.update(looked)
+        uncovered.candidates.update(looked)
         scratch.changed.update(changed)
         # 3. Room: what the entitlements leave, now and when the grace of stops is over.
         room = state.book.room(directive)
@@ -140,12 +140,12 @@ def _take_changes(
         if execution.is_over:
             for part in execution.parts:
                 part.covered = part.granted = 0
-            table.stopped(execution, now_ms)
-            uncovered.open.discard(execution)
+            table.finish_stop(execution, now_ms)
+            uncovered.candidates.discard(execution)
         elif uncovered.line.tier_of(execution) is not None:
             scratch.changed.update(uncovered.line.resize(execution, now_ms))
         else:
-            uncovered.open.add(execution)
+            uncovered.candidates.add(execution)
 
 
 def _serve(state: DispatcherState, scratch: CycleScratch, room: Vector) -> Vector:

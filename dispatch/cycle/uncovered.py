@@ -88,7 +88,7 @@ class UncoveredLine:
         self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering)
         self._options = options
         self._by_name: dict[str, tuple[Execution, Tier]] = {}
-        self._asked: dict[str, list[int]] = {}
+        self._wanted: dict[str, list[int]] = {}
         self._serving: dict[str, Execution] = {}
         self._reserved: dict[str, tuple[Execution, Tier]] = {}
         self._total: Vector = (0,) * len(kinds)
@@ -118,7 +118,7 @@ class UncoveredLine:
     def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
         """Take an execution in; one that runs keeps its cores. Return those whose grants change."""
         self._by_name[execution.id] = (execution, tier)
-        self._asked[execution.id] = [part.wanted for part in _elastic(execution)]
+        self._wanted[execution.id] = [part.wanted for part in _elastic(execution)]
         claim = self._claim(execution, tier)
         enter = self._pool.adopt if execution.started_ms is not None else self._pool.arrive
         return self._take(enter(claim, now_ms / 1000))
@@ -128,7 +128,7 @@ class UncoveredLine:
         del self._by_name[execution.id]
         self._serving.pop(execution.id, None)
         self._reserved.pop(execution.id, None)
-        self._asked.pop(execution.id, None)
+        self._wanted.pop(execution.id, None)
         for part in execution.parts:
             part.granted = 0
         return self._take(self._pool.depart(execution.id, now_ms / 1000))
@@ -148,9 +148,9 @@ class UncoveredLine:
         if not self._options.best_effort_elastic:
             return []
         wanted = [part.wanted for part in _elastic(execution)]
-        if wanted == self._asked.get(execution.id):
+        if wanted == self._wanted.get(execution.id):
             return []
-        self._asked[execution.id] = wanted
+        self._wanted[execution.id] = wanted
         for part in _elastic(execution):
             part.granted = min(part.granted, part.wanted)
         return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
@@ -252,7 +252,7 @@ class Uncovered:
     ----------
     line
         Those without cover, served or not.
-    open
+    candidates
         Executions that may have to enter or leave the line.
     """
 
@@ -260,7 +260,7 @@ class Uncovered:
         self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: LineOptions
     ) -> None:
         self.line = UncoveredLine(pool.resources, options)
-        self.open: set[Execution] = set()
+        self.candidates: set[Execution] = set()
         self._table = table
         self._pool = pool
         self._book = book
@@ -278,7 +278,7 @@ class Uncovered:
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
         entering: list[tuple[Execution, Tier]] = []
-        for execution in sorted(self.open, key=lambda one: one.order):
+        for execution in sorted(self.candidates, key=lambda one: one.order):
             tier = self._tier_of(scratch, execution)
             self._table.note(execution)
             if tier != line.tier_of(execution):
@@ -288,7 +288,7 @@ class Uncovered:
                 elif tier is not None:
                     entering.append((execution, tier))
                 changed.add(execution)
-        self.open.clear()
+        self.candidates.clear()
         if len(entering) > _MANY:
             # They come into an empty pool, so that who is served is decided once, not each time.
             changed.update(line.set_total((0,) * len(total), now_ms))
@@ -343,8 +343,8 @@ class Uncovered:
             numbers = [
                 number
                 for part in execution.parts
-                for piece in part.held
-                if (number := self._pool.number_of(piece.machine)) is not None
+                for held in part.held
+                if (number := self._pool.number_of(held.machine)) is not None
             ]
             return not numbers or bool(wanted[numbers].any())
 

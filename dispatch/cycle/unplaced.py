@@ -95,7 +95,7 @@ class Unplaced:
             cores = [part for part in execution.parts if part.component.core]
             placed = all(len(part.held) == part.component.count for part in cores)
             if placed and execution.state is ExecutionState.QUEUED:
-                self._table.admitted(execution, scratch.directive.at_ms)
+                self._table.admit(execution, scratch.directive.at_ms)
 
 
 def _missing_parts(execution: Execution) -> list[ComponentGroup]:

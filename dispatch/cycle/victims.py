@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
+from dispatch.executions.execution import Execution, PlacedComponent
 from dispatch.machines.machine_pool import Vector
-
-Victim = tuple[Execution, ComponentGroup, HeldComponent]
 
 
 def expected_end_ms(execution: Execution) -> int | None:
@@ -88,13 +86,16 @@ class Clearing:
     """
 
     machine: str
-    elastic: tuple[Victim, ...]
+    elastic: tuple[PlacedComponent, ...]
     cores: tuple[Execution, ...]
     cost: tuple[int, int, int]
 
 
 def clearing_of(
-    machine: str, missing: Sequence[int], elastic: Sequence[Victim], cores: Sequence[Execution]
+    machine: str,
+    missing: Sequence[int],
+    elastic: Sequence[PlacedComponent],
+    cores: Sequence[Execution],
 ) -> Clearing | None:
     """Return the least that must leave a machine, from the front of both orders, or None.
 
@@ -106,7 +107,7 @@ def clearing_of(
         What may leave it, who goes first in front.
     """
     short = list(missing)
-    leaving: list[Victim] = []
+    leaving: list[PlacedComponent] = []
     stopped: list[Execution] = []
     for victim in elastic:
         if _useful(victim[1].amounts, short):
@@ -139,10 +140,10 @@ def _useful(amounts: Sequence[int], short: Sequence[int]) -> bool:
 
 def _held_on(machine: str, execution: Execution, kinds: int) -> Vector:
     """Return what the cores of an execution hold on one machine."""
-    held = [0] * kinds
+    amounts = [0] * kinds
     for part in execution.parts:
         if part.component.core:
-            count = sum(piece.machine == machine for piece in part.held)
+            count = sum(held.machine == machine for held in part.held)
             for kind, amount in enumerate(part.amounts):
-                held[kind] += count * amount
-    return tuple(held)
+                amounts[kind] += count * amount
+    return tuple(amounts)

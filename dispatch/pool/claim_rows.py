@@ -39,7 +39,7 @@ class ClaimRows:
         self._units = [_AREA_UNITS.get(kind, 1.0) for kind in resources]
         self._names: list[str | None] = []
         self._parts: list[int] = []
-        self._told: list[bool] = []
+        self._announced: list[bool] = []
         self._free: list[int] = []
         self._row_by_name: dict[str, int] = {}
         self._tenants: dict[str, int] = {}
@@ -60,10 +60,14 @@ class ClaimRows:
         if row == len(self._names):
             self._names.append(None)
             self._parts.append(0)
-            self._told.append(False)
+            self._announced.append(False)
         tenant = self._tenants.setdefault(claim.tenant, len(self._tenants))
         self._make_room(row, len(claim.elastic), tenant)
-        self._names[row], self._parts[row], self._told[row] = claim.name, len(claim.elastic), False
+        self._names[row], self._parts[row], self._announced[row] = (
+            claim.name,
+            len(claim.elastic),
+            False,
+        )
         self._row_by_name[claim.name] = row
         self._fill_amounts(row, claim)
         self._fill_order(row, claim, tenant, now_s)
@@ -93,7 +97,7 @@ class ClaimRows:
 
     def note_waiting(self, row: int) -> None:
         """Let the next grant of a row say again that it starts."""
-        self._told[row] = False
+        self._announced[row] = False
 
     def row_of(self, name: str) -> int:
         """Row of a claim; KeyError where there is none."""
@@ -116,8 +120,8 @@ class ClaimRows:
             name = self._names[row]
             assert name is not None
             granted = tuple(self.rows.granted[row, : self._parts[row]].tolist())
-            found.append(Grant(name, not self._told[row], granted))
-            self._told[row] = True
+            found.append(Grant(name, not self._announced[row], granted))
+            self._announced[row] = True
         return tuple(found)
 
     def _check(self, claim: Claim) -> None:

@@ -88,7 +88,7 @@ class TableJob:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Solution:
     """A table (None: there was no work), and the machines and load that it was made for."""
 
     table: DispatchTable | None
@@ -117,27 +117,28 @@ class LiveTables:
         self._seed = seed
         self._options = options or LotesOptions()
         self._arrivals: deque[_Arrival] = deque()
-        self._made = _Made(None, 0, (), None, "")
+        self._latest = _Solution(None, 0, (), None, "")
         self._solved: tuple[int, tuple[MachineGroup, ...], int] | None = None
         self._seen_version = -1
 
     @property
     def load(self) -> float | None:
         """Arrivals of the sample over those the table sustains; above 1 queues grow."""
-        return self._made.load
+        return self._latest.load
 
     @property
     def problem(self) -> str:
         """Why the last solve gave no table, or empty."""
-        return self._made.problem
+        return self._latest.problem
 
     def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
         """Return the table and its version, 0 where there is none; see `due` for its age.
 
         A table of other machines than the Plan's is none.
         """
-        made = self._made
-        return (made.table, made.version) if made.machines == plan.cluster.machines else (None, 0)
+        latest = self._latest
+        current = latest.machines == plan.cluster.machines
+        return (latest.table, latest.version) if current else (None, 0)
 
     def arrived(self, application: Application, at_ms: int) -> None:
         """Count the components of a best-effort application into the sample."""
@@ -185,7 +186,7 @@ class LiveTables:
         except (ValueError, RuntimeError) as error:
             problem = str(error)
         machines = job.cluster.machines
-        self._made = _Made(table, self._made.version + 1, machines, load, problem)
+        self._latest = _Solution(table, self._latest.version + 1, machines, load, problem)
 
     def refresh(self, plan: Plan, now_ms: int) -> None:
         """Solve where a table is due, while the caller waits: for simulations and tests."""

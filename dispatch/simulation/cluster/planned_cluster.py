@@ -250,10 +250,10 @@ class _PlannedRun:
         progress, execution = self.running.get(job), self.loop.table.get(name)
         if progress is None or execution is None or int(number) != progress.number:
             return False
-        pieces = [piece for part in execution.parts for piece in part.held]
-        up = sum(piece.up for piece in pieces)
-        progress.hold(len(pieces), up)
-        return up < len(pieces)
+        holds = sum(len(part.held) for part in execution.parts)
+        up = sum(part.running for part in execution.parts)
+        progress.hold(holds, up)
+        return up < holds
 
     def _result(self, ended: float) -> RayonRun:
         self.promises.end(round(ended * 1000))
