@@ -64,7 +64,7 @@ class DispatchLoop:
         return cycle
 
     def take_events(self, until_ms: int) -> None:
-        """Take in what the backend has to tell."""
+        """Take in the backend's events up to an instant, and learn start delays from them."""
         for event in self.backend.events(until_ms):
             self.table.take(event)
         for component, delay_ms in self.table.take_starts():

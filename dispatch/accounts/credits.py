@@ -95,7 +95,7 @@ class CreditBook:
         """Count what ran since the last call: the lesser of what ran then and what runs now.
 
         No instant is counted twice where a clock was set back, and of a pause between two calls no
-        more than a minute: nobody knows whether anything ran.
+        more than a minute: it is not known whether anything ran.
         """
         last_ms = now_ms if self._at_ms is None else self._at_ms
         passed_ms = min(max(now_ms - last_ms, 0), _LONGEST_GAP_MS)

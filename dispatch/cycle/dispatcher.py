@@ -34,7 +34,7 @@ class DispatchOptions:
     policy
         Strategy that finds machines; ``lotes`` follows the directive's dispatch table.
     line
-        Who is served without cover, and in which order.
+        Which executions run without cover, and in which order.
     """
 
     policy: Policy = "best_fit"
@@ -81,7 +81,7 @@ class Dispatcher:
         scratch.changed.update(changed)
         # 3. Room: what the entitlements leave, now and when the grace of stops is over.
         room = state.book.room(directive)
-        # 4. Those without cover: who of them may run in the room.
+        # 4. Those without cover: which of them may run in the room.
         room = _serve(state, scratch, room)
         # 5. Victims: cores without cover that run where the Plan needs room are stopped.
         uncovered.give_back(scratch, moves)

@@ -35,9 +35,9 @@ class DispatcherState:
     book
         What entitlements cover.
     uncovered
-        Those without cover: who of them may run.
+        Executions without cover, and which of them may run.
     unplaced
-        Those that may run and have no machine.
+        Executions that may run and have no machine.
     closed
         Machines that take no new components.
     cleared

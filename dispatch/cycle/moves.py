@@ -166,7 +166,7 @@ class Moves:
     def _plainer(self, execution: Execution, part: ComponentGroup, machine: str) -> Clearing | None:
         """Return a machine with fewer labels that those without cover can leave, or None.
 
-        What is covered stays where it is, and who is entitled to those labels may come later; those
+        What is covered stays where it is, and work entitled to those labels may come later; work
         without cover may go there meanwhile.
         """
         labels = self._placer.labels_of(machine)

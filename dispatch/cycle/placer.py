@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
-from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
 from dispatch.machines.placement.policy import Policy
+from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
 from lp.lotes.dispatch_table import DispatchTable
 from rdl.resources import MEMORY
 

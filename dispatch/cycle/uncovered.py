@@ -1,4 +1,4 @@
-"""Uncovered: executions that no entitlement covers, and who of them may run (steps 4 and 5).
+"""Uncovered: executions that no entitlement covers, and which of them may run (steps 4 and 5).
 
 One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
 and work of later reservations. Elastic components follow the same order: those of best effort are
@@ -35,7 +35,7 @@ _MANY = 16
 
 
 class Tier(IntEnum):
-    """Who is served first of those without cover."""
+    """The order of service of those without cover: the lower number first."""
 
     BEST_EFFORT = 0
     ABOVE = 1  # of a reservation that is entitled to something now, but not to this
@@ -47,7 +47,7 @@ _TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """Who is served at all, and in which order.
+    """Which executions run without cover, and in which order.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class UncoveredLine:
     kinds
         Names of the resources, in the order of amounts.
     options
-        Who is served, and in which order.
+        Which executions are served, and in which order.
     """
 
     def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
@@ -100,7 +100,7 @@ class UncoveredLine:
 
     @property
     def total(self) -> Vector:
-        """How much the line may hold, as `set_total` was last told."""
+        """How much the line may hold, in canonical amounts by resource."""
         return self._total
 
     def members(self) -> Iterable[Execution]:
@@ -108,7 +108,7 @@ class UncoveredLine:
         return [execution for execution, _ in self._by_name.values()]
 
     def serving(self) -> Iterable[Execution]:
-        """Return those whose cores may run."""
+        """Return the executions whose cores may run."""
         return self._serving.values()
 
     def reserved(self) -> Iterable[tuple[Execution, Tier]]:
@@ -164,7 +164,7 @@ class UncoveredLine:
         return self._take(self._pool.set_total(amounts, now_ms / 1000))
 
     def free(self) -> list[int]:
-        """Return what nobody in service holds, extras apart; negative where cores exceed it."""
+        """Return what none in service holds, but for extras; negative where cores exceed it."""
         return list(self._pool.free().values())
 
     def _claim(self, execution: Execution, tier: Tier) -> Claim:
@@ -211,8 +211,8 @@ def grant_extras(
 ) -> None:
     """Grant elastic components above cover from `free`, in order, skipping what does not fit.
 
-    Each execution comes with whether it is served at all. `free` is lowered by what is granted;
-    whose grants change is added to `changed`.
+    Each execution comes with whether it is served at all. `free` is lowered by what is granted; an
+    execution whose grants change is added to `changed`.
     """
     for execution, served in executions:
         for part in execution.parts:
@@ -246,7 +246,7 @@ class Uncovered:
     table, pool, book
         The executions, the machines, and what entitlements cover.
     options
-        Who is served, and in which order.
+        Which executions are served, and in which order.
 
     Attributes
     ----------
@@ -272,9 +272,9 @@ class Uncovered:
             scratch.changed.update(self.line.leave(execution, scratch.directive.at_ms))
 
     def serve(self, scratch: CycleScratch, total: Vector) -> None:
-        """Let the line have `total`: who runs without cover, and with how much."""
+        """Let the line have `total`, and decide which of it run, and with how much."""
         now_ms, line, changed = scratch.directive.at_ms, self.line, scratch.changed
-        # Nobody is admitted into room that somebody else is about to leave or to take.
+        # None is admitted into room that another is about to leave or to take.
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
         entering: list[tuple[Execution, Tier]] = []
@@ -290,7 +290,7 @@ class Uncovered:
                 changed.add(execution)
         self.candidates.clear()
         if len(entering) > _MANY:
-            # They come into an empty pool, so that who is served is decided once, not each time.
+            # They come into an empty pool, so that service is decided once, not each time.
             changed.update(line.set_total((0,) * len(total), now_ms))
             for execution, tier in entering:
                 changed.update(line.enter(execution, tier, now_ms))

@@ -1,6 +1,6 @@
 """Victims: which components stop when the Plan needs their room (steps 1, 5 and 6 of a cycle).
 
-Elastic components go before cores; of cores those go first that have least to lose.
+Elastic components go before cores; cores that have least to lose go first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def expected_end_ms(execution: Execution) -> int | None:
 def victims_first(
     executions: Iterable[Execution], needed_ms: int, spared: Callable[[Execution], bool]
 ) -> list[Execution]:
-    """Return whose cores are stopped first: those that have not started, then the newest.
+    """Return executions in the order in which their cores stop: not yet started, then newest.
 
     Behind them come those that are expected to end before the room is needed, and at last those
     of `spared` (an entitlement is about to cover them).
@@ -43,10 +43,10 @@ def choose_victims(
     excess: Sequence[int],
     helps: Callable[[Execution], bool] = lambda _: True,
 ) -> list[Execution]:
-    """Return whose cores are stopped, in that order, until `excess` is gone or nobody is left.
+    """Return the executions whose cores are stopped, in order, until `excess` is gone.
 
-    Skipped is whoever frees nothing of what is short, frees it where it does not help, or has
-    become unneeded by those stopped after.
+    Skipped is an execution that frees nothing of what is short, frees it where it does not help, or
+    is not needed any more with those stopped after it. All may be left before `excess` is gone.
     """
     short = list(excess)
     chosen: list[Execution] = []
@@ -104,7 +104,7 @@ def clearing_of(
     missing
         What the component needs beyond what is left of the machine.
     elastic, cores
-        What may leave it, who goes first in front.
+        What may leave it, in the order in which it does.
     """
     short = list(missing)
     leaving: list[PlacedComponent] = []

@@ -20,7 +20,7 @@ _AREA_UNITS = {CPU: 1000.0, MEMORY: 1024.0}
 
 
 class ClaimRows:
-    """Owns the arrays behind the kernels and knows whose row is which.
+    """Owns the arrays behind the kernels and knows the row of each claim.
 
     Parameters
     ----------
@@ -100,16 +100,16 @@ class ClaimRows:
         self._announced[row] = False
 
     def row_of(self, name: str) -> int:
-        """Row of a claim; KeyError where there is none."""
+        """Return the row of a claim; KeyError where there is none."""
         return self._row_by_name[name]
 
     def granted(self, name: str) -> tuple[int, ...]:
-        """What a claim holds of each of its elastic parts."""
+        """Return how many components of each elastic part a claim holds."""
         row = self._row_by_name[name]
         return tuple(self.rows.granted[row, : self._parts[row]].tolist())
 
     def line(self, line: int) -> tuple[str, ...]:
-        """Names in one of the kernels' lines."""
+        """Return the names in one of the kernels' lines, in order."""
         rows = self.pool.lines[line, : self.pool.length[line]].tolist()
         return tuple(name for row in rows if (name := self._names[row]) is not None)
 
