@@ -50,7 +50,7 @@ def warm_dispatcher() -> None:
     import numpy as np
 
     from bench.cases.dispatch_whole import run
-    from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
+    from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
     from dispatch.pool.claims import Claim, ClaimPart
     from dispatch.pool.scheduler import ElasticScheduler
     from dispatch.warm_up import load_kernels

@@ -1,1 +1,1 @@
-"""Plan and tables: who runs where, now."""
+"""From the Plan and the machines to which component runs where, now."""

@@ -64,7 +64,7 @@ class DispatchLoop:
         return cycle
 
     def take_events(self, until_ms: int) -> None:
-        """Take in what the backend has to tell."""
+        """Take in the backend's events up to an instant, and learn start delays from them."""
         for event in self.backend.events(until_ms):
             self.table.take(event)
         for component, delay_ms in self.table.take_starts():
@@ -93,18 +93,18 @@ def reconcile(table: ExecutionTable, state: VirtualAssignment, now_ms: int) -> N
     there = state.by_key()
     for execution in table:
         for part in execution.parts:
-            for piece in list(part.held):
-                row = there.pop((execution.id, part.component.name, piece.index), None)
-                if row is None or row.machine != piece.machine:
-                    _lose(table, execution, part, piece, now_ms)
-                if row is not None and row.machine != piece.machine:
+            for held in list(part.held):
+                row = there.pop((execution.id, part.component.name, held.index), None)
+                if row is None or row.machine != held.machine:
+                    _lose(table, execution, part, held, now_ms)
+                if row is not None and row.machine != held.machine:
                     there[row.key] = row
     for row in there.values():
         found = table.get(row.execution)
         parts = () if found is None else found.parts
         for part in parts:
             if found is not None and part.component.name == row.component:
-                table.found(
+                table.adopt(
                     found, part, HeldComponent(row.index, row.machine, row.since_ms, up=True)
                 )
 
@@ -113,9 +113,9 @@ def _lose(
     table: ExecutionTable,
     execution: Execution,
     part: ComponentGroup,
-    piece: HeldComponent,
+    held: HeldComponent,
     now_ms: int,
 ) -> None:
-    table.lost(execution, part, piece)
+    table.drop(execution, part, held)
     if part.component.core:
         table.requeue(execution, now_ms, f"{part.component.name!r} could not run")

@@ -95,7 +95,7 @@ class CreditBook:
         """Count what ran since the last call: the lesser of what ran then and what runs now.
 
         No instant is counted twice where a clock was set back, and of a pause between two calls no
-        more than a minute: nobody knows whether anything ran.
+        more than a minute: it is not known whether anything ran.
         """
         last_ms = now_ms if self._at_ms is None else self._at_ms
         passed_ms = min(max(now_ms - last_ms, 0), _LONGEST_GAP_MS)
@@ -196,12 +196,11 @@ def _rate(execution: Execution, bundle: Resources) -> int:
     """Return thousandths of a bundle that run: of its scarcest resource."""
     used: dict[str, int] = dict.fromkeys(bundle, 0)
     for part in execution.parts:
-        running = sum(piece.up for piece in part.held)
         for name, amount in part.component.resources.items():
             if name in used:
-                used[name] += running * amount
+                used[name] += part.running * amount
     return min((1000 * used[name] // amount for name, amount in bundle.items()), default=0)
 
 
 def _is_ahead(execution: Execution) -> bool:
-    return any(sum(piece.up for piece in part.held) > part.covered for part in execution.parts)
+    return any(part.running > part.covered for part in execution.parts)

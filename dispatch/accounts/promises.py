@@ -1,8 +1,8 @@
 """Whether promises are kept: how long each reservation is below its entitlement (Rayon, figure 17).
 
 A reservation is below its entitlement while it has demand that fits in what the Plan holds for it
-and does not run. That is the one definition; service and simulations measure by it. Of those below,
-`Cycle.below` names the ones whose components have no machine, while the others are starting.
+and does not run. That is the one definition: service and simulations measure by it. `Cycle.below`
+is narrower: it names the reservations of which a covered component has no machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[
         fellows = table.of_reservation(entitlement.reservation)
         for execution, counts in covered_counts(entitlement, fellows, table.pool).items():
             pairs = zip(execution.parts, counts, strict=True)
-            if any(sum(piece.up for piece in part.held) < count for part, count in pairs):
+            if any(part.running < count for part, count in pairs):
                 found.add(entitlement.reservation)
     return frozenset(found)
 

@@ -71,7 +71,7 @@ class Application:
     priority
         Higher goes first where the ordering asks for it.
     size_ms
-        Expected run time with everything granted, or None where nobody knows.
+        Expected run time with everything granted, or None where it is not known.
     reservation, atom
         The reservation it runs under, and the atom of it; None is best effort.
     job_class

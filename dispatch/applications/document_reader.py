@@ -18,7 +18,7 @@ class Fields:
     """One object of a document, where it stands, and the problems of the whole document.
 
     Getters return a harmless value after they have noted a problem, so that reading goes on;
-    whoever owns the list of problems decides at the end.
+    the owner of the list of problems decides at the end.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class InMemoryBackend:
         return tuple(found)
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
-        """See `Backend.events`; a start that was overtaken by a stop is not told."""
+        """See `Backend.events`; a start that a stop has overtaken is not reported."""
         found: list[BackendEvent] = []
         while self._coming and self._coming[0][0] <= until_ms:
             _, sequence, event = heapq.heappop(self._coming)

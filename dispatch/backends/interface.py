@@ -1,4 +1,4 @@
-"""The one face of everything that runs components."""
+"""The interface of every backend: what runs components on machines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dispatch.executions.events import BackendEvent
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """A delta the backend did not carry out, and why; the state is as if it had not been asked."""
+    """A delta that a backend did not carry out, and why; it has changed nothing."""
 
     delta: Delta
     reason: str
 
 
 class Backend(Protocol):
-    """Starts and stops components and tells what became of them."""
+    """Starts and stops components and reports what becomes of them."""
 
     def state(self) -> VirtualAssignment:
         """What is on machines now, starting components included."""
@@ -30,5 +30,5 @@ class Backend(Protocol):
         ...
 
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
-        """Return what happened up to an instant and was not told before, in order of time."""
+        """Return what happened up to an instant and was not reported before, in order of time."""
         ...

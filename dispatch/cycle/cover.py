@@ -1,6 +1,6 @@
 """What an entitlement covers of the executions that name its reservation (step 2 of a cycle).
 
-Cores of all executions come before anybody's elastic components, both by submission. When an
+Cores of all executions come before all elastic components, both by submission. When an
 entitlement shrinks, elastic components therefore lose cover before cores, and the newest
 execution's before the others'.
 """
@@ -13,7 +13,7 @@ from dispatch.entitlements.directive import Entitlement
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.machines.machine_pool import MachinePool
 
-#: How many components of each part are covered, by execution; who has none is left out.
+#: How many components of each group are covered, by execution; one without any is left out.
 Counts = dict[Execution, tuple[int, ...]]
 
 
@@ -61,7 +61,7 @@ def names_atom(path: str, atom: str) -> bool:
 
 def without_occurrences(path: str) -> str:
     """Return a path without its ``@k``."""
-    return ".".join(piece.partition("@")[0] for piece in path.split("."))
+    return ".".join(step.partition("@")[0] for step in path.split("."))
 
 
 class _Left:

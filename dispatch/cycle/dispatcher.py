@@ -34,7 +34,7 @@ class DispatchOptions:
     policy
         Strategy that finds machines; ``lotes`` follows the directive's dispatch table.
     line
-        Who is served without cover, and in which order.
+        Which executions run without cover, and in which order.
     """
 
     policy: Policy = "best_fit"
@@ -77,11 +77,11 @@ class Dispatcher:
         _take_changes(state, scratch, moves, arrived)
         # 2. Cover: what each entitlement holds of the executions that name its reservation.
         looked, changed = state.book.update(directive, state.without_cover)
-        uncovered.open.update(looked)
+        uncovered.candidates.update(looked)
         scratch.changed.update(changed)
         # 3. Room: what the entitlements leave, now and when the grace of stops is over.
         room = state.book.room(directive)
-        # 4. Those without cover: who of them may run in the room.
+        # 4. Those without cover: which of them may run in the room.
         room = _serve(state, scratch, room)
         # 5. Victims: cores without cover that run where the Plan needs room are stopped.
         uncovered.give_back(scratch, moves)
@@ -140,12 +140,12 @@ def _take_changes(
         if execution.is_over:
             for part in execution.parts:
                 part.covered = part.granted = 0
-            table.stopped(execution, now_ms)
-            uncovered.open.discard(execution)
+            table.finish_stop(execution, now_ms)
+            uncovered.candidates.discard(execution)
         elif uncovered.line.tier_of(execution) is not None:
             scratch.changed.update(uncovered.line.resize(execution, now_ms))
         else:
-            uncovered.open.add(execution)
+            uncovered.candidates.add(execution)
 
 
 def _serve(state: DispatcherState, scratch: CycleScratch, room: Vector) -> Vector:

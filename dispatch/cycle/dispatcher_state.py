@@ -35,9 +35,9 @@ class DispatcherState:
     book
         What entitlements cover.
     uncovered
-        Those without cover: who of them may run.
+        Executions without cover, and which of them may run.
     unplaced
-        Those that may run and have no machine.
+        Executions that may run and have no machine.
     closed
         Machines that take no new components.
     cleared
@@ -80,7 +80,7 @@ class DispatcherState:
 
     def without_cover(self) -> list[Execution]:
         """Return the executions that no entitlement covers."""
-        return [*self.uncovered.open, *self.uncovered.line.members()]
+        return [*self.uncovered.candidates, *self.uncovered.line.members()]
 
 
 def placer_of(

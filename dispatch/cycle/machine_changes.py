@@ -8,8 +8,8 @@ from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.dispatcher_state import DispatcherState
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.placer import Placer
-from dispatch.cycle.victims import Victim, clearing_of, victims_first
-from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
+from dispatch.cycle.victims import clearing_of, victims_first
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent, PlacedComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
 
@@ -24,11 +24,11 @@ def move_to(table: ExecutionTable, pool: MachinePool, at_ms: int) -> None:
     for execution in [one for one in table if one.holds or not one.is_over]:
         execution.refit(pool)
         for part in execution.parts:
-            for piece in list(part.held):
-                if pool.number_of(piece.machine) is None:
-                    table.lost(execution, part, piece)
+            for held in list(part.held):
+                if pool.number_of(held.machine) is None:
+                    table.drop(execution, part, held)
                     if part.component.core:
-                        table.requeue(execution, at_ms, f"{piece.machine} is gone")
+                        table.requeue(execution, at_ms, f"{held.machine} is gone")
         why = pool.why_never_all(execution.application)
         if why is not None:
             table.requeue(execution, at_ms, why)
@@ -42,7 +42,7 @@ def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) 
     """
     table, machines, now_ms = state.table, state.machines, scratch.directive.at_ms
 
-    def stop(victim: Victim, reason: str) -> None:
+    def stop(victim: PlacedComponent, reason: str) -> None:
         execution, part, _ = victim
         moves.remove(*victim, reason)
         scratch.changed.add(execution)
@@ -60,37 +60,37 @@ def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) 
             stop(victim, f"{victim[2].machine} has become too small")
 
 
-def _misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[Victim]:
+def _misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedComponent]:
     """Yield what stands on machines that no longer carry its labels."""
     for execution in table:
         for part in execution.parts:
             allowed = pool.allowed(part.component.labels)
-            for piece in list(part.held) if allowed is not None else ():
-                number = pool.number_of(piece.machine)
+            for held in list(part.held) if allowed is not None else ():
+                number = pool.number_of(held.machine)
                 if allowed is not None and number is not None and not allowed[number]:
-                    yield execution, part, piece
+                    yield execution, part, held
 
 
-def _overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[Victim]:
+def _overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[PlacedComponent]:
     """Yield the least that has to leave machines that have become smaller.
 
     Best effort goes first, then the newest: what is covered is known only after step 2.
     """
     for machine, missing in placer.overfull():
-        elastic: list[Victim] = []
+        elastic: list[PlacedComponent] = []
         cores: dict[Execution, list[tuple[ComponentGroup, HeldComponent]]] = {}
-        for execution, part, piece in table.on_machine(machine):
+        for execution, part, held in table.on_machine(machine):
             if part.component.core:
-                cores.setdefault(execution, []).append((part, piece))
+                cores.setdefault(execution, []).append((part, held))
             else:
-                elastic.append((execution, part, piece))
+                elastic.append((execution, part, held))
         elastic.sort(key=lambda victim: (_is_reserved(victim[0]), -victim[2].since_ms))
         ordered = victims_first(cores, now_ms, _is_reserved)
         leaving = clearing_of(machine, missing, elastic, ordered)
         if leaving is not None:
             yield from leaving.elastic
             for execution in leaving.cores:
-                yield from ((execution, part, piece) for part, piece in cores[execution])
+                yield from ((execution, part, held) for part, held in cores[execution])
 
 
 def _is_reserved(execution: Execution) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dispatch.cycle.placer import Placer
-from dispatch.cycle.victims import Clearing, Victim, clearing_of, victims_first
+from dispatch.cycle.victims import Clearing, clearing_of, victims_first
 from dispatch.executions.assignment import Delta, Key, Op, in_order
-from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent, PlacedComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import Vector
 
@@ -37,8 +37,8 @@ class Moves:
     ) -> None:
         self.again: set[Execution] = set()
         # By key, in order; a component that returns to where it was is in neither.
-        self._removed: dict[Key, Victim] = {}
-        self._added: dict[Key, Victim] = {}
+        self._removed: dict[Key, PlacedComponent] = {}
+        self._added: dict[Key, PlacedComponent] = {}
         self._reasons: dict[Key, str] = {}
         self._held_before: dict[Execution, bool] = {}
         self._table = table
@@ -54,12 +54,12 @@ class Moves:
     def deltas(self) -> tuple[Delta, ...]:
         """Return what a backend has to do, in order."""
         found: list[Delta] = []
-        for key, (execution, _, piece) in self._removed.items():
+        for key, (execution, _, held) in self._removed.items():
             op = Op.SHRINK if execution.holds else Op.STOP
-            found.append(Delta(op, *key, piece.machine, self._reasons.get(key, "")))
-        for key, (execution, _, piece) in self._added.items():
+            found.append(Delta(op, *key, held.machine, self._reasons.get(key, "")))
+        for key, (execution, _, held) in self._added.items():
             op = Op.GROW if self._held_before[execution] else Op.START
-            found.append(Delta(op, *key, piece.machine, self._reasons.get(key, "")))
+            found.append(Delta(op, *key, held.machine, self._reasons.get(key, "")))
         return in_order(found)
 
     def shrink(self, execution: Execution, reason: str) -> None:
@@ -70,31 +70,31 @@ class Moves:
                 # Without cover the last to start has least to lose; under a reservation the
                 # first to start has outlived its lease.
                 leaving = part.held[:over] if part.covered else part.held[-over:]
-                for piece in reversed(leaving):
-                    self.remove(execution, part, piece, reason)
+                for held in reversed(leaving):
+                    self.remove(execution, part, held, reason)
 
     def remove_all(self, execution: Execution, reason: str) -> None:
         """Stop everything of an execution; what it starts again, it starts anew."""
         self._begun_anew.add(execution)
         for part in execution.parts:
-            for piece in list(part.held):
-                self.remove(execution, part, piece, reason)
+            for held in list(part.held):
+                self.remove(execution, part, held, reason)
 
     def remove(
-        self, execution: Execution, part: ComponentGroup, piece: HeldComponent, reason: str
+        self, execution: Execution, part: ComponentGroup, held: HeldComponent, reason: str
     ) -> None:
         """Take a component off its machine."""
         self._held_before.setdefault(execution, True)
-        self._table.take_off(execution, part, piece)
-        self._placer.release(execution, part, piece)
+        self._table.take_off(execution, part, held)
+        self._placer.release(execution, part, held)
         self._full.clear()
         self._too_large.clear()
         self._plainest.clear()
-        key = (execution.id, part.component.name, piece.index)
+        key = (execution.id, part.component.name, held.index)
         if key in self._added:
             del self._added[key]
         else:
-            self._removed[key] = (execution, part, piece)
+            self._removed[key] = (execution, part, held)
             self._reasons[key] = reason
 
     def grow(self, execution: Execution) -> bool:
@@ -129,22 +129,22 @@ class Moves:
     def _take_back(self, execution: Execution) -> None:
         """Undo the cores of an execution that did not all find a machine."""
         for part in execution.parts:
-            for piece in list(part.held):
-                self.remove(execution, part, piece, "not all of its cores find machines")
+            for held in list(part.held):
+                self.remove(execution, part, held, "not all of its cores find machines")
 
     def _put(self, execution: Execution, part: ComponentGroup, machine: str) -> None:
         self._held_before.setdefault(execution, execution.holds)
-        piece = HeldComponent(part.free_index(), machine, self._now_ms)
-        key = (execution.id, part.component.name, piece.index)
+        held = HeldComponent(part.free_index(), machine, self._now_ms)
+        key = (execution.id, part.component.name, held.index)
         before = self._removed.get(key)
         stays = before is not None and before[2].machine == machine
         if before is not None and stays and execution not in self._begun_anew:
             del self._removed[key]
-            piece = before[2]
+            held = before[2]
         else:
-            self._added[key] = (execution, part, piece)
-        self._table.put_on(execution, part, piece)
-        self._placer.hold(execution, part, piece)
+            self._added[key] = (execution, part, held)
+        self._table.put_on(execution, part, held)
+        self._placer.hold(execution, part, held)
 
     def _find(self, execution: Execution, part: ComponentGroup) -> str | None:
         """Return a machine with room, making some where the component has the right to it."""
@@ -166,7 +166,7 @@ class Moves:
     def _plainer(self, execution: Execution, part: ComponentGroup, machine: str) -> Clearing | None:
         """Return a machine with fewer labels that those without cover can leave, or None.
 
-        What is covered stays where it is, and who is entitled to those labels may come later; those
+        What is covered stays where it is, and work entitled to those labels may come later; work
         without cover may go there meanwhile.
         """
         labels = self._placer.labels_of(machine)
@@ -237,16 +237,16 @@ class Moves:
 
     def _revocable(
         self, machine: str, beneficiary: Execution
-    ) -> tuple[list[Victim], list[Execution]]:
+    ) -> tuple[list[PlacedComponent], list[Execution]]:
         """Return what runs without cover on a machine: elastic newest first, and cores."""
-        elastic: list[Victim] = []
+        elastic: list[PlacedComponent] = []
         cores: list[Execution] = []
-        for execution, part, piece in self._table.on_machine(machine):
+        for execution, part, held in self._table.on_machine(machine):
             if part.component.core:
                 apart = execution is beneficiary or execution in cores
                 if not part.covered and not apart:
                     cores.append(execution)
-            elif part.held.index(piece) < len(part.held) - part.covered:
-                elastic.append((execution, part, piece))
+            elif part.held.index(held) < len(part.held) - part.covered:
+                elastic.append((execution, part, held))
         elastic.sort(key=lambda victim: -victim[2].since_ms)
         return elastic, cores

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
-from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
 from dispatch.machines.placement.policy import Policy
+from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
 from lp.lotes.dispatch_table import DispatchTable
 from rdl.resources import MEMORY
 
@@ -66,8 +66,8 @@ class Placer:
         """Count what is on machines already, as after a restart or with a new table."""
         for execution in table:
             for part in execution.parts:
-                for piece in part.held:
-                    self.hold(execution, part, piece)
+                for held in part.held:
+                    self.hold(execution, part, held)
 
     def set_open(self, closed: frozenset[str]) -> None:
         """Offer all machines to new components but those of `closed`."""
@@ -110,16 +110,16 @@ class Placer:
         over = ((self._left[numbers] - part.amounts) / self._largest).sum(axis=1)
         return int(numbers[np.lexsort((over, counts[numbers]))[0]])
 
-    def hold(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
+    def hold(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Take what a component needs from its machine."""
-        number = self.pool.number_of(piece.machine)
+        number = self.pool.number_of(held.machine)
         if number is not None:
             self._left[number] -= part.amounts
             self._strategy.started(number, self._job(execution, part))
 
-    def release(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
+    def release(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Give back what a component took."""
-        number = self.pool.number_of(piece.machine)
+        number = self.pool.number_of(held.machine)
         if number is not None:
             self._freed.add(number)
             self._left[number] += part.amounts

@@ -1,4 +1,4 @@
-"""Uncovered: executions that no entitlement covers, and who of them may run (steps 4 and 5).
+"""Uncovered: executions that no entitlement covers, and which of them may run (steps 4 and 5).
 
 One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
 and work of later reservations. Elastic components follow the same order: those of best effort are
@@ -35,7 +35,7 @@ _MANY = 16
 
 
 class Tier(IntEnum):
-    """Who is served first of those without cover."""
+    """The order of service of those without cover: the lower number first."""
 
     BEST_EFFORT = 0
     ABOVE = 1  # of a reservation that is entitled to something now, but not to this
@@ -47,7 +47,7 @@ _TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """Who is served at all, and in which order.
+    """Which executions run without cover, and in which order.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class UncoveredLine:
     kinds
         Names of the resources, in the order of amounts.
     options
-        Who is served, and in which order.
+        Which executions are served, and in which order.
     """
 
     def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
@@ -88,7 +88,7 @@ class UncoveredLine:
         self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering)
         self._options = options
         self._by_name: dict[str, tuple[Execution, Tier]] = {}
-        self._asked: dict[str, list[int]] = {}
+        self._wanted: dict[str, list[int]] = {}
         self._serving: dict[str, Execution] = {}
         self._reserved: dict[str, tuple[Execution, Tier]] = {}
         self._total: Vector = (0,) * len(kinds)
@@ -100,7 +100,7 @@ class UncoveredLine:
 
     @property
     def total(self) -> Vector:
-        """How much the line may hold, as `set_total` was last told."""
+        """How much the line may hold, in canonical amounts by resource."""
         return self._total
 
     def members(self) -> Iterable[Execution]:
@@ -108,7 +108,7 @@ class UncoveredLine:
         return [execution for execution, _ in self._by_name.values()]
 
     def serving(self) -> Iterable[Execution]:
-        """Return those whose cores may run."""
+        """Return the executions whose cores may run."""
         return self._serving.values()
 
     def reserved(self) -> Iterable[tuple[Execution, Tier]]:
@@ -118,7 +118,7 @@ class UncoveredLine:
     def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
         """Take an execution in; one that runs keeps its cores. Return those whose grants change."""
         self._by_name[execution.id] = (execution, tier)
-        self._asked[execution.id] = [part.wanted for part in _elastic(execution)]
+        self._wanted[execution.id] = [part.wanted for part in _elastic(execution)]
         claim = self._claim(execution, tier)
         enter = self._pool.adopt if execution.started_ms is not None else self._pool.arrive
         return self._take(enter(claim, now_ms / 1000))
@@ -128,7 +128,7 @@ class UncoveredLine:
         del self._by_name[execution.id]
         self._serving.pop(execution.id, None)
         self._reserved.pop(execution.id, None)
-        self._asked.pop(execution.id, None)
+        self._wanted.pop(execution.id, None)
         for part in execution.parts:
             part.granted = 0
         return self._take(self._pool.depart(execution.id, now_ms / 1000))
@@ -148,9 +148,9 @@ class UncoveredLine:
         if not self._options.best_effort_elastic:
             return []
         wanted = [part.wanted for part in _elastic(execution)]
-        if wanted == self._asked.get(execution.id):
+        if wanted == self._wanted.get(execution.id):
             return []
-        self._asked[execution.id] = wanted
+        self._wanted[execution.id] = wanted
         for part in _elastic(execution):
             part.granted = min(part.granted, part.wanted)
         return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
@@ -164,7 +164,7 @@ class UncoveredLine:
         return self._take(self._pool.set_total(amounts, now_ms / 1000))
 
     def free(self) -> list[int]:
-        """Return what nobody in service holds, extras apart; negative where cores exceed it."""
+        """Return what none in service holds, but for extras; negative where cores exceed it."""
         return list(self._pool.free().values())
 
     def _claim(self, execution: Execution, tier: Tier) -> Claim:
@@ -211,8 +211,8 @@ def grant_extras(
 ) -> None:
     """Grant elastic components above cover from `free`, in order, skipping what does not fit.
 
-    Each execution comes with whether it is served at all. `free` is lowered by what is granted;
-    whose grants change is added to `changed`.
+    Each execution comes with whether it is served at all. `free` is lowered by what is granted; an
+    execution whose grants change is added to `changed`.
     """
     for execution, served in executions:
         for part in execution.parts:
@@ -246,13 +246,13 @@ class Uncovered:
     table, pool, book
         The executions, the machines, and what entitlements cover.
     options
-        Who is served, and in which order.
+        Which executions are served, and in which order.
 
     Attributes
     ----------
     line
         Those without cover, served or not.
-    open
+    candidates
         Executions that may have to enter or leave the line.
     """
 
@@ -260,7 +260,7 @@ class Uncovered:
         self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: LineOptions
     ) -> None:
         self.line = UncoveredLine(pool.resources, options)
-        self.open: set[Execution] = set()
+        self.candidates: set[Execution] = set()
         self._table = table
         self._pool = pool
         self._book = book
@@ -272,13 +272,13 @@ class Uncovered:
             scratch.changed.update(self.line.leave(execution, scratch.directive.at_ms))
 
     def serve(self, scratch: CycleScratch, total: Vector) -> None:
-        """Let the line have `total`: who runs without cover, and with how much."""
+        """Let the line have `total`, and decide which of it run, and with how much."""
         now_ms, line, changed = scratch.directive.at_ms, self.line, scratch.changed
-        # Nobody is admitted into room that somebody else is about to leave or to take.
+        # None is admitted into room that another is about to leave or to take.
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
         entering: list[tuple[Execution, Tier]] = []
-        for execution in sorted(self.open, key=lambda one: one.order):
+        for execution in sorted(self.candidates, key=lambda one: one.order):
             tier = self._tier_of(scratch, execution)
             self._table.note(execution)
             if tier != line.tier_of(execution):
@@ -288,9 +288,9 @@ class Uncovered:
                 elif tier is not None:
                     entering.append((execution, tier))
                 changed.add(execution)
-        self.open.clear()
+        self.candidates.clear()
         if len(entering) > _MANY:
-            # They come into an empty pool, so that who is served is decided once, not each time.
+            # They come into an empty pool, so that service is decided once, not each time.
             changed.update(line.set_total((0,) * len(total), now_ms))
             for execution, tier in entering:
                 changed.update(line.enter(execution, tier, now_ms))
@@ -343,8 +343,8 @@ class Uncovered:
             numbers = [
                 number
                 for part in execution.parts
-                for piece in part.held
-                if (number := self._pool.number_of(piece.machine)) is not None
+                for held in part.held
+                if (number := self._pool.number_of(held.machine)) is not None
             ]
             return not numbers or bool(wanted[numbers].any())
 

@@ -1,4 +1,4 @@
-"""Unplaced: those that may run and have no machine, and when they are tried again (step 6)."""
+"""Unplaced: executions that may run and have no machine, and when they are tried again (step 6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Unplaced:
     Parameters
     ----------
     table, book
-        Whose executions, and what of them is covered.
+        The executions, and what of them is covered.
     """
 
     def __init__(self, table: ExecutionTable, book: CoverBook) -> None:
@@ -95,7 +95,7 @@ class Unplaced:
             cores = [part for part in execution.parts if part.component.core]
             placed = all(len(part.held) == part.component.count for part in cores)
             if placed and execution.state is ExecutionState.QUEUED:
-                self._table.admitted(execution, scratch.directive.at_ms)
+                self._table.admit(execution, scratch.directive.at_ms)
 
 
 def _missing_parts(execution: Execution) -> list[ComponentGroup]:
@@ -104,7 +104,7 @@ def _missing_parts(execution: Execution) -> list[ComponentGroup]:
 
 
 def _place_order(execution: Execution, numbers: dict[str, int]) -> tuple[int, int, tuple[int, int]]:
-    """Return who finds a machine first: those covered in order of acceptance, then the others."""
+    """Return the order of search: those covered in order of acceptance, then the others."""
     covered = any(part.covered for part in execution.parts)
     number = numbers.get(str(execution.application.reservation)) if covered else None
     return (1, 0, execution.order) if number is None else (0, number, execution.order)

@@ -1,6 +1,6 @@
 """Victims: which components stop when the Plan needs their room (steps 1, 5 and 6 of a cycle).
 
-Elastic components go before cores; of cores those go first that have least to lose.
+Elastic components go before cores; cores that have least to lose go first.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
+from dispatch.executions.execution import Execution, PlacedComponent
 from dispatch.machines.machine_pool import Vector
-
-Victim = tuple[Execution, ComponentGroup, HeldComponent]
 
 
 def expected_end_ms(execution: Execution) -> int | None:
@@ -24,7 +22,7 @@ def expected_end_ms(execution: Execution) -> int | None:
 def victims_first(
     executions: Iterable[Execution], needed_ms: int, spared: Callable[[Execution], bool]
 ) -> list[Execution]:
-    """Return whose cores are stopped first: those that have not started, then the newest.
+    """Return executions in the order in which their cores stop: not yet started, then newest.
 
     Behind them come those that are expected to end before the room is needed, and at last those
     of `spared` (an entitlement is about to cover them).
@@ -45,10 +43,10 @@ def choose_victims(
     excess: Sequence[int],
     helps: Callable[[Execution], bool] = lambda _: True,
 ) -> list[Execution]:
-    """Return whose cores are stopped, in that order, until `excess` is gone or nobody is left.
+    """Return the executions whose cores are stopped, in order, until `excess` is gone.
 
-    Skipped is whoever frees nothing of what is short, frees it where it does not help, or has
-    become unneeded by those stopped after.
+    Skipped is an execution that frees nothing of what is short, frees it where it does not help, or
+    is not needed any more with those stopped after it. All may be left before `excess` is gone.
     """
     short = list(excess)
     chosen: list[Execution] = []
@@ -88,13 +86,16 @@ class Clearing:
     """
 
     machine: str
-    elastic: tuple[Victim, ...]
+    elastic: tuple[PlacedComponent, ...]
     cores: tuple[Execution, ...]
     cost: tuple[int, int, int]
 
 
 def clearing_of(
-    machine: str, missing: Sequence[int], elastic: Sequence[Victim], cores: Sequence[Execution]
+    machine: str,
+    missing: Sequence[int],
+    elastic: Sequence[PlacedComponent],
+    cores: Sequence[Execution],
 ) -> Clearing | None:
     """Return the least that must leave a machine, from the front of both orders, or None.
 
@@ -103,10 +104,10 @@ def clearing_of(
     missing
         What the component needs beyond what is left of the machine.
     elastic, cores
-        What may leave it, who goes first in front.
+        What may leave it, in the order in which it does.
     """
     short = list(missing)
-    leaving: list[Victim] = []
+    leaving: list[PlacedComponent] = []
     stopped: list[Execution] = []
     for victim in elastic:
         if _useful(victim[1].amounts, short):
@@ -139,10 +140,10 @@ def _useful(amounts: Sequence[int], short: Sequence[int]) -> bool:
 
 def _held_on(machine: str, execution: Execution, kinds: int) -> Vector:
     """Return what the cores of an execution hold on one machine."""
-    held = [0] * kinds
+    amounts = [0] * kinds
     for part in execution.parts:
         if part.component.core:
-            count = sum(piece.machine == machine for piece in part.held)
+            count = sum(held.machine == machine for held in part.held)
             for kind, amount in enumerate(part.amounts):
-                held[kind] += count * amount
-    return tuple(held)
+                amounts[kind] += count * amount
+    return tuple(amounts)

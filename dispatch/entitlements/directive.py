@@ -14,7 +14,7 @@ from rdl.resources import Resources
 
 
 class Standing(Enum):
-    """Where a reservation stands at an instant, as seen by who dispatches."""
+    """Where a reservation stands at an instant, as the dispatcher sees it."""
 
     UNKNOWN = "unknown"  # the Plan has none of this id
     LATER = "later"  # it holds nothing now and something from later on
@@ -54,7 +54,7 @@ class Entitlement:
     Attributes
     ----------
     reservation, tenant
-        Whose it is.
+        Id of the reservation, and its owner.
     number
         Place in the order of acceptance.
     atoms
@@ -108,17 +108,17 @@ class Standings:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """All that a cycle needs to know of the Plan.
+    """What a cycle needs to know of the Plan, and all it may know.
 
     Attributes
     ----------
     plan_version, at_ms
-        Of which version, and for when, in ms from the origin.
+        Version of the Plan, and the instant in ms from the origin.
     entitlements
         Of the reservations active now, in order of acceptance, with what is anticipated because
         components start late.
     planned
-        The same as the Plan has it, without anticipation: what promises are measured by.
+        The same as the Plan holds it, without anticipation: promises are measured by it.
     soon
         The same at `at_ms` plus the grace that stops are given: room for what grows till then is
         made ahead.

@@ -39,7 +39,7 @@ def early_bundles(
     Parameters
     ----------
     rows, atom
-        int64[m, 3] start, end and bundles, and int64[m] whose row it is.
+        int64[m, 3] start, end and bundles, and int64[m] the atom of each row.
     step
         The present step.
     leads

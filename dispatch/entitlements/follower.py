@@ -1,7 +1,7 @@
 """PlanFollower: the Plan at an instant, as the dispatcher reads it (Rayon, section 5.2).
 
-What it says is a function of the Plan, the instant and the dispatch table alone; what it keeps
-between calls only saves work, so that a tick that was missed or a restart does no harm.
+What it says is a function of the Plan, the instant and the dispatch table alone. What it keeps
+between calls only saves work: a missed tick or a restart does no harm.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class _Followed:
 
 
 class PlanFollower:
-    """Says at every tick, and at once after a commit, who is entitled to what.
+    """Says at every tick, and at once after a commit, what each reservation is entitled to.
 
     Parameters
     ----------
     plan
-        The Plan that is followed; it is only read.
+        Is only read.
     tables
         Where the dispatch table comes from; none without.
     stop_grace_ms
@@ -114,7 +114,7 @@ class PlanFollower:
         """Return entitlements with what begins within a start delay, as far as there is room.
 
         Room is what the machines that are up offer beyond all planned entitlements, so that
-        nobody's promise is anticipated at the cost of another's.
+        no promise is anticipated at the cost of another.
         """
         room = capacity_of(self.plan.cluster, away)
         for entitlement in planned:
@@ -147,7 +147,7 @@ class PlanFollower:
         )
 
     def _entitled(self, step: int) -> tuple[Entitlement, ...]:
-        """Return who is entitled at a step, in order of acceptance."""
+        """Return the entitlements at a step, in order of acceptance."""
         known = self._at_step.get(step)
         if known is not None:
             return known

@@ -8,8 +8,8 @@ remedies, both used:
 - *enlarge*: each lease of a request is longer by the delay, and its work by as much a lease
   (`enlarged`), so that what runs between start and end is what was asked.
 
-A dispatcher reports every start to `StartDelays.observe`; whoever plans or follows reads the frozen
-`StartDelayTable` of the moment. Nothing here knows a clock, a Plan or a cluster.
+A dispatcher reports every start to `StartDelays.observe`; the planner and the follower read the
+frozen `StartDelayTable` of the moment. Nothing here knows a clock, a Plan or a cluster.
 """
 
 from __future__ import annotations

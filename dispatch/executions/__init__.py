@@ -1,1 +1,1 @@
-"""Runs of applications: their states, their components, and what backends tell of them."""
+"""Runs of applications: their states, their components, and the events of backends."""

@@ -1,4 +1,4 @@
-"""What a backend tells: the words between it and the execution table."""
+"""Events of a backend, as the execution table takes them in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What a backend tells."""
+    """What happened to a component or a machine."""
 
     STARTED = "started"  # the component runs
     STOPPED = "stopped"  # it was stopped, as asked
@@ -19,7 +19,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BackendEvent:
-    """Something that happened; component fields are empty where a machine is meant."""
+    """One event; the component's fields are empty where it is about a machine."""
 
     kind: EventKind
     at_ms: int

@@ -1,6 +1,6 @@
-"""Execution: one run of an application, its parts, and where their components are.
+"""Execution: one run of an application, its component groups, and where they run.
 
-Written by `ExecutionTable` and, as to cover and grants, by the dispatcher; read by everybody.
+`ExecutionTable` writes it and, as to cover and grants, the dispatcher.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from dispatch.machines.machine_pool import MachinePool, Vector
 
 @dataclass(slots=True)
 class HeldComponent:
-    """One component on a machine; `up` once it has started."""
+    """One component on a machine.
+
+    Attributes
+    ----------
+    index
+        Which of its likes, from 0.
+    machine
+        ``<group>-<index>``.
+    since_ms
+        Since when it holds the machine, in ms from the origin.
+    up
+        Whether it has started.
+    """
 
     index: int
     machine: str
@@ -25,7 +37,7 @@ class HeldComponent:
 
 @dataclass(slots=True)
 class ComponentGroup:
-    """The components of one kind of one execution.
+    """The equal components of one execution: a component of its application, `count` times.
 
     Attributes
     ----------
@@ -39,7 +51,11 @@ class ComponentGroup:
     held
         Those on machines, first started first.
     covered, granted
-        How many the entitlement covers, and how many more may run (the dispatcher's).
+        How many the entitlement covers, and how many more may run; the dispatcher writes them.
+    failures
+        Failures in a row: each doubles the next pause.
+    paused_until_ms
+        Until when none is started, after one could not run; 0 without a pause.
     """
 
     component: Component
@@ -57,19 +73,24 @@ class ComponentGroup:
     _most: int = 0
 
     def refit(self, pool: MachinePool) -> None:
-        """Follow the machines there are."""
+        """Count what the machines of `pool` can hold."""
         self.amounts = pool.vector(self.component.resources)
         self.limit = pool.why_not_more(self.component) or ""
         self._most = self.component.count if self.component.core else pool.most(self.component)
         self._count_wanted()
 
-    def ended(self) -> None:
-        """Count one that ended by itself."""
+    def count_exit(self) -> None:
+        """Count one that ended by itself: it does not come back."""
         self._ended += 1
         self._count_wanted()
 
     def _count_wanted(self) -> None:
         self.wanted = min(self.component.count - self._ended, self._most)
+
+    @property
+    def running(self) -> int:
+        """How many run; those that are starting do not."""
+        return sum(held.up for held in self.held)
 
     def free_index(self) -> int:
         """Return the lowest number that none of them has."""
@@ -77,16 +98,16 @@ class ComponentGroup:
             self._lowest += 1
         return self._lowest
 
-    def take_on(self, piece: HeldComponent) -> None:
-        """Count a piece as held, last."""
-        self.held.append(piece)
-        self._used.add(piece.index)
+    def take_on(self, held: HeldComponent) -> None:
+        """Count a component as held, started last."""
+        self.held.append(held)
+        self._used.add(held.index)
 
-    def give_up(self, piece: HeldComponent) -> None:
-        """Count a piece as held no more."""
-        self.held.remove(piece)
-        self._used.discard(piece.index)
-        self._lowest = min(self._lowest, piece.index)
+    def give_up(self, held: HeldComponent) -> None:
+        """Count a component as held no more."""
+        self.held.remove(held)
+        self._used.discard(held.index)
+        self._lowest = min(self._lowest, held.index)
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +124,7 @@ class Execution:
         Paths of the reservation's atoms that go before its own, see
         `dispatch.executions.predecessors`.
     parts
-        One a component, in file order.
+        Its component groups, in file order.
     core
         What its cores take together.
     must_leave
@@ -133,14 +154,14 @@ class Execution:
         return self.number
 
     def refit(self, pool: MachinePool) -> None:
-        """Follow the machines there are."""
+        """Count what the machines of `pool` can hold."""
         for part in self.parts:
             part.refit(pool)
         self.core = total_of(self.parts, len(pool.resources))
 
     @property
     def order(self) -> tuple[int, int]:
-        """By submission, the first known first."""
+        """Its place among all: by submission, then by `number`."""
         return self.submitted_ms, self.number
 
     @property
@@ -152,6 +173,10 @@ class Execution:
     def holds(self) -> bool:
         """Whether any component has a machine."""
         return any(part.held for part in self.parts)
+
+
+#: A component on its machine: of which execution and group.
+PlacedComponent = tuple[Execution, ComponentGroup, HeldComponent]
 
 
 def total_of(parts: Iterable[ComponentGroup], kinds: int) -> Vector:

@@ -24,14 +24,14 @@ def predecessors_of(expression: Expression, atom: str) -> tuple[str, ...]:
     """
     found: list[str] = []
     here, walked = expression, ""
-    for piece in atom.split(".") if atom else ():
-        number = piece.partition("@")[0]
+    for step in atom.split(".") if atom else ():
+        number = step.partition("@")[0]
         children = children_of(here)
         if not number.isdecimal() or int(number) >= len(children):
             raise ValueError(f"there is no atom {atom!r} in the request")
         place = int(number)
         found += [f"{walked}{other}" for other in _before(here, place)]
-        here, walked = children[place], f"{walked}{piece}."
+        here, walked = children[place], f"{walked}{step}."
     return tuple(found)
 
 

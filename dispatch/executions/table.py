@@ -1,7 +1,7 @@
 """ExecutionTable: every execution, where its components are, and what has become of it.
 
 The one mutable owner of executions. The dispatcher puts components on machines and takes them
-off; a backend's events and the users' commands change the rest. Whoever is affected is listed
+off; a backend's events and the users' commands change the rest. An execution that changes is listed
 until the next cycle has looked at it.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dispatch.applications.application import Application
 from dispatch.executions.assignment import AssignmentRow, Key, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
-from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
+from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent, PlacedComponent
 from dispatch.executions.predecessors import AliveAtoms
 from dispatch.executions.states import (
     FINAL_EXECUTION_STATES,
@@ -35,8 +35,8 @@ class Changes:
     """Executions that changed, and components that left or came without the dispatcher's doing."""
 
     executions: list[Execution]
-    left: list[tuple[Execution, ComponentGroup, HeldComponent]]
-    came: list[tuple[Execution, ComponentGroup, HeldComponent]]
+    left: list[PlacedComponent]
+    came: list[PlacedComponent]
 
 
 class ExecutionTable:
@@ -46,14 +46,14 @@ class ExecutionTable:
         self.pool = pool
         self._executions: dict[str, Execution] = {}
         self._of_reservation: dict[str, list[Execution]] = {}
-        self._on: dict[str, dict[Key, tuple[Execution, ComponentGroup, HeldComponent]]] = {}
+        self._on: dict[str, dict[Key, PlacedComponent]] = {}
         self._changed: dict[str, Execution] = {}
-        self._left: list[tuple[Execution, ComponentGroup, HeldComponent]] = []
-        self._came: list[tuple[Execution, ComponentGroup, HeldComponent]] = []
+        self._left: list[PlacedComponent] = []
+        self._came: list[PlacedComponent] = []
         self._alive = AliveAtoms()
         self._started: list[tuple[Resources, int]] = []
         self._news: dict[str, Execution] = {}
-        self._met = 0
+        self._submitted = 0
 
     def submit(
         self,
@@ -74,9 +74,9 @@ class ExecutionTable:
         if id_ in self._executions:
             raise ValueError(f"there is an execution {id_!r} already")
         parts = tuple(ComponentGroup(one) for one in application.components)
-        execution = Execution(id_, application, tenant, submitted_ms, self._met, after, parts)
+        execution = Execution(id_, application, tenant, submitted_ms, self._submitted, after, parts)
         execution.refit(self.pool)
-        self._met += 1
+        self._submitted += 1
         self._executions[id_] = execution
         execution.reason = self.pool.why_never_all(application) or ""
         if execution.reason:
@@ -135,7 +135,7 @@ class ExecutionTable:
         """
         execution = self._executions[id_]
         self._move(execution, ExecutionEvent.KILL, at_ms, reason)
-        self.stopped(execution, at_ms)
+        self.finish_stop(execution, at_ms)
 
     def forget(self, id_: str) -> None:
         """Drop an execution that is over.
@@ -153,7 +153,7 @@ class ExecutionTable:
         self._news.pop(id_, None)
 
     def take(self, event: BackendEvent) -> None:
-        """Take in what a backend tells; what is about nothing here is left alone."""
+        """Follow an event of a backend; one about a component that is not here changes nothing."""
         if event.kind is EventKind.MACHINE_LOST:
             self.pool.lose(event.machine)
         elif event.kind is EventKind.MACHINE_BACK:
@@ -166,19 +166,19 @@ class ExecutionTable:
                 self._take_component(event, *found)
 
     def _take_component(
-        self, event: BackendEvent, execution: Execution, part: ComponentGroup, piece: HeldComponent
+        self, event: BackendEvent, execution: Execution, part: ComponentGroup, held: HeldComponent
     ) -> None:
         if event.kind is EventKind.STARTED:
-            piece.up = True
+            held.up = True
             self.note(execution)
             part.failures = 0
-            delay_ms = max(event.at_ms - piece.since_ms, 0)
+            delay_ms = max(event.at_ms - held.since_ms, 0)
             self._started.append((part.component.resources, delay_ms))
             cores = [p for one in execution.parts if one.component.core for p in one.held]
             if execution.state is ExecutionState.STARTING and all(p.up for p in cores):
                 self._move(execution, ExecutionEvent.CORES_UP, event.at_ms, "")
             return
-        self.lost(execution, part, piece)
+        self.drop(execution, part, held)
         if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
             self.pause(part, event.at_ms)
             return
@@ -187,11 +187,11 @@ class ExecutionTable:
             if core:
                 self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
             else:
-                part.ended()
+                part.count_exit()
             return
-        if not self.pool.is_up(piece.machine):
-            if core:  # nobody's fault: it waits with its first submission, whatever `restart` says
-                self.requeue(execution, event.at_ms, f"{piece.machine} was lost")
+        if not self.pool.is_up(held.machine):
+            if core:  # it waits with its first submission, whatever `restart` says
+                self.requeue(execution, event.at_ms, f"{held.machine} was lost")
             return
         self.pause(part, event.at_ms)
         happens = after_component_failure(core=core, restart=execution.application.restart)
@@ -220,13 +220,13 @@ class ExecutionTable:
         if execution.state is ExecutionState.QUEUED:
             self._move(execution, ExecutionEvent.REJECT, at_ms, reason)
 
-    def admitted(self, execution: Execution, at_ms: int) -> None:
-        """Note that all its cores have machines."""
+    def admit(self, execution: Execution, at_ms: int) -> None:
+        """Let an execution start: all its cores have machines."""
         execution.started_ms = at_ms
         self._move(execution, ExecutionEvent.ADMIT, at_ms, "")
 
-    def stopped(self, execution: Execution, at_ms: int) -> None:
-        """Note that nothing of an execution that was killed runs any more."""
+    def finish_stop(self, execution: Execution, at_ms: int) -> None:
+        """End an execution that is being stopped, once nothing of it has a machine."""
         if execution.state is ExecutionState.ENDING and not execution.holds:
             self._move(execution, ExecutionEvent.STOPPED, at_ms, execution.reason)
 
@@ -247,7 +247,7 @@ class ExecutionTable:
         self.note(execution)
 
     def note(self, execution: Execution) -> None:
-        """List an execution among the news: something that is shown of it may have changed."""
+        """List an execution among the news: what is shown of it may have changed."""
         self._news[execution.id] = execution
 
     def take_news(self) -> list[Execution]:
@@ -255,32 +255,32 @@ class ExecutionTable:
         news, self._news = list(self._news.values()), {}
         return news
 
-    def put_on(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
+    def put_on(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Put a component on a machine."""
-        part.take_on(piece)
-        key = (execution.id, part.component.name, piece.index)
-        self._on.setdefault(piece.machine, {})[key] = (execution, part, piece)
+        part.take_on(held)
+        key = (execution.id, part.component.name, held.index)
+        self._on.setdefault(held.machine, {})[key] = (execution, part, held)
 
-    def take_off(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
+    def take_off(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Take a component off its machine."""
-        part.give_up(piece)
-        del self._on[piece.machine][execution.id, part.component.name, piece.index]
+        part.give_up(held)
+        del self._on[held.machine][execution.id, part.component.name, held.index]
 
-    def lost(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
-        """Take a component off its machine that has left it without the dispatcher's doing."""
-        self.take_off(execution, part, piece)
-        self._left.append((execution, part, piece))
+    def drop(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
+        """Take off a component that has left its machine without the dispatcher's doing."""
+        self.take_off(execution, part, held)
+        self._left.append((execution, part, held))
         self._changed[execution.id] = execution
 
-    def found(self, execution: Execution, part: ComponentGroup, piece: HeldComponent) -> None:
-        """Put a component on its machine that a backend has there without the table's knowing."""
-        self.put_on(execution, part, piece)
+    def adopt(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
+        """Take in a component that a backend has on a machine and the table has not."""
+        self.put_on(execution, part, held)
         if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
             execution.must_leave = True
-        self._came.append((execution, part, piece))
+        self._came.append((execution, part, held))
         self._changed[execution.id] = execution
 
-    def on_machine(self, machine: str) -> Iterable[tuple[Execution, ComponentGroup, HeldComponent]]:
+    def on_machine(self, machine: str) -> Iterable[PlacedComponent]:
         """Return what is on a machine."""
         return self._on.get(machine, {}).values()
 
@@ -291,17 +291,17 @@ class ExecutionTable:
         return changes
 
     def assignment(self) -> VirtualAssignment:
-        """Return what is where now, frozen; the first to have started lose cover first."""
+        """Return which component is where now; the first to have started lose cover first."""
         return VirtualAssignment.of(
             AssignmentRow(
                 execution.id,
                 part.component.name,
-                piece.index,
-                piece.machine,
-                piece.since_ms,
+                held.index,
+                held.machine,
+                held.since_ms,
                 covered=place >= len(part.held) - part.covered,
             )
             for execution in self._executions.values()
             for part in execution.parts
-            for place, piece in enumerate(part.held)
+            for place, held in enumerate(part.held)
         )

@@ -20,7 +20,7 @@ class MachinePool:
     Parameters
     ----------
     cluster
-        Whose machines.
+        Describes the machines.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class MachinePool:
         return name in self._numbers and name not in self._lost and name not in self._away
 
     def set_away(self, away: Iterable[str]) -> None:
-        """Say which machines outages take; the others are back unless a backend has lost them."""
+        """Set which machines outages take; the others are back unless a backend has lost them."""
         self._away = frozenset(away)
 
     def lose(self, name: str) -> None:

@@ -20,7 +20,7 @@ _AREA_UNITS = {CPU: 1000.0, MEMORY: 1024.0}
 
 
 class ClaimRows:
-    """Owns the arrays behind the kernels and knows whose row is which.
+    """Owns the arrays behind the kernels and knows the row of each claim.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ClaimRows:
         self._units = [_AREA_UNITS.get(kind, 1.0) for kind in resources]
         self._names: list[str | None] = []
         self._parts: list[int] = []
-        self._told: list[bool] = []
+        self._announced: list[bool] = []
         self._free: list[int] = []
         self._row_by_name: dict[str, int] = {}
         self._tenants: dict[str, int] = {}
@@ -60,10 +60,14 @@ class ClaimRows:
         if row == len(self._names):
             self._names.append(None)
             self._parts.append(0)
-            self._told.append(False)
+            self._announced.append(False)
         tenant = self._tenants.setdefault(claim.tenant, len(self._tenants))
         self._make_room(row, len(claim.elastic), tenant)
-        self._names[row], self._parts[row], self._told[row] = claim.name, len(claim.elastic), False
+        self._names[row], self._parts[row], self._announced[row] = (
+            claim.name,
+            len(claim.elastic),
+            False,
+        )
         self._row_by_name[claim.name] = row
         self._fill_amounts(row, claim)
         self._fill_order(row, claim, tenant, now_s)
@@ -93,19 +97,19 @@ class ClaimRows:
 
     def note_waiting(self, row: int) -> None:
         """Let the next grant of a row say again that it starts."""
-        self._told[row] = False
+        self._announced[row] = False
 
     def row_of(self, name: str) -> int:
-        """Row of a claim; KeyError where there is none."""
+        """Return the row of a claim; KeyError where there is none."""
         return self._row_by_name[name]
 
     def granted(self, name: str) -> tuple[int, ...]:
-        """What a claim holds of each of its elastic parts."""
+        """Return how many components of each elastic part a claim holds."""
         row = self._row_by_name[name]
         return tuple(self.rows.granted[row, : self._parts[row]].tolist())
 
     def line(self, line: int) -> tuple[str, ...]:
-        """Names in one of the kernels' lines."""
+        """Return the names in one of the kernels' lines, in order."""
         rows = self.pool.lines[line, : self.pool.length[line]].tolist()
         return tuple(name for row in rows if (name := self._names[row]) is not None)
 
@@ -116,8 +120,8 @@ class ClaimRows:
             name = self._names[row]
             assert name is not None
             granted = tuple(self.rows.granted[row, : self._parts[row]].tolist())
-            found.append(Grant(name, not self._told[row], granted))
-            self._told[row] = True
+            found.append(Grant(name, not self._announced[row], granted))
+            self._announced[row] = True
         return tuple(found)
 
     def _check(self, claim: Claim) -> None:

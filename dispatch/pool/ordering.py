@@ -1,4 +1,4 @@
-"""Who goes first: the orders of the waiting line, and what they take as the size of a request.
+"""Orders of the waiting line, and what they take as the size of a request.
 
 Sizes are those of D5.2's table 10.3a: run time alone (1-D), times the number of components (2-D),
 times the sum over components of cores x memory (3-D). For SRPT there are two of each: over all
@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class Rule(IntEnum):
-    """How a key comes about; the numbers are known to the kernels."""
+    """How a key comes about; kernels take the numbers."""
 
     STATIC = 0  # fixed at arrival, least first
     SRPT = 1  # run time that is left, least first
@@ -24,7 +24,7 @@ class Rule(IntEnum):
 
 
 class Size(IntEnum):
-    """What multiplies the run time; the numbers are known to the kernels."""
+    """What multiplies the run time; kernels take the numbers."""
 
     ONE = 0
     COMPONENTS = 1

@@ -1,4 +1,4 @@
-"""The core/elastic algorithm: who is in service, and what each is granted.
+"""The core/elastic algorithm: which claims are in service, and what each is granted.
 
 Zoe's Algorithms 1 and 2 over vectors of resources, corrected: a request that exactly fills what
 there is starts; a preemptive arrival is measured against elastic components that are *granted*,
@@ -22,9 +22,9 @@ class ElasticScheduler:
     Parameters
     ----------
     total
-        What there is: canonical amounts by resource. Claims name amounts in its (sorted) order.
+        The pool: canonical amounts by resource. Claims list amounts in its (sorted) order.
     ordering
-        Who goes first.
+        Which claim goes first.
     allocation
         How elastic components are granted.
     """
@@ -121,33 +121,33 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
-        """Change what there is; elastic components shrink to fit it, cores stay."""
+        """Set how much the pool has; elastic components shrink to fit it, cores stay."""
         claims = self._claims
         claims.pool.total[:] = [total.get(kind, 0) for kind in self.resources]
         changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
         return claims.grants(changed)
 
     def waiting(self) -> tuple[str, ...]:
-        """Who waits: first those that may preempt, then the line as it was last ordered."""
+        """Return those that wait: first those that may preempt, then the line as last ordered."""
         kernels = self._kernels
         return self._claims.line(kernels.URGENT) + self._claims.line(kernels.WAITING)
 
     def serving(self) -> tuple[str, ...]:
-        """Who is in service, in the order in which elastic components are granted."""
+        """Return those in service, in the order in which elastic components are granted."""
         return self._claims.line(self._kernels.SERVING)
 
     def granted(self, name: str) -> tuple[int, ...]:
-        """How many of each of its elastic parts an execution holds."""
+        """Return how many components of each elastic part an execution holds."""
         return self._claims.granted(name)
 
     def free(self) -> dict[str, int]:
-        """What nobody in service holds; negative where cores exceed a total that shrank."""
+        """Return what no claim in service holds; negative where cores exceed a smaller total."""
         pool = self._claims.pool
         left = pool.total - pool.cores - pool.given
         return dict(zip(self.resources, left.tolist(), strict=True))
 
     def can_ever_fit(self, claim: Claim) -> bool:
-        """Whether the cores fit when nothing else is in service."""
+        """Return whether the cores fit when nothing else is in service."""
         totals = self._claims.pool.total.tolist()
         asked = [sum(one.count * one.amounts[k] for one in claim.core) for k in range(len(totals))]
         return all(need <= total for need, total in zip(asked, totals, strict=True))

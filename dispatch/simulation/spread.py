@@ -1,4 +1,4 @@
-"""The one measure of spread over seeds that experiments, benches and pictures tell."""
+"""The one measure of spread over seeds that experiments, benches and pictures show."""
 
 from __future__ import annotations
 

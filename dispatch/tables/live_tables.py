@@ -1,4 +1,4 @@
-"""Live dispatch tables: classes of the work that is planned and of what came of late (LoTES 4).
+"""Live dispatch tables: made of the planned work and of recent arrivals (LoTES 4).
 
 The sample is the bundles of accepted allocations in the next day, one job a start, and the
 best-effort components that arrived in the last day, both counted by the day. It is fitted and
@@ -35,7 +35,7 @@ REFRESH_MS: Final = 600_000
 #: And at once when as large a share of the live reservations has come or gone.
 _MATTERS: Final = 0.1
 
-#: Run time of a component whose application says none.
+#: Run time of a component of an application without a size.
 _UNKNOWN_MS: Final = _HOUR_MS
 
 
@@ -53,19 +53,19 @@ class _Arrival:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """What a table is to be made of: all that was read of the Plan, so that solving needs none.
+    """Input of one solve: all that is needed of the Plan, so that solving reads none.
 
     Attributes
     ----------
     at_ms, plan_version
-        Of when.
+        Instant (ms from the origin) and version of the Plan that was read.
     cluster
         The machines.
     held
-        What is held in the next day: bundle, label and rows of each atom, not yet matched into
-        jobs, because whoever reads the Plan keeps others from it.
+        What is held in the next day: bundle, label and rows of each atom. They are matched into
+        jobs later, because a reader of the Plan keeps others from it.
     recent
-        Jobs of the best-effort components of the last day.
+        Jobs of the best-effort components that arrived in the last day.
     """
 
     at_ms: int
@@ -75,7 +75,7 @@ class TableJob:
     recent: tuple[JobGroup, ...]
 
     def jobs(self) -> Iterator[JobGroup]:
-        """Yield a day's jobs: one a start of a lease, and those of late."""
+        """Yield a day's jobs: one a start of a lease, and the recent ones."""
         step_ms = self.cluster.step_ms
         first, last = self.at_ms // step_ms, (self.at_ms + SPAN_MS) // step_ms
         for bundle, label, rows in self.held:
@@ -88,7 +88,7 @@ class TableJob:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Solution:
     """A table (None: there was no work), and the machines and load that it was made for."""
 
     table: DispatchTable | None
@@ -117,27 +117,28 @@ class LiveTables:
         self._seed = seed
         self._options = options or LotesOptions()
         self._arrivals: deque[_Arrival] = deque()
-        self._made = _Made(None, 0, (), None, "")
+        self._latest = _Solution(None, 0, (), None, "")
         self._solved: tuple[int, tuple[MachineGroup, ...], int] | None = None
         self._seen_version = -1
 
     @property
     def load(self) -> float | None:
         """Arrivals of the sample over those the table sustains; above 1 queues grow."""
-        return self._made.load
+        return self._latest.load
 
     @property
     def problem(self) -> str:
         """Why the last solve gave no table, or empty."""
-        return self._made.problem
+        return self._latest.problem
 
     def table_at(self, plan: Plan, now_ms: int) -> tuple[DispatchTable | None, int]:
         """Return the table and its version, 0 where there is none; see `due` for its age.
 
         A table of other machines than the Plan's is none.
         """
-        made = self._made
-        return (made.table, made.version) if made.machines == plan.cluster.machines else (None, 0)
+        latest = self._latest
+        current = latest.machines == plan.cluster.machines
+        return (latest.table, latest.version) if current else (None, 0)
 
     def arrived(self, application: Application, at_ms: int) -> None:
         """Count the components of a best-effort application into the sample."""
@@ -185,7 +186,7 @@ class LiveTables:
         except (ValueError, RuntimeError) as error:
             problem = str(error)
         machines = job.cluster.machines
-        self._made = _Made(table, self._made.version + 1, machines, load, problem)
+        self._latest = _Solution(table, self._latest.version + 1, machines, load, problem)
 
     def refresh(self, plan: Plan, now_ms: int) -> None:
         """Solve where a table is due, while the caller waits: for simulations and tests."""

@@ -1,4 +1,4 @@
-"""Compiled core/elastic allocation: who is in service and what each is granted.
+"""Compiled core/elastic allocation: which claims are in service and what each is granted.
 
 Identical components are counted, never listed; one pass over those in service costs a few
 microseconds for a thousand of them.

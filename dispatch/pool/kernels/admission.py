@@ -1,4 +1,4 @@
-"""Who may enter service, and how waiting rows are admitted."""
+"""Admission: which rows may enter service, and how waiting rows are admitted."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def admit_in_line(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules) -> None
 
 @inner
 def is_full(pool: PoolArrays, rules: PoolRules) -> bool:
-    """Whether those in service could use all of everything, so that nobody may be admitted."""
+    """Whether those in service could use all of everything, so that none may be admitted."""
     if rules.allocation == MALLEABLE:
         return False
     for kind in range(pool.total.size):

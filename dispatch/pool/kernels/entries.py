@@ -58,7 +58,7 @@ def settle(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) ->
         else:
             admit_best(pool, rows, rules, now)
     if rules.preemptive and rules.rule == SRPT:
-        sort_line(pool, rows, rules, SERVING, now)  # who came in counts as one that runs
+        sort_line(pool, rows, rules, SERVING, now)  # a row that came in counts as one that runs
     cascade(pool, rows, rules)
     return collect(pool, rows, rules, now)
 
@@ -91,7 +91,7 @@ def adopt(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: 
 
 @entry
 def requeue(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now: float) -> int:
-    """Send a row in service back into the waiting line, nobody passing it; then settle."""
+    """Send a row in service back into the waiting line, which no other passes; then settle."""
     take_place(pool, SERVING, find_place(pool, SERVING, row))
     leave(pool, rows, row)
     rows.left[row], rows.since[row], rows.speed[row] = rows.run[row], now, 0.0

@@ -1,4 +1,4 @@
-"""Who goes before whom: keys of rows, dominant shares, and the comparison."""
+"""The order of rows: their keys, dominant shares, and the comparison."""
 
 # Elements of arrays have no type of their own for mypy.
 # mypy: disable-error-code="no-any-return"

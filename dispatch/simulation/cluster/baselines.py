@@ -55,7 +55,7 @@ class Scheduler(Protocol):
         ...
 
     def free(self) -> dict[str, int]:
-        """Return what nobody in service holds; negative where cores exceed a smaller total."""
+        """Return what no claim in service holds; negative where cores exceed a smaller total."""
         ...
 
     def can_ever_fit(self, claim: Claim) -> bool:
@@ -71,7 +71,7 @@ class RigidScheduler:
     total
         What there is.
     ordering
-        Who goes first; one with `backfill` lets those that fit pass a head that does not.
+        Which claim goes first; one with `backfill` lets those that fit pass a head that does not.
     """
 
     def __init__(

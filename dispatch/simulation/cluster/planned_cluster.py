@@ -1,10 +1,9 @@
 """Rayon's jobs on the real Plan, follower, dispatcher and in-memory backend, in one event loop.
 
-A job with a deadline asks for a reservation when it comes; where it is refused it does not run (it
-is told so at once, which is the point). Each of its stages is an execution of one core component
-and the rest elastic (of a gang, all core) that draws on the atom of its stage; the next stage is
-submitted when the last has ended, and the reservation is closed when all have. Everybody else is
-best effort.
+A job with a deadline asks for a reservation when it comes; where that is refused, it does not run.
+Each of its stages is an execution of one core component and the rest elastic (of a gang, all core)
+that draws on the atom of its stage. The next stage is submitted when the last has ended, and the
+reservation is closed when all have. All other jobs are best effort.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class PlannedOptions:
     production
         Share of the cluster that reservations may hold at any instant.
     agent, ordering
-        Who plans; who of best effort goes first.
+        Which agent plans; which of best effort goes first.
     start_s
         How long a container starts up, whole seconds.
     """
@@ -250,10 +249,10 @@ class _PlannedRun:
         progress, execution = self.running.get(job), self.loop.table.get(name)
         if progress is None or execution is None or int(number) != progress.number:
             return False
-        pieces = [piece for part in execution.parts for piece in part.held]
-        up = sum(piece.up for piece in pieces)
-        progress.hold(len(pieces), up)
-        return up < len(pieces)
+        holds = sum(len(part.held) for part in execution.parts)
+        up = sum(part.running for part in execution.parts)
+        progress.hold(holds, up)
+        return up < holds
 
     def _result(self, ended: float) -> RayonRun:
         self.promises.end(round(ended * 1000))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
 from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
+from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
 
 Amounts = NDArray[np.int64]
 

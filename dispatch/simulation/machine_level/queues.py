@@ -54,8 +54,8 @@ def build_machine_queues(machines: Machines) -> MachineQueues:
     from dispatch.machines.placement.kernels.arrays import NONE
     from dispatch.simulation.machine_level.kernels.queues import MachineQueues
 
-    nobody = np.full(machines.total, NONE, dtype=np.int32)
-    return MachineQueues(nobody, nobody.copy(), build_forest(machines.count, 1, 0.0))
+    empty = np.full(machines.total, NONE, dtype=np.int32)
+    return MachineQueues(empty, empty.copy(), build_forest(machines.count, 1, 0.0))
 
 
 def reclassed_fleet(old: Fleet, classes: int) -> Fleet:

@@ -18,7 +18,7 @@ _LINE = 8
 
 
 def build_slots(resources: int, counters: Counters) -> Slots:
-    """A thousand free slots; the counters are told."""
+    """Return a thousand free slots, counted as free."""
     from dispatch.machines.placement.kernels.arrays import NONE
     from dispatch.simulation.machine_level.kernels.queues import REQUEST
     from dispatch.simulation.machine_level.kernels.state import AHEAD, FREE, TURN_SIZE

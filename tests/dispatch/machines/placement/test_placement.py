@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dispatch.machines.placement.interface import MachinePlacement, PlacedJob
 from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
+from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import plan_lotes
 

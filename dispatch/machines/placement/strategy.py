@@ -44,7 +44,7 @@ class PlacedJob:
 
 
 class MachinePlacement:
-    """Chooses machines and is told what runs where; owns no queue.
+    """Chooses machines for jobs and counts what runs where; owns no queue.
 
     Parameters
     ----------
