@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ASK_TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
 _LEAST_STEPS = 2  # work that is over in one call needs no bar
+_WIDE = 110  # columns that hold where a value and a bound come from, on one line with the rest
 
 
 @dataclass(slots=True)
@@ -46,12 +47,14 @@ class CommandProgress:
             self.bar.update(self.task, completed=done, total=total, visible=True)
 
     def news(self, news: SolveProgress) -> None:
-        """Show the best plan and bound so far, and who found them; `progress` then is seconds."""
-        self.say(
-            f"value {news.value:,.6g} ({news.source}), bound {news.bound:,.6g} "
-            f"({news.proof}), gap {100 * news.gap:.2f} %",
-            unit=" s",
-        )
+        """Show the best plan and bound so far; `progress` then is seconds.
+
+        A wide terminal shows the search and the proof that they come from as well.
+        """
+        value, bound = f"value {news.value:,.6g}", f"bound {news.bound:,.6g}"
+        if self.bar is not None and self.bar.console.width >= _WIDE:
+            value, bound = f"{value} ({news.source})", f"{bound} ({news.proof})"
+        self.say(f"{value}, {bound}, gap {100 * news.gap:.2f} %", unit=" s")
 
     def say(self, text: str, unit: str = "") -> None:
         """Show one line in place of what is done; nothing where there is no terminal."""
@@ -116,11 +119,16 @@ def _bar(what: str, run: CommandProgress) -> Iterator[None]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
 
     from service.cli.progress_columns import Count, Time
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(20), Count(), Time())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    # Of a line that is too long only the bar becomes shorter: nothing goes on in a second line.
+    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
+    ends = (Count(table_column=Column(no_wrap=True)), Time(table_column=Column(no_wrap=True)))
+    bar = Progress(
+        text, BarColumn(None), *ends, console=Console(stderr=True), transient=True, expand=True
+    )
     run.bar, run.task = bar, bar.add_task(what, total=None, visible=False, unit="")
     with bar:
         yield

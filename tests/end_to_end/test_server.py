@@ -81,8 +81,8 @@ def test_threads_stay_with_no_client_for_long(server: ServerProcess) -> None:
 
 def test_two_requests_sent_at_once_are_answered_in_order(server: ServerProcess) -> None:
     """What a client has sent before it read the first answer is not forgotten."""
-    one = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    last = b"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(one + last)
         answer = b""

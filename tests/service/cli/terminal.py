@@ -16,13 +16,20 @@ from typing import Final
 #: What a terminal sends for ^C.
 INTERRUPT: Final = b"\x03"
 
-_ROWS, _COLUMNS = 50, 200
+_ROWS, _WIDE = 50, 200
 _COMMAND: Final = (sys.executable, "-m", "service.cli.main")
+#: The terminal says how wide it is, and not what started the tests.
+_INHERITED: Final = {
+    name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
+}
 _CONTROLS: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def on_terminal(
-    *arguments: object, key_after: str | None = None, environment: Mapping[str, str] | None = None
+    *arguments: object,
+    key_after: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    columns: int = _WIDE,
 ) -> tuple[int, str]:
     """Run `agenda` with a terminal as all three of its streams.
 
@@ -37,13 +44,13 @@ def on_terminal(
         Exit code, and all that was written, without the terminal's control sequences.
     """
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
     process = subprocess.Popen(
         [*_COMMAND, *(str(one) for one in arguments)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm", **(environment or {})},
+        env={**_INHERITED, "TERM": "xterm", **(environment or {})},
         start_new_session=True,
         preexec_fn=_take_terminal,
     )

@@ -42,9 +42,9 @@ def day(folder: Path, requests: int) -> list[str]:
     return [str(cluster), str(workload)]
 
 
-def shown(*arguments: object, key_after: str | None = None) -> str:
+def shown(*arguments: object, key_after: str | None = None, columns: int = 200) -> str:
     """Return what a command that succeeds writes on a terminal; a traceback is a failure."""
-    code, written = on_terminal(*arguments, key_after=key_after)
+    code, written = on_terminal(*arguments, key_after=key_after, columns=columns)
     assert "Traceback" not in written, written
     assert code == DONE, written
     return written
@@ -62,6 +62,13 @@ def test_a_search_shows_value_bound_and_seconds(agent: str, tmp_path: Path) -> N
     written = shown("plan", *day(tmp_path, 20), "--agent", agent, *limit)
     seen(SEARCHED, written)
     seen(r"\d s of 4 s", written)
+
+
+def test_a_line_fits_eighty_columns(tmp_path: Path) -> None:
+    """Value, bound, gap, seconds and time left stand on one line of a usual terminal."""
+    limit = ("--agent", "exact", "--time-limit", "3s", "--gap", "0")
+    written = shown("plan", *day(tmp_path, 20), *limit, columns=80)
+    seen(r"value [\d,.]+, bound [\d,.]+, gap [\d.]+ % \S+ +\d s of 3 s +\d:\d\d:\d\d left", written)
 
 
 def test_a_search_is_shown_before_its_limit_is_known(tmp_path: Path) -> None:
