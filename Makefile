@@ -25,9 +25,16 @@ help:
 
 # Installs once; again when the dependencies change. Bytecode comes with the first import of what
 # is used: compiling all of scipy, pandas and ortools beforehand costs more than it saves.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e .
+	@touch $@
+
+# What tests and checks need besides: the demo does not wait for it.
+$(VENV)/.dev: $(VENV)/.installed
+	$(INSTALL) -e ".[dev]"
 	@touch $@
 
 # Compiled loops, so that nobody waits for them later.
@@ -40,12 +47,12 @@ setup: $(VENV)/.warm
 demo: setup
 	STAY=$(STAY) $(BIN)/agenda demo
 
-# Types are checked while the kernels compile: each has a core of its own.
+# Tools are installed and types checked while the kernels compile: each has a core of its own.
 test: $(VENV)/.installed
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)"
 
-check: $(VENV)/.installed
+check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
@@ -66,14 +73,14 @@ bench-smoke: setup
 
 # Kills servers for AGENDA_SOAK_SECONDS (3,600) on each database, AGENDA_SOAK_KILLS (1,000) at most;
 # AGENDA_SOAK_SEED repeats a run, whose seed is printed.
-soak: setup
+soak: setup $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --workers $(WORKERS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m pytest -q -s -m "soak and not postgres"
 	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
 	  .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
 	$(BIN)/python -m bench.fuzz.fuzz_rdl --inputs 1000000
 
-sweep: setup
+sweep: setup $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m sweep
 
 clean:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from service.cli.client.server_process import free_port, run_server
 
 CLUSTER = """
 step = "60s"
@@ -93,40 +88,11 @@ def serving(
     source = {"service": _SERVICE, "bare": _BARE}[kind]
     cluster = folder / "cluster.toml"
     cluster.write_text(cluster_toml)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     arguments = [f"sqlite:///{folder / kind}.db", str(cluster), str(port)]
-    log = (folder / f"{kind}.log").open("wb")
-    process = subprocess.Popen(
-        [sys.executable, "-c", source, *arguments, str(workers), str(threads)],
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    try:
-        _wait_until_ready(process, port, ready_s, Path(log.name))
-        yield port
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
+    command = [sys.executable, "-c", source, *arguments, str(workers), str(threads)]
+    with run_server(command, port, folder / f"{kind}.log", ready_s=ready_s) as server:
         try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        log.close()
-
-
-def _wait_until_ready(
-    process: subprocess.Popen[bytes], port: int, limit_s: float, log: Path
-) -> None:
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-            connection.request("GET", "/readyz")
-            if connection.getresponse().status == 200:
-                return
-        time.sleep(0.05)
-    raise RuntimeError(f"the server is not ready:\n{log.read_text()}")
+            yield port
+        finally:
+            server.stop()

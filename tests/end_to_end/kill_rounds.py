@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from service.cli.client.server_process import ServerProcess
 from tests.end_to_end.kill_clients import Gate, KillClient
-from tests.end_to_end.server_process import ServerProcess, workers_of
+from tests.end_to_end.server_process import Client, workers_of
 from tests.end_to_end.test_kill import everything, violations
 from tests.patience import eventually
 
@@ -86,7 +87,7 @@ class KillRound:
                     break
             self._check(server)
             self._end()
-            server.stop()
+            assert server.stop()
         return self.outcome
 
     def _end(self) -> None:
@@ -134,7 +135,7 @@ class KillRound:
             client.resolve()
             client.keys_again(_KEYS_AGAIN)
         shown: dict[str, Any] = {}
-        for entry in everything(server.client()):
+        for entry in everything(Client(server.port)):
             if entry["state"] != "refused":
                 self._note(entry["id"] not in shown, f"{entry['id']} is there twice")
                 shown[entry["id"]] = entry
@@ -144,7 +145,7 @@ class KillRound:
             self.outcome.faults += client.faults
             client.faults.clear()
         self._note(not shown, f"nobody asked for {sorted(shown)}")
-        broken = violations(server.client())
+        broken = violations(Client(server.port))
         self._note(not broken, f"the Plan is not valid: {broken}")
         self.outcome.checks += 1
         self._gate.reopen()

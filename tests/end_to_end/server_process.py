@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from service.cli.client.server_process import ServerProcess, free_port, run_server
 
 _START = (
     "import json, sys; from pathlib import Path; "
@@ -25,28 +21,6 @@ _START = (
     "**{'threads': 8, 'agent': 'gree', 'tick_s': 0.25, 'takeover_s': 2.0, "
     "**json.loads(sys.argv[6])}))"
 )
-
-
-@dataclass(slots=True)
-class ServerProcess:
-    """A running server."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-
-    def kill(self) -> None:
-        """End every process of the server at this instant, as a loss of power would."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        """Ask the server to end, and wait."""
-        self.process.terminate()
-        self.process.wait(60)
-
-    def client(self) -> Client:
-        """Return a client of its own connection."""
-        return Client(self.port)
 
 
 class Client:
@@ -76,14 +50,6 @@ class Client:
         """Return a page that is not JSON."""
         self._connection.request("GET", path)
         return self._connection.getresponse().read().decode()
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def workers_of(master: int) -> list[int]:
@@ -117,31 +83,6 @@ def serving(
     port = free_port() if port is None else port
     url = database if isinstance(database, str) else f"sqlite:///{database}"
     arguments = [url, str(cluster), str(port), str(workers), str(snapshot_every)]
-    log = cluster.with_suffix(".log").open("ab")
-    process = subprocess.Popen(
-        [sys.executable, "-c", prepared + _START, *arguments, json.dumps(settings)],
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    server = ServerProcess(process, port)
-    try:
-        _wait_until_ready(server, log.name)
+    command = [sys.executable, "-c", prepared + _START, *arguments, json.dumps(settings)]
+    with run_server(command, port, cluster.with_suffix(".log")) as server:
         yield server
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        log.close()
-
-
-def _wait_until_ready(server: ServerProcess, log: str, limit_s: float = 300.0) -> None:
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        if server.process.poll() is not None:
-            raise RuntimeError(f"the server ended:\n{Path(log).read_text()}")
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            if server.client().call("GET", "/readyz")[0] == 200:
-                return
-        time.sleep(0.05)
-    raise TimeoutError(f"the server is not ready:\n{Path(log).read_text()}")

@@ -15,8 +15,9 @@ import pytest
 from planner.files import cluster_from_json
 from planner.validation.document import PlanViolation
 from planner.validation.validate import validate
+from service.cli.client.server_process import ServerProcess
 from tests.databases import KINDS, empty_database
-from tests.end_to_end.server_process import Client, ServerProcess, serving
+from tests.end_to_end.server_process import Client, serving
 from tests.patience import eventually
 
 CLUSTER = """
@@ -39,7 +40,7 @@ class Poster(threading.Thread):
 
     def __init__(self, server: ServerProcess, number: int, first: int) -> None:
         super().__init__()
-        self.client = server.client()
+        self.client = Client(server.port)
         self.number = number
         self.turn = first
         self.granted: dict[str, Any] = {}
@@ -133,14 +134,14 @@ def test_kill_loses_and_repeats_nothing(
         granted, posters = killed_while_posting(opened)
         with opened() as server:
             all_is_there_once(server, granted, posters)
-            server.stop()
+            assert server.stop()
 
 
 def all_is_there_once(
     server: ServerProcess, granted: dict[str, Any], posters: list[Poster]
 ) -> None:
     """Hold what a server has against what was answered before it."""
-    client = server.client()
+    client = Client(server.port)
     kept = [entry for entry in everything(client) if entry["state"] != "refused"]
     by_id = {entry["id"]: entry for entry in kept}
     assert len(by_id) == len(kept)

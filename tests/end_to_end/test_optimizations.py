@@ -53,17 +53,17 @@ def test_killed_in_the_middle_it_says_so_and_what_was_found_can_be_applied(tmp_p
     database = tmp_path / "agenda.db"
     with serving(database, file, workers=2) as server:
         to = ["--server", f"http://127.0.0.1:{server.port}"]
-        _two_in_the_way(server.client())
+        _two_in_the_way(Client(server.port))
         started = json.loads(
             _invoke("start", "--time-limit", "10m", "--frozen-until", "+2m", "--admit-refused",
                     "--solver", "none", "--detach", "-o", "json", *to)
         )  # fmt: skip
-        _until(server.client(), started["id"], "value")
+        _until(Client(server.port), started["id"], "value")
         assert "running" in _invoke("list", *to)
         server.kill()
     with serving(database, file, workers=2) as server:
         to = ["--server", f"http://127.0.0.1:{server.port}"]
-        client = server.client()
+        client = Client(server.port)
         done = _until(client, started["id"], "stopped")
         assert "the server ended" in done["reason"]
         shown = _invoke("show", started["id"], *to)
@@ -82,7 +82,7 @@ def test_started_waited_for_and_applied_in_one_command(tmp_path: Path) -> None:
     file.write_text(CLUSTER)
     with serving(tmp_path / "agenda.db", file) as server:
         to = ["--server", f"http://127.0.0.1:{server.port}"]
-        client = server.client()
+        client = Client(server.port)
         _two_in_the_way(client)
         text = _invoke("start", "--work", "60", "--frozen-until", "+2m", "--admit-refused",
                        "--apply", *to)  # fmt: skip

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from service.cli.client.outages import outages
 from service.cli.client.reservations import show
-from tests.end_to_end.server_process import serving
+from tests.end_to_end.server_process import Client, serving
 
 CLUSTER = """
 step = "60s"
@@ -37,7 +37,7 @@ def test_add_list_and_remove_against_a_server_that_is_killed_between(tmp_path: P
     runner = CliRunner()
     with serving(database, file) as server:
         rdl = "window(atom(<1 cpu>, 8, 8, 600, 4800), +0, +1h)"
-        status, _ = server.client().call("POST", "/v1/reservations", {"id": "a", "rdl": rdl})
+        status, _ = Client(server.port).call("POST", "/v1/reservations", {"id": "a", "rdl": rdl})
         assert status == 201
         to = ["--server", f"http://127.0.0.1:{server.port}"]
         would = _json(runner, outages, "add", "plain", "--count", "5", "--end", "+2h",

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from service.cli.main import main
-from tests.end_to_end.server_process import serving
+from tests.end_to_end.server_process import Client, serving
 
 pytestmark = pytest.mark.browser
 
@@ -105,8 +105,8 @@ def test_the_description_of_a_server_is_a_page(tmp_path: Path) -> None:
     cluster = tmp_path / "c.toml"
     cluster.write_text(CLUSTER)
     with serving(tmp_path / "agenda.db", cluster) as server:
-        described = server.client().call("GET", "/openapi.json")[1]
-        html = server.client().text("/docs")
+        described = Client(server.port).call("GET", "/openapi.json")[1]
+        html = Client(server.port).text("/docs")
         page = f"http://127.0.0.1:{server.port}/docs"
         shown = unescape(_chromium(page, tmp_path, 1280, "--dump-dom"))
         assert _colours(page, tmp_path) > 20

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.server_process import ServerProcess, serving, workers_of
+from service.cli.client.server_process import ServerProcess
+from tests.end_to_end.server_process import Client, serving, workers_of
 from tests.patience import eventually
 
 CLUSTER = """
@@ -60,7 +61,7 @@ def test_what_is_no_request_is_a_problem(server: ServerProcess, raw: bytes) -> N
 
 def test_workers_share_one_plan(server: ServerProcess) -> None:
     """Whichever worker answers, it knows what any of them has promised."""
-    clients = [server.client() for _ in range(8)]
+    clients = [Client(server.port) for _ in range(8)]
     status, made = clients[0].call("POST", "/v1/reservations", {"rdl": "atom(<1 cpu>,1,1,60,60)"})
 
     answers = [client.call("GET", f"/v1/reservations/{made['id']}") for client in clients]
@@ -71,7 +72,7 @@ def test_workers_share_one_plan(server: ServerProcess) -> None:
 
 def test_threads_stay_with_no_client_for_long(server: ServerProcess) -> None:
     """Many more clients than threads, each asking again and again, are all served in turn."""
-    clients = [server.client() for _ in range(60)]
+    clients = [Client(server.port) for _ in range(60)]
 
     answers = [client.call("GET", "/healthz")[0] for _ in range(3) for client in clients]
 
@@ -102,7 +103,7 @@ def test_a_port_is_free_when_its_master_was_killed(tmp_path: Path) -> None:
         connections = [socket.create_connection(("127.0.0.1", first.port)) for _ in range(3)]
         for connection in connections:
             connection.sendall(half)
-        first.client().call("GET", "/healthz")
+        Client(first.port).call("GET", "/healthz")
 
         os.kill(first.process.pid, signal.SIGKILL)
 
@@ -117,11 +118,11 @@ def test_a_port_is_free_when_its_master_was_killed(tmp_path: Path) -> None:
 
 def test_metrics_are_of_all_workers(server: ServerProcess) -> None:
     """Figures are summed over the workers, whoever is asked."""
-    clients = [server.client() for _ in range(8)]
+    clients = [Client(server.port) for _ in range(8)]
     for client in clients:
         client.call("GET", "/v1/cluster")
 
-    text = server.client().text("/metrics")
+    text = Client(server.port).text("/metrics")
 
     line = next(
         one

@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from tests.end_to_end.server_process import ServerProcess, serving
+from service.cli.client.server_process import ServerProcess
+from tests.end_to_end.server_process import serving
 
 CLUSTER = """
 step = "60s"

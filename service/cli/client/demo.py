@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import click
 
 from service.cli.client.server import Server, ServerReply
+from service.cli.client.server_process import free_port, run_server
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.options import WRITABLE
@@ -26,7 +24,6 @@ from service.cli.output import print_table
 from service.cli.plans.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
 from service.cli.progress import running
 
-_UP_WITHIN_S: Final = 300.0
 _ANSWER_WITHIN_S: Final = 600.0
 _DOWN_WITHIN_S: Final = 40.0
 _BUSY: Final = 503
@@ -79,7 +76,7 @@ def demo(
     folder = _folder(directory)
     cluster, workload = write_example_day(folder)
     lines = [json.loads(line) for line in workload.read_text(encoding="utf-8").splitlines()]
-    with _serving(folder, cluster, port or _free_port()) as server:
+    with _serving(folder, cluster, port or free_port()) as server:
         _show(server, lines, picture or folder / "demo.svg")
         click.echo(f"\nserver    {server.url}/docs")
         click.echo(f"database  {folder / 'agenda.db'}")
@@ -101,13 +98,6 @@ def _folder(directory: Path | None) -> Path:
     return directory
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def _serving(folder: Path, cluster: Path, port: int) -> Iterator[Server]:
     """Run `agenda serve` on a database in `folder`, up when the block begins, down after it."""
@@ -115,50 +105,11 @@ def _serving(folder: Path, cluster: Path, port: int) -> Iterator[Server]:
         sys.executable, "-m", "service.cli.main", "serve", "--cluster", str(cluster),
         "--database", f"sqlite:///{folder.resolve() / 'agenda.db'}", "--port", str(port),
     ]  # fmt: skip
-    log_path = folder / "server.log"
-    with log_path.open("wb") as log:
-        process = _started(command, log)
+    with run_server(command, port, folder / "server.log") as process:
         try:
-            server = Server(f"http://127.0.0.1:{port}")
-            _wait_until_ready(server, process, log_path)
-            yield server
+            yield Server(f"http://127.0.0.1:{port}")
         finally:
-            _end(process)
-
-
-def _started(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    # A session of its own: ^C reaches this process only, which then ends the server in order.
-    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-
-
-def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _UP_WITHIN_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise CliError("the server did not start:\n" + "\n".join(said[-10:]))
-        if _is_ready(server):
-            return
-        time.sleep(0.1)
-    raise CliError(f"the server is not ready after {_UP_WITHIN_S:g} s; see {log}")
-
-
-def _is_ready(server: Server) -> bool:
-    try:
-        return server.call("GET", "/readyz").ok
-    except CliError:
-        return False  # nothing listens yet
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(_DOWN_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            process.stop(_DOWN_WITHIN_S)
 
 
 @dataclass(frozen=True, slots=True)
