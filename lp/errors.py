@@ -1,4 +1,4 @@
-"""What is wrong with a model, a limit or a solver's name, told to whoever gave it."""
+"""What is wrong with a model, a limit or a solver's name, with what would be right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solve may spend, where it starts, and who watches it."""
+"""Limits of a solve, its warm start, and the monitor of its progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SolveLimits:
     threads
         0 lets the solver choose; 1,024 at most.
     seed
-        Any whole number >= 0; solvers are told it modulo 2^31.
+        Any whole number >= 0; passed to solvers modulo 2^31.
     deterministic
         One thread, fixed seed, work limits in place of the clock: equal calls give equal answers.
     watchdog
@@ -61,27 +61,27 @@ class SolveLimits:
 
     @property
     def solver_time_s(self) -> float:
-        """Wall-clock limit that the solver itself is told."""
+        """Wall-clock limit passed to the solver."""
         return math.inf if self.deterministic else self.time_s
 
     @property
     def solver_seed(self) -> int:
-        """Seed that the solver itself is told: they keep it in 32 bits."""
+        """Seed passed to the solver, which keeps it in 32 bits."""
         return self.seed % (LARGEST + 1)
 
     @property
     def solver_nodes(self) -> int | None:
-        """Node limit that the solver itself is told; more than it can count is no limit to it."""
+        """Node limit passed to the solver; more than it can count is no limit to it."""
         return None if self.nodes is None else min(self.nodes, LARGEST)
 
     @property
     def solver_iterations(self) -> int | None:
-        """Iteration limit that the solver itself is told."""
+        """Iteration limit passed to the solver."""
         return None if self.iterations is None else min(self.iterations, LARGEST)
 
     @property
     def solver_threads(self) -> int:
-        """Thread count that the solver itself is told."""
+        """Thread count passed to the solver."""
         return 1 if self.deterministic else self.threads
 
 

@@ -97,7 +97,7 @@ def solve(
         solution = solve_watched(arrays, watched, solver, start, monitor)
     else:
         solution = backend.solve(arrays, limits, start, monitor, clock)
-    return _finished(solution, arrays, assembled_s)
+    return _check_answer(solution, arrays, assembled_s)
 
 
 def backend_named(solver: str) -> SolverBackend:
@@ -169,7 +169,7 @@ def _without_columns(model: ModelArrays, name: str) -> Solution:
     )
 
 
-def _finished(solution: Solution, model: ModelArrays, assembled_s: float) -> Solution:
+def _check_answer(solution: Solution, model: ModelArrays, assembled_s: float) -> Solution:
     """Freeze the arrays, name the blocks, and refuse unproven values that break the model."""
     for array in (solution.values, solution.row_duals, solution.reduced_costs):
         array.flags.writeable = False

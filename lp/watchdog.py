@@ -32,7 +32,7 @@ _HEADER = 8
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the child (`lp.watchdog_worker`) is asked."""
+    """The task of the child process (`lp.watchdog_worker`)."""
 
     model: ModelArrays
     limits: SolveLimits

@@ -16,16 +16,16 @@ from rdl.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class SolveProgress:
-    """What an agent that solves knows so far.
+    """What a solver agent knows so far.
 
     Attributes
     ----------
     elapsed_s
         Seconds since it began.
     value, bound
-        Of the best plan that was checked; most that any plan can be worth.
+        Of the best checked plan; the most that any plan can be worth.
     source, proof
-        Who found the plan, and who the bound.
+        What found the plan, and what the bound.
     """
 
     elapsed_s: float
@@ -51,9 +51,9 @@ class Limits:
     work
         Solver work (iterations, trials) instead of time, for runs that must repeat exactly.
     seed
-        Seed of whatever is random.
+        Seed of the random numbers.
     stop
-        Asked between requests or rounds; True ends the run with the best so far.
+        Called between requests or rounds; True ends the run with the best plan so far.
     progress
         Called with (done, all) now and then.
     gap
@@ -93,8 +93,8 @@ class Agent(Protocol):
 #: Part of a value that rounding may lose before two values count as different.
 VALUE_TOLERANCE = 1e-6
 
-#: The same as a part of all that is asked, for values near 0.
-ASKED_TOLERANCE = 1e-9
+#: The same as a part of the value of all requests, for values near 0.
+REQUESTED_TOLERANCE = 1e-9
 
 
 class SolverOutcome(StrEnum):
@@ -245,11 +245,11 @@ def no_plan_report(bound: float, source: str, ending: Ending | None = None) -> S
     return SolverReport(SolverOutcome.NO_ANSWER.value, 0.0, max(bound, 0.0), source, detail, ending)
 
 
-def all_asked(requests: Sequence[Request], nominal: Resources) -> float:
+def total_requested_value(requests: Sequence[Request], nominal: Resources) -> float:
     """Return the value of everything that some plan could satisfy: a bound that costs nothing."""
     return sum(value_asked(request, nominal) for request in requests)
 
 
-def is_proven(value: float, bound: float, asked: float) -> bool:
-    """Return whether a value reaches a bound, up to rounding; `asked` is the value of all."""
-    return bound - value <= VALUE_TOLERANCE * abs(bound) + ASKED_TOLERANCE * asked
+def is_proven(value: float, bound: float, requested: float) -> bool:
+    """Return whether a value reaches a bound, up to rounding; `requested` is the value of all."""
+    return bound - value <= VALUE_TOLERANCE * abs(bound) + REQUESTED_TOLERANCE * requested

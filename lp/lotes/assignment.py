@@ -55,7 +55,7 @@ class Bins:
         configuration.flags.writeable = jobs.flags.writeable = False
         return cls(configuration, jobs)
 
-    def chosen(self, mask: NDArray[np.bool_]) -> Bins:
+    def select(self, mask: NDArray[np.bool_]) -> Bins:
         """The bins of a mask, shape (B,)."""
         return Bins(self.configuration[mask], self.jobs[mask])
 

@@ -99,7 +99,7 @@ def dispatch_table(
     """
     configurations, classes = instance.configurations, instance.classes
     used = assignment.machines > 0
-    bins = assignment.bins.chosen(used)
+    bins = assignment.bins.select(used)
     machines = assignment.machines[used]
     bin_of = np.repeat(np.arange(machines.size, dtype=np.int32), machines)
     configuration_of = configurations.configuration_of

@@ -82,7 +82,7 @@ class ArrivalSample:
             self.arrival_h[inside], self.request[inside], self.time_h[inside], self.weight[inside]
         )
 
-    def joined(self, other: ArrivalSample) -> ArrivalSample:
+    def join(self, other: ArrivalSample) -> ArrivalSample:
         """Both samples, as planned bundles and recent best-effort arrivals are."""
         return ArrivalSample.of(
             np.concatenate([self.arrival_h, other.arrival_h]),

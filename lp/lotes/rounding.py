@@ -36,7 +36,7 @@ class BinFlows:
     flow: FloatArray
     classes: int
 
-    def reached(self, machines: NDArray[np.int64]) -> FloatArray:
+    def rates(self, machines: NDArray[np.int64]) -> FloatArray:
         """lambda at which each class is served to its share, shape (classes,)."""
         total = np.bincount(
             self.class_of, weights=self.flow * machines[self.bin_of], minlength=self.classes
@@ -56,35 +56,35 @@ def move_machines(machines: NDArray[np.int64], flows: BinFlows) -> NDArray[np.in
         Machines of each bin, shape (B,).
     """
     moved = machines.copy()
-    reached = flows.reached(moved)
+    rates = flows.rates(moved)
     for _ in range(_MOST_MOVES):
-        bound = int(np.argmin(reached))
-        move = _best_move(moved, reached, flows, bound)
+        bound = int(np.argmin(rates))
+        move = _best_move(moved, rates, flows, bound)
         if move is None:
             break
         source, target = move
         moved[source] -= 1
         moved[target] += 1
-        reached = flows.reached(moved)
+        rates = flows.rates(moved)
     return moved
 
 
 def _best_move(
-    machines: NDArray[np.int64], reached: FloatArray, flows: BinFlows, bound: int
+    machines: NDArray[np.int64], rates: FloatArray, flows: BinFlows, bound: int
 ) -> tuple[int, int] | None:
     """Source and target whose exchange leaves the largest smallest lambda; None if none helps."""
-    after = reached[flows.class_of] - flows.flow
+    after = rates[flows.class_of] - flows.flow
     left = np.full(machines.size, np.inf)
     np.minimum.at(left, flows.bin_of, after)
     left[machines == 0] = -np.inf
     entries = np.flatnonzero(flows.class_of == bound)
-    best, worth = None, reached[bound] * (1 + _LEAST_GAIN) + _LEAST_GAIN
+    best, worth = None, rates[bound] * (1 + _LEAST_GAIN) + _LEAST_GAIN
     for j in np.unique(flows.configuration[flows.bin_of[entries]]):
         here = entries[flows.configuration[flows.bin_of[entries]] == j]
         target = here[int(np.argmax(flows.flow[here]))]
         given = np.where(flows.configuration == j, left, -np.inf)
         source = int(np.argmax(given))
-        value = min(float(given[source]), float(reached[bound] + flows.flow[target]))
+        value = min(float(given[source]), float(rates[bound] + flows.flow[target]))
         if value > worth:
             best, worth = (source, int(flows.bin_of[target])), value
     return best

@@ -211,7 +211,7 @@ def _subscribe(
             )
 
         highs.cbMipImprovingSolution.subscribe(improved)
-        highs.cbMipInterrupt.subscribe(_BoundTold(report, clock, began).hear)
+        highs.cbMipInterrupt.subscribe(_BoundReporter(report, clock, began).report)
     if should_stop is not None:
 
         def interrupt(event: highspy.HighsCallbackEvent) -> None:
@@ -222,7 +222,7 @@ def _subscribe(
             events.subscribe(interrupt)
 
 
-class _BoundTold:
+class _BoundReporter:
     """Tells of bounds alone, each when it is the better by more than rounding."""
 
     def __init__(
@@ -231,7 +231,7 @@ class _BoundTold:
         self._report, self._clock, self._began = report, clock, began
         self._told = math.inf
 
-    def hear(self, event: highspy.HighsCallbackEvent) -> None:
+    def report(self, event: highspy.HighsCallbackEvent) -> None:
         """Tell the bound of an event, which is that of the search so far in either sense."""
         found = event.data_out
         bound = float(found.mip_dual_bound)

@@ -31,21 +31,21 @@ Choices = dict[int, int]
 
 
 def min_preemption(graph: WorkGraph) -> int:
-    """Return what the request falls by at least, whatever its options: heights that it must reach.
+    """Return the least preemption of a request, whatever its options: heights that it must reach.
 
     An atom falls from its greatest height, which is g at least, and work / window.
     """
-    return _least_falls(graph, len(graph.vertices) - 1)
+    return _min_vertex_preemption(graph, len(graph.vertices) - 1)
 
 
-def _least_falls(graph: WorkGraph, vertex: int) -> int:
+def _min_vertex_preemption(graph: WorkGraph, vertex: int) -> int:
     row = graph.vertices[vertex]
     if row[KIND] == ATOM:
         mean = -(-int(row[WORK]) // max(1, int(row[END] - row[START])))
         return max(int(row[MIN_HEIGHT]), mean) * int(row[SHIFT_COUNT])
     if row[KIND] == ANY:
-        return min(_least_falls(graph, v) for v in satisfiable_options(graph, vertex))
-    return sum(_least_falls(graph, v) for v in options_of(graph, vertex))
+        return min(_min_vertex_preemption(graph, v) for v in satisfiable_options(graph, vertex))
+    return sum(_min_vertex_preemption(graph, v) for v in options_of(graph, vertex))
 
 
 def option_variants(request: Request, result: PlacementResult) -> Iterator[Request]:
@@ -70,9 +70,9 @@ def option_variants(request: Request, result: PlacementResult) -> Iterator[Reque
     taken = dict(result.choices)
     few = _count(graph, root) <= MOST_WAYS
     least = worth_of(graph, result.choices)
-    for choices in _all_ways(graph, root) if few else _one_changed(graph, taken):
+    for choices in _all_ways(graph, root) if few else _single_changes(graph, taken):
         if worth_of(graph, choices.items()) >= least:
-            yield replace(request, graph=_closed(graph, choices))
+            yield replace(request, graph=_with_others_closed(graph, choices))
 
 
 def _count(graph: WorkGraph, vertex: int) -> int:
@@ -100,7 +100,7 @@ def _all_ways(graph: WorkGraph, vertex: int) -> Iterator[Choices]:
             yield {v: option for part in together for v, option in part.items()}
 
 
-def _one_changed(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
+def _single_changes(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
     """Yield the choices as they are, then with another option of one `any`.
 
     What is chosen inside of another option is left open: nothing there was reached.
@@ -112,7 +112,7 @@ def _one_changed(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
                 yield {**taken, vertex: other}
 
 
-def _closed(graph: WorkGraph, choices: Choices) -> WorkGraph:
+def _with_others_closed(graph: WorkGraph, choices: Choices) -> WorkGraph:
     """Return the graph with every other option of the `any` named out of reach."""
     vertices = graph.vertices.copy()
     for vertex, taken in choices.items():

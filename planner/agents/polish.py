@@ -26,7 +26,7 @@ from rdl.work_graph import ATOM, END, KIND, START
 #: Requests tried a round; each costs a copy or two of the profile.
 MOST = 2000
 
-#: Rounds over all requests: who moves may leave another the room to lie flat.
+#: Rounds over all requests: one that moves may leave another the room to lie flat.
 _ROUNDS = 3
 
 #: Price limits that are tried for a request; each costs a copy of the profile and two placements.
@@ -57,7 +57,7 @@ def polish(
     """
     kept = list(results)
     if not stop():
-        _rounds(requests, kept, view, (_as_it_is, stop))
+        _rounds(requests, kept, view, (_open_views, stop))
         if view.prices is not None:
             _rounds(requests, kept, view, (_cheap_views, stop))
     return kept
@@ -69,18 +69,18 @@ def _rounds(
     view: PlanView,
     how: tuple[_Views, Callable[[], bool]],
 ) -> None:
-    """Place one after the other anew where that is better, until nobody moves any more."""
+    """Place one after the other anew where that is better, until none moves."""
     stop = how[1]
     placed = [pair for pair in zip(requests, kept, strict=True) if pair[1].placed]
     held = view.after(placed, view.version)
     for _ in range(_ROUNDS):
         moved = False
-        for index in _falling(requests, kept, view):
+        for index in _candidates(requests, kept, view):
             if stop():
                 return
             request = requests[index]
             beside = held.without([(request, kept[index])], view.version)
-            flatter = _flatter(request, kept[index], beside, how)
+            flatter = _best_placement(request, kept[index], beside, how)
             if flatter is not kept[index]:
                 kept[index], moved = flatter, True
                 held = beside.after([(request, flatter)], view.version)
@@ -88,10 +88,10 @@ def _rounds(
             return
 
 
-def _falling(
+def _candidates(
     requests: Sequence[Request], results: Sequence[PlacementResult], view: PlanView
 ) -> list[int]:
-    """Return who may get better, those first that fall most above what they must."""
+    """Return the requests that may get better, first those that fall most above their minimum."""
     above = {
         index: falls_of(request.graph, result) - min_preemption(request.graph)
         for index, (request, result) in enumerate(zip(requests, results, strict=True))
@@ -102,7 +102,7 @@ def _falling(
     return sorted(may, key=lambda index: (-above[index], index))[:MOST]
 
 
-def _flatter(
+def _best_placement(
     request: Request,
     result: PlacementResult,
     beside: PlanView,
@@ -127,7 +127,7 @@ def _flatter(
     return best
 
 
-def _as_it_is(_request: Request, beside: PlanView) -> list[PlanView]:
+def _open_views(_request: Request, beside: PlanView) -> list[PlanView]:
     return [beside]
 
 

@@ -28,7 +28,9 @@ from planner.agents.greedy.agent import (
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.kernels import (
     BLOCKS,
+    CHOICE_COUNT,
     COMPACT,
+    FIRST_FIRST,
     HEADROOM_ONLY,
     LEVEL,
     LOWEST,
@@ -44,7 +46,7 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import size_of, worth_of
 from planner.view import PlanView
-from rdl.work_graph import END, SHIFT_COUNT, SHORTEST, START
+from rdl.work_graph import COLUMNS, END, SHIFT_COUNT, SHORTEST, START
 
 I64 = NDArray[np.int64]
 
@@ -75,7 +77,7 @@ class Portfolio:
     by_count
         Judge by the number of requests placed before their value.
     free_order
-        Take requests in any order, whatever their priority and submission: nobody has a turn. Also
+        Take requests in any order, whatever their priority and submission: there are no turns. Also
         the greatest value first; `level`, which gains most by it, begins.
     clock
         Monotonic seconds, for `Limits.time_s`: between runs only, the first always ends.
@@ -165,7 +167,7 @@ def _free_runs(
 def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
     """Return the part of each window that its request need not use."""
     roots = [request.graph.vertices[-1] for request in requests if len(request.graph.vertices)]
-    table = np.array(roots, dtype=np.int64).reshape(-1, len(roots[0]) if roots else 18)
+    table = np.array(roots, dtype=np.int64).reshape(-1, len(roots[0]) if roots else COLUMNS)
     length = np.maximum(1, table[:, END] - table[:, START])
     slack = np.zeros(len(requests))
     held = np.array([len(request.graph.vertices) > 0 for request in requests])
@@ -176,7 +178,7 @@ def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
 def _value(batch: Batch, requests: Sequence[Request], values: NDArray[np.float64]) -> float:
     placed = batch.out.status[:, OUTCOME] == PLACED
     total = float(values[placed].sum())
-    for index in np.flatnonzero(placed & (batch.out.extents[:, -1] > 0)).tolist():
+    for index in np.flatnonzero(placed & (batch.out.extents[:, CHOICE_COUNT] > 0)).tolist():
         choices = batch.choices(index)
         total += float(values[index]) * (worth_of(requests[index].graph, choices) - 1.0)
     return total
@@ -190,7 +192,7 @@ def preemption_of(batch: Batch, requests: Sequence[Request]) -> int:
     counts: list[I64] = []
     for index in placed.tolist():
         extent = extents[index]
-        first = batch.out.first[extent[2] : extent[2] + extent[VERTEX_COUNT]]
+        first = batch.out.first[extent[FIRST_FIRST] : extent[FIRST_FIRST] + extent[VERTEX_COUNT]]
         starts.append(first + extent[ROW_FIRST])
         at = extent[VERTEX_FIRST]
         atoms = batch.out.vertices[at : at + extent[VERTEX_COUNT]]

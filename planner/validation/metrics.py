@@ -17,7 +17,7 @@ from planner.cluster import Cluster
 from planner.validation.capacity import used_by
 from planner.validation.document import WHOLE, Held, PlanViolation
 from rdl.expressions import AnyOf, Atom, Every, Expression, children_of
-from rdl.oracle.atoms import asked
+from rdl.oracle.atoms import lease_and_work
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
@@ -101,7 +101,8 @@ def _size(here: Expression, path: str, held: Sequence[str], of: tuple[Resources,
     match here:
         case Atom():
             known = {name: amount for name, amount in here.bundle.items() if name in of[0]}
-            return float(asked(here, of[1])[1] or 0) * Resources.of(known).dominant_share(of[0])
+            work = lease_and_work(here, of[1])[1] or 0
+            return work * Resources.of(known).dominant_share(of[0])
         case AnyOf():
             return _size(here.options[0], _child(path, 0), held, of)
         case Every():

@@ -49,7 +49,7 @@ def shortest_lease(rows: Sequence[Row]) -> int:
     return shortest
 
 
-def asked(atom: Atom, step_ms: int) -> tuple[int, int | None]:
+def lease_and_work(atom: Atom, step_ms: int) -> tuple[int, int | None]:
     """Return the lease in steps and the exact work in bundle-steps; None if none is reachable.
 
     Lease and work round together: a work of n whole leases stays n whole leases. Then it rises to

@@ -23,7 +23,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.oracle.atoms import Row, asked, shortest_lease
+from rdl.oracle.atoms import Row, lease_and_work, shortest_lease
 from rdl.oracle.periods import Frame, Period, PeriodError, instant_ms, periods_of
 from rdl.time_grid import TimeGrid
 
@@ -161,7 +161,7 @@ class _Judge:
 
     def _atom(self, atom: Atom, path: str, scope: _Scope) -> tuple[int, int]:
         rows = self.allocation.get(path, ())
-        lease, work = asked(atom, self.grid.step_ms)
+        lease, work = lease_and_work(atom, self.grid.step_ms)
         if work is None:
             _broken(path, "multiple", f"no height from min to max is divisible by {atom.multiple}")
         total = 0

@@ -12,7 +12,7 @@ from lp.errors import ModelError
 from lp.limits import SolveLimits
 from lp.model import LinearModel
 from lp.result import Solution, SolveStatus, StopReason
-from lp.solver import _finished, export_model, solve
+from lp.solver import _check_answer, export_model, solve
 from tests.lp.models import furniture
 
 
@@ -47,7 +47,7 @@ def test_a_solver_that_broke_proves_nothing() -> None:
     """The bound of a failed solve is infinite, as the result says, never NaN."""
     model = furniture().assemble()
     told = Solution(SolveStatus.FAILED, StopReason.CRASHED, "none")
-    assert _finished(told, model, 0.0).bound == math.inf
+    assert _check_answer(told, model, 0.0).bound == math.inf
 
 
 @pytest.mark.parametrize("ending", [".lp", ".mps"])

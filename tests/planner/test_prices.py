@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.milp.agent import MILP
 from planner.agents.milp.columns import lay_out
-from planner.agents.milp.objectives import least_falls
+from planner.agents.milp.objectives import min_model_preemption
 from planner.cluster import Cluster, Price
 from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
@@ -159,7 +159,7 @@ def test_no_plan_falls_less_than_the_least(seed: int) -> None:
     cluster = priced(1, 1, 1, 1, 1)
     requests = requests_of(rng, cluster)
     view = Plan(cluster, cluster.grid()).snapshot()
-    least = least_falls(lay_out(requests, view))
+    least = min_model_preemption(lay_out(requests, view))
     alone = [min(falls for held, _, falls in ways_of(one) if held) for one in requests]
     assert 0 < least <= sum(alone)
 

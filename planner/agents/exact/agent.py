@@ -23,9 +23,9 @@ from planner.agent import (
     SolverAgent,
     SolverOutcome,
     SolverReport,
-    all_asked,
     is_proven,
     no_plan_report,
+    total_requested_value,
 )
 from planner.agents import agent_named
 from planner.agents.exact.bound.lagrangian import evaluation_s
@@ -146,7 +146,7 @@ class ExactAgent(SolverAgent):
         starter = self._start_limits(limits)
         greedy = warm_start(agent_named(self.start), requests, view, starter, must_keep)
         before = self.clock()
-        bound = all_asked(requests, view.nominal)
+        bound = total_requested_value(requests, view.nominal)
         kept = frozenset() if must_keep is None else must_keep.requests
         incumbent = Incumbent(requests, view, greedy, bound, self.start, must_keep=kept)
         score_s = self.clock() - before
@@ -155,10 +155,10 @@ class ExactAgent(SolverAgent):
         if limits.news is not None:
             incumbent.on_change = _progress_reporter(limits.news, self.clock, began)
             incumbent.on_change(incumbent)
-        asked = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
+        positions = [i for i, request in enumerate(requests) if len(request.graph.vertices)]
         end = _End()
-        if asked and not budget.is_over(incumbent):
-            end = self._search(incumbent, asked, budget, limits)
+        if positions and not budget.is_over(incumbent):
+            end = self._search(incumbent, positions, budget, limits)
         best = incumbent.results
         # What stands stays where it is: churn comes first.
         if must_keep is None or incumbent.source != self.start:
@@ -166,9 +166,9 @@ class ExactAgent(SolverAgent):
         results = fill(requests, best, view)
         return results, self._report(incumbent, results, end, limits)
 
-    def _memory_refusal(self, asked: list[Request], view: PlanView) -> str:
+    def _memory_refusal(self, requests: list[Request], view: PlanView) -> str:
         """Return why prices and plans of these requests take too much memory; else empty."""
-        needed, gib = predicted_bytes(asked, view), 2.0**30
+        needed, gib = predicted_bytes(requests, view), 2.0**30
         if needed <= self.most_memory:
             return ""
         takes = f"{needed / gib:.1f} GiB, more than the {self.most_memory / gib:.1f} GiB"
@@ -201,14 +201,14 @@ class ExactAgent(SolverAgent):
         return Budget(until, limits.work, gap, stop, self.clock, report_progress)
 
     def _search(
-        self, incumbent: Incumbent, asked: list[int], budget: Budget, limits: Limits
+        self, incumbent: Incumbent, positions: list[int], budget: Budget, limits: Limits
     ) -> _End:
         """Search within the budget; a fault costs no plan in hand."""
-        refusal = self._memory_refusal([incumbent.requests[i] for i in asked], incumbent.view)
+        refusal = self._memory_refusal([incumbent.requests[i] for i in positions], incumbent.view)
         if refusal:
             return _End(Ending.TOO_LARGE, refusal)
         try:
-            why_exhausted = self._run_search(incumbent, asked, budget, limits)
+            why_exhausted = self._run_search(incumbent, positions, budget, limits)
         except BoundError:
             raise
         except Exception as error:  # noqa: BLE001 - the best checked plan must outlive any fault
@@ -220,25 +220,25 @@ class ExactAgent(SolverAgent):
         return _End()
 
     def _run_search(
-        self, incumbent: Incumbent, asked: list[int], budget: Budget, limits: Limits
+        self, incumbent: Incumbent, positions: list[int], budget: Budget, limits: Limits
     ) -> str:
         """Build the problem and solve it; return why nothing was left to try, else empty."""
-        must = [place for place, i in enumerate(asked) if i in incumbent.must_keep]
-        problem = build_problem([incumbent.requests[i] for i in asked], incumbent.view, must)
+        must = [place for place, i in enumerate(positions) if i in incumbent.must_keep]
+        problem = build_problem([incumbent.requests[i] for i in positions], incumbent.view, must)
         incumbent.lower(problem.total, "preferences")
         before = self.clock()
-        load_loops(build_problem([incumbent.requests[asked[0]]], incumbent.view))
+        load_loops(build_problem([incumbent.requests[positions[0]]], incumbent.view))
         spent = self.clock() - before
         if budget.until is not None and spent > _LOADING_S:
             budget.until += spent
         if not budget.is_over(incumbent):
-            route(incumbent, problem, asked, budget, limits.seed)
+            route(incumbent, problem, positions, budget, limits.seed)
         if budget.is_over(incumbent):
             return ""
         fine = self.fine and evaluation_s(problem) <= _EVALUATION_SHARE * self._allowed_s(limits)
         prove = suits_cp_sat(problem)
         return solve_in_parallel(
-            incumbent, SolveInput(problem, asked, limits.seed, prove, fine), budget
+            incumbent, SolveInput(problem, positions, limits.seed, prove, fine), budget
         )
 
     def _report(

@@ -62,7 +62,7 @@ class Annealer:
         Parameters
         ----------
         bound_done
-            Whether nobody lowers the bound any more: then a tiny set is left when it is exhausted.
+            Whether no proof is at work any more: then a tiny set ends when it is exhausted.
         cycle
             Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
         """

@@ -42,28 +42,26 @@ def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Bud
     Returns
     -------
     str
-        Why nothing more was tried, where that is what ended it; else nothing.
+        Why nothing was left to try, where that ended it; else empty.
     """
     workers = _Workers(incumbent, solve_input, budget)
     if budget.moves is not None:
         workers.take_turns(budget.moves)
         return ""
-    ended = threading.Event()
+    stop = threading.Event()
     with ThreadPoolExecutor(3, thread_name_prefix="bound") as pool:
-        bound = pool.submit(workers.lower_bound, ended)
+        bound = pool.submit(workers.lower_bound, stop)
         if solve_input.prove:
-            provers = others = [bound, pool.submit(workers.prove_by_cp_sat, ended)]
+            proofs = others = [bound, pool.submit(workers.prove_by_cp_sat, stop)]
         else:
-            model = pool.submit(workers.prove_by_milp, bound, ended)
-            provers, others = (
-                [bound],
-                [bound, model, pool.submit(workers.search_again, bound, ended)],
-            )
+            model = pool.submit(workers.prove_by_milp, bound, stop)
+            again = pool.submit(workers.search_again, bound, stop)
+            proofs, others = [bound], [bound, model, again]
         try:
-            workers.search_plans(lambda: all(one.done() for one in provers))
+            workers.search_plans(lambda: all(one.done() for one in proofs))
             workers.wait_for_proof(others[1])
         finally:
-            ended.set()
+            stop.set()
         for one in others:
             one.result()
     return "" if budget.is_over(incumbent) or not workers.exhausted else workers.end_of_proof
@@ -94,36 +92,36 @@ class _Workers:
             self._budget.report_progress()
             wait([prover], timeout=SLICE_S)
 
-    def prove_by_milp(self, bound: Future[None], ended: threading.Event) -> None:
+    def prove_by_milp(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove by a model of the whole set once prices have ended, where it is worth building."""
         wait([bound])
-        if ended.is_set():
+        if stop.is_set():
             return
         self.end_of_proof = self._whole_milp.refusal or "a model of the whole set proves no more"
         if not self._whole_milp.refusal:
-            self._whole_milp.prove(lambda: ended.is_set() or self._budget.is_over(self._incumbent))
+            self._whole_milp.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
 
-    def search_again(self, bound: Future[None], ended: threading.Event) -> None:
+    def search_again(self, bound: Future[None], stop: threading.Event) -> None:
         """Look for plans with other random numbers once the Lagrangian bound has ended.
 
         Its first cycle is as warm as the other search's second. Two last checks at once would take
         twice as long, so it ends before the other.
         """
         wait([bound])
-        if ended.is_set():
+        if stop.is_set():
             return
-        budget = replace(self._budget, report_progress=lambda: None, stop=ended.is_set)
+        budget = replace(self._budget, report_progress=lambda: None, stop=stop.is_set)
         budget.reserve(budget.check_s)
         solve_input = replace(self._input, seed=self._input.seed + 1)
         Annealer(self._incumbent, solve_input, budget).search_plans(lambda: True, cycle=1)
 
-    def lower_bound(self, ended: threading.Event) -> None:
-        """Lower the Lagrangian bound until `ended` or until nothing more can be gained."""
-        prices = LagrangianBound(self._problem, ended.is_set, self._input.fine)
+    def lower_bound(self, stop: threading.Event) -> None:
+        """Lower the Lagrangian bound until `stop` or until nothing more can be gained."""
+        prices = LagrangianBound(self._problem, stop.is_set, self._input.fine)
         by_dominance = self._input.prove and suits_dominance(self._problem)
         rounds, budget = 1, self._budget
         seconds: dict[int, float] = {}
-        while not (ended.is_set() or prices.over):
+        while not (stop.is_set() or prices.over):
             if prices.settled and (by_dominance or self._incumbent.proof == CP_SAT):
                 break
             size = prices.size
@@ -135,10 +133,10 @@ class _Workers:
             seconds[size] = budget.clock() - before
             rounds = min(_MOST_ROUNDS, scaled(rounds, seconds[size]))
         if by_dominance and prices.best is not None:
-            self.prove_by_dominance(prices.best, ended)
+            self.prove_by_dominance(prices.best, stop)
 
-    def prove_by_cp_sat(self, ended: threading.Event) -> None:
-        """Let CP-SAT prove what it can until `ended`."""
+    def prove_by_cp_sat(self, stop: threading.Event) -> None:
+        """Let CP-SAT prove what it can until `stop`."""
         budget = self._budget
         checked_at = check_s = 0.0
 
@@ -154,14 +152,14 @@ class _Workers:
         assert budget.until is not None
         left_s = budget.until - budget.clock()
         hint = [self._incumbent.results[position] for position in self._positions]
-        limits = CpLimits(left_s, self._input.seed, stop=ended.is_set, report=report)
+        limits = CpLimits(left_s, self._input.seed, stop=stop.is_set, report=report)
         parts = PartialProof(self._problem, hint, limits, lambda: self._incumbent.value)
         report_answer(self._incumbent, self._positions, parts.prove())
 
-    def prove_by_dominance(self, prices: F64, ended: threading.Event) -> None:
+    def prove_by_dominance(self, prices: F64, stop: threading.Event) -> None:
         """Prove the optimum by dominance search where that is possible."""
         answer = DominanceSearch(self._problem, prices).run(
-            lambda: self._incumbent.value, ended.is_set
+            lambda: self._incumbent.value, stop.is_set
         )
         if answer is not None:
             report_answer(self._incumbent, self._positions, answer, "sweep")

@@ -41,7 +41,7 @@ class RuinRecreate:
     Attributes
     ----------
     problem
-        What is asked.
+        The requests and what is free.
     seed
         Of the random numbers.
     """
@@ -180,14 +180,14 @@ def _first_slots(forest: Forest) -> I64:
 
 
 def _densities(problem: PlanningProblem) -> F64:
-    """Return float64[request]: value over the work asked, as shares of what rows hold."""
+    """Return float64[request]: value over the work asked for, as shares of what rows hold."""
     forest, room = problem.forest, problem.room
-    asked = np.zeros(len(forest.value))
-    for request in range(len(asked)):
+    work_share = np.zeros(len(forest.value))
+    for request in range(len(work_share)):
         for row in forest.vertices[forest.first[request] : forest.first[request + 1]]:
             if row[V_KIND] != ATOM:
                 continue
             work = float(row[V_WORK] * row[V_MULTIPLE] * row[V_SHIFTS])
             first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2]
-            asked[request] += work * float(room.shares[first:end].max(initial=0.0))
-    return np.asarray(forest.value / np.maximum(asked, 1e-12))
+            work_share[request] += work * float(room.shares[first:end].max(initial=0.0))
+    return np.asarray(forest.value / np.maximum(work_share, 1e-12))

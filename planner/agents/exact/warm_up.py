@@ -34,7 +34,7 @@ def load_loops(problem: PlanningProblem) -> bool:
 
 
 def load_dominance(problem: PlanningProblem) -> None:
-    """Load the loops of the sweep where it may be called: they are a file of their own."""
+    """Load the loops of dominance search where it may be called."""
     if suits_dominance(problem):
         DominanceSearch(problem, np.zeros(problem.room.free.shape), most=8).run(
             lambda: 0.0, lambda: False

@@ -58,7 +58,7 @@ class GreedyAgent:
         """Return one result a request; order taken: priority, submitted, position."""
         if not requests:
             return ()
-        if len(requests) == 1 and _unlimited(limits):
+        if len(requests) == 1 and _has_no_limits(limits):
             alone = place_single(requests[0], view, self.passes, early=self.early)
             if alone is not None:
                 return (alone,)
@@ -74,7 +74,7 @@ class GreedyAgent:
     def run(self, batch: Batch, order: NDArray[np.int64], limits: Limits) -> None:
         """Place `order` of a packed batch, looking at the limits now and then."""
         passes = np.array(self.passes, dtype=np.int64)
-        if _unlimited(limits):
+        if _has_no_limits(limits):
             batch.place(order, passes, self.early)
             return
         until = None if limits.time_s is None else self.clock() + limits.time_s
@@ -88,7 +88,7 @@ class GreedyAgent:
                 limits.progress(min(begin + _STRIDE, len(order)), len(order))
 
 
-def _unlimited(limits: Limits) -> bool:
+def _has_no_limits(limits: Limits) -> bool:
     return limits.time_s is None and limits.stop is None and limits.progress is None
 
 

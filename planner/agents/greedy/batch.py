@@ -151,8 +151,8 @@ class Batch:
         return pairs_of(self.out.choices[first : first + count])
 
     @property
-    def told(self) -> RowNames:
-        """What the status rows speak of."""
+    def row_names(self) -> RowNames:
+        """Names of the rows that status rows number."""
         takes = self.table.takes
         return RowNames(self.view, self.table.base, takes.rows, takes.averages)
 
@@ -172,7 +172,7 @@ def taking_order(requests: Sequence[Request]) -> I64:
 
 
 class RowNames(NamedTuple):
-    """What a status row speaks of.
+    """Maps row numbers in a status row to names of the view.
 
     Attributes
     ----------

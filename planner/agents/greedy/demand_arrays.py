@@ -38,7 +38,7 @@ class DemandArrays:
 
 
 @lru_cache(maxsize=4096)
-def takes_of(demands: tuple[Demand, ...]) -> DemandArrays:
+def demand_arrays_of(demands: tuple[Demand, ...]) -> DemandArrays:
     """Join demands; remembered, because online requests repeat the same few."""
     rows = tuple(sorted({row for demand in demands for row in demand.rows}))
     averages = tuple(sorted({row for demand in demands for row in demand.averages}))

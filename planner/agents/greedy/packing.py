@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agents.greedy import kernels
-from planner.agents.greedy.demand_arrays import DemandArrays, takes_of
+from planner.agents.greedy.demand_arrays import DemandArrays, demand_arrays_of
 from planner.capacity.block_index import block_minima
 from planner.request import Request
 from planner.view import Demand, PlanView
@@ -53,7 +53,7 @@ class PackedBatch:
     def profile(self, view: PlanView) -> kernels.Profile:
         """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
         columns = slice(self.base - view.first, self.end - view.first)
-        free = _copied(view.free, self.takes.rows, columns)
+        free = _copy(view.free, self.takes.rows, columns)
         segments = view.segments - self.base
         span = np.array([0, self.end - self.base], dtype=np.int64)
         takes = self.takes
@@ -70,13 +70,13 @@ class PackedBatch:
             known = view.averages
             windows, offset = known.windows[list(taken)], known.offset
             columns = slice(self.base - view.first, self.end - view.first + offset)
-            slack = _copied(known.slack, taken, columns)
+            slack = _copy(known.slack, taken, columns)
         place = np.array([offset, self.end - self.base], dtype=np.int64)
         low = block_minima(slack)
         return kernels.Averages(windows, slack, *self.takes.average_lists, place, low)
 
 
-def _copied(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
+def _copy(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
     """Return a writable copy of some rows and columns; views are never written."""
     if len(rows) == array.shape[0]:
         return array[:, columns].copy()
@@ -95,7 +95,7 @@ class _BatchDemands:
         self._numbers: dict[int, int] = {}
         # Requests of a batch often share a bundle object; asking by identity spares its hash.
         self._plain: dict[tuple[int, str, str], int] = {}
-        self.found: list[Demand] = []
+        self.distinct: list[Demand] = []
         self.table: list[int] = []
 
     def _number(self, graph: WorkGraph, bundle: int, label: int, request: Request) -> int:
@@ -103,8 +103,8 @@ class _BatchDemands:
         demand = self._demand(graph.bundles[bundle], name, request.tenant, request.queue)
         number = self._numbers.get(id(demand))
         if number is None:
-            number = self._numbers[id(demand)] = len(self.found)
-            self.found.append(demand)
+            number = self._numbers[id(demand)] = len(self.distinct)
+            self.distinct.append(demand)
         return number
 
     def add_all(self, requests: Sequence[Request]) -> list[int]:
@@ -158,15 +158,15 @@ def pack(requests: Sequence[Request], view: PlanView) -> PackedBatch:
     vertices = [graph.vertices for graph in graphs]
     sizes = [len(one) for one in vertices]
     if len(graphs) == 1:
-        tables = _one(graphs[0], demands.table)
+        tables = _pack_one(graphs[0], demands.table)
     elif min(sizes) == max(sizes) == 1:
-        tables = _plain(graphs, vertices, demands.table, ends)
+        tables = _pack_atoms(graphs, vertices, demands.table, ends)
     else:
-        tables = _many(graphs, vertices, demands.table, ends)
+        tables = _pack_many(graphs, vertices, demands.table, ends)
     base, end = _span(tables, view)
     return PackedBatch(
         tables=tables,
-        takes=takes_of(tuple(demands.found)),
+        takes=demand_arrays_of(tuple(demands.distinct)),
         base=base,
         end=end,
         vertices=max(sizes),
@@ -174,7 +174,7 @@ def pack(requests: Sequence[Request], view: PlanView) -> PackedBatch:
     )
 
 
-def is_lone(request: Request) -> bool:
+def is_single_atom(request: Request) -> bool:
     """Return whether a request is one atom, once, on any machine."""
     graph = request.graph
     if len(graph.vertices) != 1 or len(graph.shifts) != 1:
@@ -182,7 +182,7 @@ def is_lone(request: Request) -> bool:
     return len(graph.bundles) == 1 and not graph.labels
 
 
-def _one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
+def _pack_one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
     """Return the tables of a single graph; copies, since compiled code tells read-only apart."""
     group = len(graph.vertices) > 1
     children = graph.children.copy() if group else _NONE
@@ -208,7 +208,7 @@ def _one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
     )
 
 
-def _plain(
+def _pack_atoms(
     graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
 ) -> kernels.Tables:
     """Return the tables of graphs of one atom each."""
@@ -233,7 +233,7 @@ def _plain(
     )
 
 
-def _many(
+def _pack_many(
     graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
 ) -> kernels.Tables:
     large = [graph if len(graph.vertices) > 1 else None for graph in graphs]

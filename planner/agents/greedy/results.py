@@ -38,7 +38,7 @@ _KINDS = {
     kernels.NO_GAP: "gap",
     kernels.NO_AVERAGE: "policy",
 }
-# What is told in time rather than in amounts of a resource.
+# What is names in time rather than in amounts of a resource.
 _TIMED = {
     kernels.NO_LEASE: "lease",
     kernels.NO_AREA: "work",
@@ -61,10 +61,10 @@ class LazyResults(Sequence[PlacementResult]):
     def __init__(self, batch: Batch, requests: Sequence[Request]) -> None:
         self._batch = batch
         self._requests = requests
-        self._made: list[PlacementResult | None] = [None] * len(requests)
+        self._results: list[PlacementResult | None] = [None] * len(requests)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._results)
 
     @overload
     def __getitem__(self, index: int) -> PlacementResult: ...
@@ -73,7 +73,7 @@ class LazyResults(Sequence[PlacementResult]):
     def __getitem__(self, index: int | slice) -> PlacementResult | Sequence[PlacementResult]:
         if isinstance(index, slice):
             return [self._result(one) for one in range(*index.indices(len(self)))]
-        count = len(self._made)
+        count = len(self._results)
         if not -count <= index < count:
             raise IndexError(f"there are {count} answers, none at {index}")
         return self._result(index % count)
@@ -82,16 +82,16 @@ class LazyResults(Sequence[PlacementResult]):
         return (self._result(index) for index in range(len(self)))
 
     def _result(self, index: int) -> PlacementResult:
-        found = self._made[index]
-        if found is None:
-            found = self._made[index] = self._make(index)
-        return found
+        result = self._results[index]
+        if result is None:
+            result = self._results[index] = self._read(index)
+        return result
 
-    def _make(self, index: int) -> PlacementResult:
+    def _read(self, index: int) -> PlacementResult:
         out, request = self._batch.out, self._requests[index]
         state = out.status[index].tolist()
         if state[kernels.OUTCOME] != kernels.PLACED:
-            return refusal_of(request, state, self._batch.told)
+            return refusal_of(request, state, self._batch.row_names)
         v, count, f, r, rows, _c, choices = out.extents[index].tolist()
         plain = count == 1 and rows == 1 and len(request.graph.vertices) == 1
         return PlacementResult(
@@ -104,20 +104,20 @@ class LazyResults(Sequence[PlacementResult]):
         )
 
 
-def refusal_of(request: Request, state: list[int], told: RowNames) -> PlacementResult:
+def refusal_of(request: Request, state: list[int], names: RowNames) -> PlacementResult:
     """Return the refusal that a status row tells of."""
     outcome, vertex, why, column, row, needed, free, _strategy = state
     if outcome == kernels.PENDING:
-        return _refused(Code.TIME_LIMIT, "the run was stopped before this request was tried")
-    graph, base = request.graph, told.base
+        return _refusal(Code.TIME_LIMIT, "the run was stopped before this request was tried")
+    graph, base = request.graph, names.base
     path = graph.paths[vertex]
     if why == kernels.NO_AVERAGE:
-        average, of = told.average(row)
+        average, of = names.average(row)
         # The window of an average may start before the first column.
         binding = Binding(path, "policy", column + base, of, needed, free, average)
-        return _refused(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
+        return _refusal(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
     at = None if column < 0 else column + base
-    what, resource = told.row(row)
+    what, resource = names.row(row)
     kind, _, policy = what.partition(":")
     code = _POLICY_CODES.get(kind)
     named = None if code is None else policy
@@ -125,16 +125,16 @@ def refusal_of(request: Request, state: list[int], told: RowNames) -> PlacementR
         step_ms = graph.grid.step_ms
         amounts = (needed * step_ms, free * step_ms)
         binding = Binding(path, _TIMED[why], at, resource, *amounts, named)
-        return _refused(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
+        return _refusal(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
     if at is None:
         binding = Binding(path, _KINDS[why])
-        return _refused(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
+        return _refusal(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
     short = "policy" if named else ("capacity" if resource else _KINDS[why])
     binding = Binding(path, short, at, resource, needed, free, named)
-    return _refused(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
+    return _refusal(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
 
 
-def _refused(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
+def _refusal(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
     return PlacementResult(code, detail, _EMPTY, _NO_FIRST, _NO_ROWS, (), binding)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.agents.greedy import kernels
 from planner.agents.greedy.batch import RowNames, workspace
-from planner.agents.greedy.packing import is_lone
+from planner.agents.greedy.packing import is_single_atom
 from planner.agents.greedy.results import FIRST_VERTEX, ONE_ROW, constant, refusal_of
 from planner.placement import PlacementResult
 from planner.request import Request
@@ -37,7 +37,7 @@ def place_single(
     early
         Place in mirrored time.
     """
-    if not is_lone(request):
+    if not is_single_atom(request):
         return None
     graph = request.graph
     demand = view.demand(graph.bundles[0], None, request.tenant, request.queue)

@@ -1,6 +1,6 @@
 """`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
 
-Three solves (`milp_solves.py`): for accepted value; with that value kept, for the least preemption;
+Three solves (`stages.py`): for accepted value; with that value kept, for the least preemption;
 and where the cluster gives prices, with both kept, for the least cost. All start from the best plan
 in hand; what the solver has when its time ends is the answer. Large models are solved in a process
 of their own, so that a solver that overruns its limit or crashes takes nothing along.
@@ -19,7 +19,7 @@ from planner.agent import (
     SolverAgent,
     SolverOutcome,
     SolverReport,
-    all_asked,
+    total_requested_value,
 )
 from planner.agents import agent_named
 from planner.agents.fill import fill
@@ -34,7 +34,7 @@ from planner.value import score_of
 from planner.view import PlanView
 
 #: Part of the time that each greedy start may take; the first run of each always ends.
-_STARTING = 0.1
+_START_SHARE = 0.1
 
 #: Bytes that a model may take; above it memory, not time, is what ends a run.
 MOST_MEMORY = 4 << 30
@@ -88,17 +88,17 @@ class MilpAgent(SolverAgent):
         """Return the plan and its report; see `planner.agent.SolverAgent`."""
         until = self._until(limits)
         best = self._incumbent(requests, view, limits, until, must_keep)
-        asked = [index for index, request in enumerate(requests) if not request.graph.void]
-        size = predicted_size(lay_out([requests[index] for index in asked], view), view)
+        positions = [index for index, request in enumerate(requests) if not request.graph.void]
+        size = predicted_size(lay_out([requests[index] for index in positions], view), view)
         if size.memory > self.most_memory:
-            best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._too_large(size)
+            best.outcome, best.detail = SolverOutcome.TOO_LARGE, self._memory_refusal(size)
         else:
             watched = size.entries >= self.watched_from
             setup = SolverSetup(self.solver, watched, self.write_to, self.clock)
-            StagedSolve(requests, view, limits, setup, asked, until, best).run()
+            StagedSolve(requests, view, limits, setup, positions, until, best).run()
         results = fill(requests, best.results, view) if self.fills else best.results
         value = score_of(requests, results, view.nominal)[0]
-        return results, best.report(value, all_asked(requests, view.nominal))
+        return results, best.report(value, total_requested_value(requests, view.nominal))
 
     def _until(self, limits: Limits) -> float | None:
         if limits.work is not None:
@@ -114,13 +114,13 @@ class MilpAgent(SolverAgent):
         must_keep: MustKeep | None,
     ) -> MilpIncumbent:
         """Return the best greedy plan, or the plan that holds nothing where there is no start."""
-        bound = all_asked(requests, view.nominal)
+        bound = total_requested_value(requests, view.nominal)
         kept = frozenset() if must_keep is None else must_keep.requests
         if not self.start:
             nothing = [PlacementResult(Code.CAPACITY, "nothing was tried") for _ in requests]
             return MilpIncumbent(nothing, (0.0, 0, 0.0), "nothing", bound, kept)
         agents = [agent_named(name) for name in self.start]
-        start_s = None if until is None else _STARTING * max(0.0, until - self.clock())
+        start_s = None if until is None else _START_SHARE * max(0.0, until - self.clock())
         starter = Limits(start_s, seed=limits.seed, stop=limits.stop)
         plans = [warm_start(agent, requests, view, starter, must_keep) for agent in agents]
         incumbents = [
@@ -129,7 +129,7 @@ class MilpAgent(SolverAgent):
         ]
         return max(incumbents, key=lambda one: (one.whole, one.score))
 
-    def _too_large(self, size: ModelSize) -> str:
+    def _memory_refusal(self, size: ModelSize) -> str:
         gib = 2.0**30
         return (
             f"the model would take about {size.memory / gib:.1f} GiB ({size.columns:,} variables, "

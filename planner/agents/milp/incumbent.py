@@ -52,31 +52,31 @@ class MilpIncumbent:
         if self._holds_all(results) and (score > self.score or not self.whole):
             self.results, self.score, self.source = results, score, source
 
-    def report(self, value: float, asked: float) -> SolverReport:
+    def report(self, value: float, requested: float) -> SolverReport:
         """Return what is proven of the answer.
 
         Parameters
         ----------
         value
             What the answer accepts, filled up.
-        asked
-            Value of all that is asked.
+        requested
+            Value of all requests.
         """
         if not self.whole:
             return no_plan_report(self.bound, self.source)
-        self._judge(value, asked)
-        # A bound of -0.0 is told as the value's 0.0: max keeps the first of equals.
+        self._judge(value, requested)
+        # A bound of -0.0 is reported as the value's 0.0: max keeps the first of equals.
         bound = max(value, self.bound)
         return SolverReport(self.outcome.value, value, bound, self.source, self.detail)
 
-    def _judge(self, value: float, asked: float) -> None:
+    def _judge(self, value: float, requested: float) -> None:
         """Set the outcome by value and bound; a bound below a plan in hand proves nothing."""
-        if is_proven(value, self.bound, asked):
+        if is_proven(value, self.bound, requested):
             self.outcome, self.detail = SolverOutcome.OPTIMAL, ""
             if self.unproven:
                 self.detail = f"the most value; {' and '.join(self.unproven)} not proven least"
-        if value > self.bound and not is_proven(self.bound, value, asked):
-            self.outcome, self.bound = SolverOutcome.FAILED, asked
+        if value > self.bound and not is_proven(self.bound, value, requested):
+            self.outcome, self.bound = SolverOutcome.FAILED, requested
             self.detail = (
                 "the solver's bound lies below the value of a plan in hand: it proves nothing"
             )

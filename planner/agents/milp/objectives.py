@@ -70,7 +70,7 @@ def falls_20(model: LinearModel, columns: ModelColumns, falls: int) -> None:
     rows.add_to(model, "preemption kept (20)")
 
 
-def least_falls(columns: ModelColumns) -> int:
+def min_model_preemption(columns: ModelColumns) -> int:
     """Return a preemption that no plan which holds all atoms can undercut, in bundles.
 
     An atom falls at least once by its greatest height: g or more, and the mean over its window.

@@ -5,7 +5,7 @@ of an atom's `multiple`, so x_jt is an integer and (6) needs a binary only where
 above one multiple. The printed model is repaired in four places: x is integer; (11) is the
 equality of (10) with the overflow inside, so nothing is placed in part; (7) counts the borders of
 the window; rejection outweighs everything else by solving for value first, then for preemption,
-then for cost (`rayon_stages.py`).
+then for cost (`stages.py`, `objectives.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from lp.arrays import Sense
 from lp.model import Entries, LinearModel
-from planner.agent import all_asked
+from planner.agent import total_requested_value
 from planner.agents.milp.averages import RunningTotal, averages_19, running_totals, totals_18
 from planner.agents.milp.columns import AtomColumns, ModelColumns, VertexColumns, lay_out
 from planner.agents.milp.objectives import Kept, change_costs, falls_20, step_costs
@@ -89,7 +89,7 @@ def build(
     order_16(model, columns)
     totals_18(model, totals)
     averages_19(model, totals, view)
-    asked = all_asked(requests, view.nominal)
+    asked = total_requested_value(requests, view.nominal)
     scale = TOTAL_VALUE / asked if asked > 0 else 1.0
     worth(model, columns, view, scale, kept)
     if kept is not None and kept.falls is not None:
@@ -107,8 +107,8 @@ def _add_variables(
     """Lay out the blocks: (2), (4), (5) and (17) are bounds and integrality of variables."""
     upper = [np.minimum(atom.maximum, fit_heights(atom, view)) for atom in columns.atoms]
     heights = np.concatenate([np.zeros(0), *upper])
-    paid = _paid(columns, view) if kept is not None and kept.falls is not None else 0.0
-    block = model.add_block("x", heights.size, cost=paid, upper=heights, integer=True)
+    cost = _cost_objective(columns, view) if kept is not None and kept.falls is not None else 0.0
+    block = model.add_block("x", heights.size, cost=cost, upper=heights, integer=True)
     _number(columns.atoms, "x", block.start, lambda atom: atom.steps)
     gangs = [atom for atom in columns.atoms if atom.gang]
     count = sum(atom.steps for atom in gangs)
@@ -146,7 +146,7 @@ def _add_overflow(
     return every
 
 
-def _paid(columns: ModelColumns, view: PlanView) -> Floats:
+def _cost_objective(columns: ModelColumns, view: PlanView) -> Floats:
     """Return the objective of x_jt: minus its cost, the dearest step of all scaled to 1."""
     costs = step_costs(columns, view)
     return -costs / (float(costs.max(initial=0.0)) or 1.0)

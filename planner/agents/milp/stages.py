@@ -17,18 +17,18 @@ from planner.agents.milp import rayon
 from planner.agents.milp.codec import decode, encode
 from planner.agents.milp.columns import lay_out
 from planner.agents.milp.incumbent import MilpIncumbent, ending_of, score_plan
-from planner.agents.milp.objectives import Kept, least_falls
+from planner.agents.milp.objectives import Kept, min_model_preemption
 from planner.agents.polish import polish
 from planner.request import Request
 from planner.view import PlanView
 
 _LOG = logging.getLogger(__name__)
 
-#: Gap at which a solve counts as proven where nobody asks for a wider one.
+#: Gap at which a solve counts as proven where no wider one is asked for.
 _PROVEN: Final = 1e-6
 
 #: Part of the time left that placing flat may take before a solve that lowers preemption or cost.
-_FLATTENING: Final = 0.1
+_POLISH_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class SolveStage:
 
     keeps_value: bool
     share: float
-    keeps_falls: bool = False
+    keeps_preemption: bool = False
 
     @property
     def lowers(self) -> str:
         """What it is for, once value is found."""
-        return "cost" if self.keeps_falls else "preemption"
+        return "cost" if self.keeps_preemption else "preemption"
 
     def kept(self, best: MilpIncumbent) -> Kept | None:
         """Return what may not be lost of the plan in hand."""
-        falls = -best.score[1] if self.keeps_falls else None
+        falls = -best.score[1] if self.keeps_preemption else None
         return Kept(best.score[0], falls) if self.keeps_value else None
 
 
@@ -55,7 +55,7 @@ STAGES: Final = (VALUE, SolveStage(keeps_value=True, share=1.0))
 PRICED_STAGES: Final = (
     VALUE,
     SolveStage(keeps_value=True, share=0.6),
-    SolveStage(keeps_value=True, share=1.0, keeps_falls=True),
+    SolveStage(keeps_value=True, share=1.0, keeps_preemption=True),
 )
 
 
@@ -75,7 +75,7 @@ class StagedSolve:
 
     Attributes
     ----------
-    asked
+    positions
         Indexes of the requests that ask for something.
     until
         When the time is over; None where work is the limit.
@@ -85,7 +85,7 @@ class StagedSolve:
     view: PlanView
     limits: Limits
     setup: SolverSetup
-    asked: list[int]
+    positions: list[int]
     until: float | None
     best: MilpIncumbent
     _written: rayon.RayonModel | None = field(default=None, init=False)
@@ -106,30 +106,30 @@ class StagedSolve:
             export_model(self._written.model, self.setup.write_to)
         for stage in STAGES if self.view.prices is None else PRICED_STAGES:
             try:
-                self._run(stage)
+                self._run_stage(stage)
             except Exception as error:  # noqa: BLE001 - the best plan must outlive any fault
                 _LOG.error("a solve of milp broke", exc_info=True)
-                self._broke(stage, f"{type(error).__name__}: {error}")
+                self._note_fault(stage, f"{type(error).__name__}: {error}")
 
-    def _run(self, stage: SolveStage) -> None:
+    def _run_stage(self, stage: SolveStage) -> None:
         if not stage.keeps_value:
-            self._for_value(stage)
+            self._maximise_value(stage)
             return
         if not self.best.whole:
             return
-        if not self._over() and self.asked:
-            self._flatten()
-        if not self.asked or (not stage.keeps_falls and self._falls_least()):
+        if not self._over() and self.positions:
+            self._polish()
+        if not self.positions or (not stage.keeps_preemption and self._preemption_is_least()):
             return
         if self._over():
             self.best.unproven.append(stage.lowers)
             return
-        answer, built = self._solved(stage, self._model(stage))
+        answer, built = self._solve(stage, self._model(stage))
         if answer.status is not SolveStatus.OPTIMAL:
             self.best.unproven.append(stage.lowers)
-        self._keep(answer, built)
+        self._offer(answer, built)
 
-    def _for_value(self, stage: SolveStage) -> None:
+    def _maximise_value(self, stage: SolveStage) -> None:
         best = self.best
         if best.whole and is_proven(best.score[0], best.bound, 0.0):
             return  # nothing to prove
@@ -139,7 +139,7 @@ class StagedSolve:
             best.detail = "this came" if stopped else "the limit came"
             best.detail += " before the solver began: the greedy plan stands"
             return
-        answer, built = self._solved(stage, self._written or self._model(stage))
+        answer, built = self._solve(stage, self._written or self._model(stage))
         if answer.status is SolveStatus.INFEASIBLE and best.must_keep:
             best.bound = -math.inf
             return
@@ -148,9 +148,9 @@ class StagedSolve:
         if self.limits.gap and best.outcome is SolverOutcome.OPTIMAL:
             # Whether it is more than the gap asked for, value and bound decide.
             best.outcome, best.detail = SolverOutcome.FEASIBLE, "the gap asked for is proven"
-        self._keep(answer, built)
+        self._offer(answer, built)
 
-    def _broke(self, stage: SolveStage, why: str) -> None:
+    def _note_fault(self, stage: SolveStage, why: str) -> None:
         if stage.keeps_value:
             self.best.unproven.append(stage.lowers)
             return
@@ -164,43 +164,45 @@ class StagedSolve:
     def _over(self) -> bool:
         return self._left_s() == 0.0 or (self.limits.stop is not None and self.limits.stop())
 
-    def _flatten(self) -> None:
+    def _polish(self) -> None:
         """Lower preemption, then cost, one request at a time: the solve begins from there."""
-        until = self.setup.clock() + _FLATTENING * self._left_s()
+        until = self.setup.clock() + _POLISH_SHARE * self._left_s()
         stop = self.limits.stop
 
-        def late() -> bool:
+        def is_late() -> bool:
             return (stop is not None and stop()) or self.setup.clock() >= until
 
-        flat = polish(self.requests, self.best.results, self.view, late)
+        flat = polish(self.requests, self.best.results, self.view, is_late)
         self.best.offer(flat, score_plan(self.requests, flat, self.view), self.best.source)
 
-    def _falls_least(self) -> bool:
-        """Return whether no plan that holds everybody falls less: then nothing is to solve."""
+    def _preemption_is_least(self) -> bool:
+        """Return whether no plan that holds all falls less: then there is nothing to solve."""
         if any(request.graph.options for request in self.requests):
             return False
-        everybody = all(result.placed for result in self.best.results)
-        least = least_falls(lay_out(list(self.requests), self.view))
-        return everybody and -self.best.score[1] <= least
+        all_placed = all(result.placed for result in self.best.results)
+        least = min_model_preemption(lay_out(list(self.requests), self.view))
+        return all_placed and -self.best.score[1] <= least
 
     def _model(self, stage: SolveStage) -> rayon.RayonModel:
-        asked = [self.requests[index] for index in self.asked]
-        must_keep = [i for i, index in enumerate(self.asked) if index in self.best.must_keep]
-        return rayon.build(asked, self.view, kept=stage.kept(self.best), must_keep=must_keep)
+        requests = [self.requests[index] for index in self.positions]
+        must_keep = [i for i, index in enumerate(self.positions) if index in self.best.must_keep]
+        return rayon.build(requests, self.view, kept=stage.kept(self.best), must_keep=must_keep)
 
-    def _solved(
+    def _solve(
         self, stage: SolveStage, built: rayon.RayonModel
     ) -> tuple[Solution, rayon.RayonModel]:
         """Solve a model from the best plan; return the answer and the model."""
-        start = WarmStart(values=encode([self.best.results[i] for i in self.asked], built))
+        start = WarmStart(values=encode([self.best.results[i] for i in self.positions], built))
         monitor = Monitor(should_stop=self.limits.stop)
         if not stage.keeps_value and self.limits.news is not None:
-            monitor = replace(monitor, on_progress=self._telling(self.limits.news, built.scale))
-        bounded = self._bounded(stage)
-        answer = solve(built.model, bounded, solver=self.setup.solver, start=start, monitor=monitor)
+            monitor = replace(
+                monitor, on_progress=self._progress_reporter(self.limits.news, built.scale)
+            )
+        limits = self._solve_limits(stage)
+        answer = solve(built.model, limits, solver=self.setup.solver, start=start, monitor=monitor)
         return answer, built
 
-    def _bounded(self, stage: SolveStage) -> SolveLimits:
+    def _solve_limits(self, stage: SolveStage) -> SolveLimits:
         """Return the limits of one solve; the gap asked for is one of value alone."""
         limits = self.limits
         return SolveLimits(
@@ -212,7 +214,7 @@ class StagedSolve:
             watchdog=self.until is not None and self.setup.watched,
         )
 
-    def _telling(
+    def _progress_reporter(
         self, news: Callable[[SolveProgress], None], scale: float
     ) -> Callable[[Progress], None]:
         began, solver = self.setup.clock(), self.setup.solver
@@ -226,10 +228,10 @@ class StagedSolve:
 
         return tell
 
-    def _keep(self, answer: Solution, built: rayon.RayonModel) -> None:
+    def _offer(self, answer: Solution, built: rayon.RayonModel) -> None:
         if not answer.status.has_values:
             return
         found = list(self.best.results)
-        for index, result in zip(self.asked, decode(answer.values, built), strict=True):
+        for index, result in zip(self.positions, decode(answer.values, built), strict=True):
             found[index] = result
         self.best.offer(found, score_plan(self.requests, found, self.view), self.setup.solver)

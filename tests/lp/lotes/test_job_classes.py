@@ -88,7 +88,7 @@ def test_window_and_join() -> None:
     """A window keeps its left end and drops its right; joining adds jobs."""
     sample = ArrivalSample.of([0.0, 1.0, 2.0], [[1.0]] * 3, [1.0] * 3, [1, 2, 4])
     assert sample.window(1.0, 2.0).jobs == 2
-    assert sample.joined(sample.window(0.0, 1.0)).jobs == 8
+    assert sample.join(sample.window(0.0, 1.0)).jobs == 8
 
 
 def test_fifo_leases_by_hand() -> None:

@@ -272,9 +272,9 @@ def test_a_seed_of_any_size_is_taken() -> None:
 
 def sum_asked(requests, view) -> float:  # type: ignore[no-untyped-def]
     """Return the value of everything asked."""
-    from planner.agent import all_asked
+    from planner.agent import total_requested_value
 
-    return all_asked(requests, view.nominal)
+    return total_requested_value(requests, view.nominal)
 
 
 def test_milp_tells_what_it_finds_and_ends_at_the_gap_asked_for() -> None:

@@ -32,7 +32,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.oracle.atoms import asked, least_work, shortest_lease
+from rdl.oracle.atoms import lease_and_work, least_work, shortest_lease
 from rdl.oracle.periods import first_instant
 from rdl.oracle.satisfaction import Violation, check
 from rdl.resources import Resources
@@ -174,7 +174,7 @@ def test_least_work_is_exact(lease: int) -> None:
 )
 def test_lease_and_work_round_together(asked_for: Atom, step: int, lease: int, work: int) -> None:
     """What the grid asks of an atom, by hand."""
-    assert asked(asked_for, step * SECOND) == (lease, work)
+    assert lease_and_work(asked_for, step * SECOND) == (lease, work)
 
 
 def test_joint_rounding_agrees_with_the_time_grid() -> None:
@@ -182,7 +182,7 @@ def test_joint_rounding_agrees_with_the_time_grid() -> None:
     for lease, work, step in product((1, 29, 30, 31, 60, 90, 125), range(1, 300, 7), (1, 30, 60)):
         grid = TimeGrid(step * SECOND, 10)
         rounded = grid.lease_and_work(lease * SECOND, work * SECOND)
-        mine = asked(atom(1, 1_000_000, lease, work), step * SECOND)
+        mine = lease_and_work(atom(1, 1_000_000, lease, work), step * SECOND)
         assert mine == (rounded.lease, max(rounded.work, rounded.lease))
 
 
@@ -194,7 +194,7 @@ def test_reachability_agrees_with_the_compiler() -> None:
         for lease, work in itertools.product((1, 2, 3, 5), range(1, 120, 3)):
             numbers = (minimum, maximum, multiple, lease, work)
             theirs = least_reachable(*numbers)
-            mine = asked(atom(minimum, maximum, lease, work, multiple), SECOND)[1]
+            mine = lease_and_work(atom(minimum, maximum, lease, work, multiple), SECOND)[1]
             assert mine == theirs, numbers
 
 
@@ -522,7 +522,7 @@ def test_order_by_definition(a: list[int], b: list[int], lease: int, gap: int) -
 
     def fits(part: Atom, heights: list[int]) -> bool:
         whole = is_sum_of_leases(tuple(heights), lease)
-        return any(heights) and whole and asked(part, SECOND)[1] == sum(heights)
+        return any(heights) and whole and lease_and_work(part, SECOND)[1] == sum(heights)
 
     last = max((t for t, x in enumerate(a) if x), default=0)
     first = min((t for t, x in enumerate(b) if x), default=0)

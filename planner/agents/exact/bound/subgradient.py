@@ -141,10 +141,10 @@ def mean_prices(problem: PlanningProblem) -> F64:
     """
     room, vertices = problem.room, problem.forest.vertices
     atoms = vertices[vertices[:, V_KIND] == ATOM]
-    asked = np.zeros(len(room.free))
+    work_share = np.zeros(len(room.free))
     for row in atoms:
         work = float(row[V_WORK] * row[V_MULTIPLE] * row[V_SHIFTS])
         for j in range(room.demand_first[row[V_DEMAND]], room.demand_first[row[V_DEMAND] + 1]):
-            asked[room.demand_rows[j]] += work * room.shares[j]
-    prices = problem.total / np.maximum(asked, 1e-12)
-    return np.asarray(np.where(asked > 0, prices, 0.0) / max(1, int((asked > 0).sum())))
+            work_share[room.demand_rows[j]] += work * room.shares[j]
+    prices = problem.total / np.maximum(work_share, 1e-12)
+    return np.asarray(np.where(work_share > 0, prices, 0.0) / max(1, int((work_share > 0).sum())))

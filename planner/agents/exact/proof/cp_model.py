@@ -70,10 +70,10 @@ class RigidModel:
         self._end: list[Any] = [None] * count
         self._intervals: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
         owners = problem.forest.vertices[:, V_REQUEST].tolist()
-        asked = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
-        for vertex in reversed(asked):
+        vertices = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
+        for vertex in reversed(vertices):
             self._add_literal(vertex)
-        for vertex in asked:
+        for vertex in vertices:
             self._add_span(vertex)
         for before, least, largest, after in problem.forest.preds.tolist():
             self._add_precedence(before, least, largest, after)

@@ -133,12 +133,12 @@ class DominanceSearch:
         return fits, gain
 
     def run(self, value: Callable[[], float], stop: Callable[[], bool]) -> ProofAnswer | None:
-        """Return the optimum, or None where labels were too many or somebody said stop.
+        """Return the optimum, or None where labels were too many or `stop` said so.
 
         Parameters
         ----------
         value
-            Of the best plan in hand, asked again at every release.
+            Of the best plan in hand, called again at every release.
 
         Returns
         -------

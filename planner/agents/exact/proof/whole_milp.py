@@ -102,7 +102,7 @@ class WholeMilp:
             seed=self.solve_input.seed,
             watchdog=True,
         )
-        monitor = Monitor(lambda told: self._report(told, built), stop)
+        monitor = Monitor(lambda progress: self._report(progress, built), stop)
         answer = solve(built.model, limits, start=WarmStart(encode(hint, built)), monitor=monitor)
         if answer.status is SolveStatus.INFEASIBLE and self.incumbent.must_keep:
             self.incumbent.lower(-math.inf, MILP)  # what must be there cannot be
@@ -110,10 +110,10 @@ class WholeMilp:
             self._offer(answer.values, built)
             self._lower(answer.bound / built.scale)
 
-    def _report(self, told: Progress, built: rayon.RayonModel) -> None:
-        if told.values is not None:
-            self._offer(told.values, built)
-        self._lower(told.bound / built.scale)
+    def _report(self, progress: Progress, built: rayon.RayonModel) -> None:
+        if progress.values is not None:
+            self._offer(progress.values, built)
+        self._lower(progress.bound / built.scale)
 
     def _lower(self, bound: float) -> None:
         """Take a bound over; one below a checked plan is the solver's error and proves nothing."""

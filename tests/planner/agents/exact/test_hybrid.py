@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
-from planner.agent import Limits, SolveProgress, all_asked
+from planner.agent import Limits, SolveProgress, total_requested_value
 from planner.agents import agent_named
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.hybrid import HYBRID
@@ -45,7 +45,7 @@ def test_it_is_worth_at_least_its_start(kind: str) -> None:
     for start in ("gree-l", "portfolio", "portfolio-free"):
         greedy = agent_named(start).plan(requests, view, Limits())
         assert value >= score_of(requests, greedy, view.nominal)[0] - 1e-9
-    assert value <= report.bound <= all_asked(requests, view.nominal) * (1 + 1e-9)
+    assert value <= report.bound <= total_requested_value(requests, view.nominal) * (1 + 1e-9)
 
 
 def test_a_small_set_is_left_to_exact() -> None:

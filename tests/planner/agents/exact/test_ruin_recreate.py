@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.workloads.generator import Mix, cluster_of, requests_of
-from planner.agent import Limits, all_asked
+from planner.agent import Limits, total_requested_value
 from planner.agents import agent_named
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT, ExactAgent
@@ -109,7 +109,9 @@ def test_a_bound_below_a_checked_plan_is_an_error() -> None:
     requests, view = small("gangs")
     greedy = list(agent_named("gree").plan(requests, view, Limits()))
     value = score_of(requests, greedy, view.nominal)[0]
-    incumbent = Incumbent(requests, view, greedy, all_asked(requests, view.nominal), "gree")
+    incumbent = Incumbent(
+        requests, view, greedy, total_requested_value(requests, view.nominal), "gree"
+    )
     with pytest.raises(BoundError):
         incumbent.lower(0.9 * value, "prices")
     empty = Incumbent(requests, view, [REFUSED] * len(requests), 0.9 * value, "nothing")
@@ -168,7 +170,7 @@ def test_no_time_at_all_gives_the_portfolio() -> None:
     greedy = agent_named("portfolio").plan(requests, view, Limits())
     assert score_of(requests, results, view.nominal) >= score_of(requests, greedy, view.nominal)
     assert report.source == "portfolio-free"
-    assert report.bound == pytest.approx(all_asked(requests, view.nominal))
+    assert report.bound == pytest.approx(total_requested_value(requests, view.nominal))
 
 
 def test_a_set_too_large_for_memory_is_left_to_the_greedy_plan() -> None:

@@ -11,7 +11,7 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from lp.result import Solution
 from lp.solver import solve
-from planner.agent import Ending, Limits, SolveProgress, SolverReport, all_asked
+from planner.agent import Ending, Limits, SolveProgress, SolverReport, total_requested_value
 from planner.agents.exact import router
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.budget import Budget, SolveInput
@@ -43,7 +43,7 @@ def whole_of(
 ) -> tuple[Incumbent, WholeMilp]:
     """Return an incumbent that knows nothing yet, and the model that is to run in it."""
     problem = build_problem(requests, view, sorted(keep))
-    asked = all_asked(requests, view.nominal)
+    asked = total_requested_value(requests, view.nominal)
     incumbent = Incumbent(
         requests, view, [LEFT_OUT] * len(requests), asked, "nobody", must_keep=keep
     )
