@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dispatch.simulation.experiments.rayon.metrics import BELOW_S
-from dispatch.simulation.experiments.rayon.tables import (
+from dispatch.simulation.experiments.rayon_metrics import BELOW_S
+from dispatch.simulation.experiments.rayon_tables import (
     RayonOptions,
     RayonTable,
     rayon_design,

@@ -9,8 +9,8 @@ import pytest
 
 from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage, RayonWorkload
-from dispatch.simulation.experiments.rayon.metrics import compare_rayon, measure_rayon
-from dispatch.simulation.experiments.rayon.tables import (
+from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
+from dispatch.simulation.experiments.rayon_tables import (
     RayonOptions,
     rayon_design,
     rayon_table,

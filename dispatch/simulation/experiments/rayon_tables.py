@@ -20,7 +20,7 @@ from dispatch.simulation.cluster.rayon_workload import (
     halved,
     rayon_workload,
 )
-from dispatch.simulation.experiments.rayon.metrics import compare_rayon, measure_rayon
+from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 
 
