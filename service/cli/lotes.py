@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +10,7 @@ import click
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.lotes_output import LotesInput, print_answer
-from service.cli.options import READABLE, WRITABLE
+from service.cli.options import READABLE, WRITABLE, known_name
 from service.cli.output import format_option
 from service.cli.progress import running
 
@@ -23,9 +22,7 @@ _SOLVERS = ("highs", "glop", "pdlp", "pulp:CBC")
 
 def _solver(value: str) -> str:
     """Return a solver's name; `pulp:` takes any that PuLP knows."""
-    if value in _SOLVERS:
-        return value
-    if value.startswith("pulp:") and len(value) > len("pulp:"):
+    if value not in _SOLVERS and value.startswith("pulp:") and len(value) > len("pulp:"):
         from lp.solver import backend_named
 
         try:
@@ -33,10 +30,7 @@ def _solver(value: str) -> str:
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
         return value
-    near = get_close_matches(value, _SOLVERS, n=1)
-    raise click.BadParameter(
-        f"there is no solver {value!r}; write {near[0] if near else ', '.join(_SOLVERS)}"
-    )
+    return known_name("solver", value, _SOLVERS)
 
 
 @click.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -131,6 +132,22 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def known_name(kind: str, value: str, known: Collection[str]) -> str:
+    """Return a value that is one of the known names of a kind.
+
+    Raises
+    ------
+    click.BadParameter
+        If it is not; the message names the nearest, or all.
+    """
+    if value in known:
+        return value
+    near = get_close_matches(value, known, n=1)
+    raise click.BadParameter(
+        f"there is no {kind} {value!r}; write {near[0] if near else ', '.join(known)}"
+    )
+
+
 def agent_name(value: str) -> str:
     """Return the name of an agent.
 
@@ -141,12 +158,7 @@ def agent_name(value: str) -> str:
     """
     from planner.agents import AGENT_NAMES
 
-    if value in AGENT_NAMES:
-        return value
-    near = get_close_matches(value, AGENT_NAMES, n=1)
-    raise click.BadParameter(
-        f"there is no agent {value!r}; write {near[0] if near else ', '.join(AGENT_NAMES)}"
-    )
+    return known_name("agent", value, AGENT_NAMES)
 
 
 def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from dispatch.simulation.experiments.promise.levels import (
+from dispatch.simulation.experiments.promise_levels import (
     PromiseTable,
     promise_table,
     run_promise_seed,
 )
-from dispatch.simulation.experiments.promise.requests import PromiseOptions
+from dispatch.simulation.experiments.promise_requests import PromiseOptions
 from service.cli.experiments.effort import ExperimentEffort
 from service.cli.experiments.results import (
     ExperimentResult,

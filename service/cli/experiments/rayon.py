@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dispatch.simulation.experiments.rayon.metrics import BELOW_S
-from dispatch.simulation.experiments.rayon.tables import (
+from dispatch.simulation.experiments.rayon_metrics import BELOW_S
+from dispatch.simulation.experiments.rayon_tables import (
     RayonOptions,
     RayonTable,
-    rayon_plan,
+    rayon_design,
     rayon_table,
     run_rayon_seed,
 )
@@ -53,7 +53,7 @@ def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
         # there are some.
         workload = replace(workload, machines=4, jobs_per_hour=500.0, hours=0.5, production=0.2)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
-    design = rayon_plan(name)
+    design = rayon_design(name)
     keep = effort.keeps(rayon_records_of)
     with reading(file):
         runs = effort.parts(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dispatch.simulation.experiments.zoe.cluster import SEEDS, SERVERS, cluster_plan
+from dispatch.simulation.experiments.zoe.cluster import SEEDS, SERVERS, cluster_design
 from dispatch.simulation.experiments.zoe.example import ZoeExample, zoe_example
 from dispatch.simulation.experiments.zoe.runs import (
     ExperimentDesign,
@@ -16,7 +16,7 @@ from dispatch.simulation.experiments.zoe.runs import (
     run_seed,
     table_of,
 )
-from dispatch.simulation.experiments.zoe.tables import zoe_options, zoe_plan
+from dispatch.simulation.experiments.zoe.tables import zoe_design, zoe_options
 from dispatch.simulation.records import records_of
 from service.cli.experiments.effort import TRACES, ExperimentEffort, reading
 from service.cli.experiments.results import (
@@ -51,13 +51,13 @@ def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
         workload = replace(workload, applications=2_000, load=1.5)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     with reading(folder):
-        return _run_seeds(effort, zoe_plan(name), options)
+        return _run_seeds(effort, zoe_design(name), options)
 
 
 def run_cluster(effort: ExperimentEffort) -> ExperimentResult:
     """Run flexible against rigid on the ten servers."""
     options = ZoeOptions(SERVERS, effort.seeds_or(SEEDS))
-    return _run_seeds(effort, cluster_plan(), options)
+    return _run_seeds(effort, cluster_design(), options)
 
 
 def run_example(effort: ExperimentEffort) -> ExperimentResult:

@@ -17,9 +17,15 @@ from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
 from dispatch.simulation.cluster.simulator import SimulatedRun, simulate_cluster
 from dispatch.simulation.cluster.workload import Submission
-from dispatch.simulation.experiments.zoe.cluster import SERVERS, cluster_plan
-from dispatch.simulation.experiments.zoe.runs import ZoeOptions, run_experiment, run_seed, table_of
-from dispatch.simulation.experiments.zoe.tables import zoe_plan
+from dispatch.simulation.experiments.zoe.cluster import SERVERS, cluster_design
+from dispatch.simulation.experiments.zoe.runs import (
+    ExperimentDesign,
+    ZoeOptions,
+    ZoeTable,
+    run_seed,
+    table_of,
+)
+from dispatch.simulation.experiments.zoe.tables import zoe_design
 from dispatch.simulation.metrics import Spread, measure_run
 from dispatch.simulation.records import (
     COLUMNS,
@@ -71,24 +77,29 @@ def test_a_weighted_spread_is_that_of_repeated_values() -> None:
     assert spread.median == 1.0
 
 
+def run_experiment(design: ExperimentDesign, options: ZoeOptions) -> ZoeTable:
+    """Run every variant on the same workload, seed by seed."""
+    return table_of(design, options, [run_seed(design, options, seed) for seed in options.seeds])
+
+
 def test_experiments_give_rows_over_seeds_and_plain_json() -> None:
     """Small runs: every variant has its row, every ratio its claim, and JSON holds it all."""
     workload = ZoeWorkload(applications=400, load=1.2)
     options = ZoeOptions(workload, (1, 2))
     for name, rows in (("zoe-baseline", 6), ("zoe-preemption", 4)):
-        table = run_experiment(zoe_plan(name), options)
+        table = run_experiment(zoe_design(name), options)
         assert len(table.rows) == rows
         assert table.ratios.keys() == table.claims.keys()
         text = json.loads(json.dumps(table.to_json()))
         assert text["params"]["seeds"] == [1, 2]
-    cluster = run_experiment(cluster_plan(), ZoeOptions(SERVERS, (1, 2)))
+    cluster = run_experiment(cluster_design(), ZoeOptions(SERVERS, (1, 2)))
     assert cluster.row("flexible", "fifo").figures["all rejected"].mean == 0
 
 
 def test_what_sets_schedulers_apart_is_how_wide_applications_are() -> None:
     """zoe-widths: with narrow applications rigid is near flexible; with wide ones it falls back."""
     options = ZoeOptions(ZoeWorkload(applications=1_000, interactive=0.0, load=2.0), (1,))
-    table = run_experiment(zoe_plan("zoe-widths"), options)
+    table = run_experiment(zoe_design("zoe-widths"), options)
     for name in ("rigid", "malleable"):
         key = f"widest {{}}, cores to 1,000: mean turnaround, {name} / flexible"
         narrow, wide = (table.ratios[key.format(widest)].mean for widest in (0.1, 0.5))
@@ -99,8 +110,8 @@ def test_what_sets_schedulers_apart_is_how_wide_applications_are() -> None:
 def test_seeds_that_were_not_run_are_not_told() -> None:
     """A run that is stopped after one of three seeds says that it holds one."""
     options = ZoeOptions(ZoeWorkload(applications=50), (1, 2, 3))
-    plan = zoe_plan("zoe-preemption")
-    table = table_of(plan, options, [run_seed(plan, options, 1)])
+    design = zoe_design("zoe-preemption")
+    table = table_of(design, options, [run_seed(design, options, 1)])
     assert table.params["seeds"] == [1]
     assert all(figure.deviation is None for figure in table.ratios.values())
 

@@ -20,7 +20,7 @@ MEDIAN_RUN_S, RUN_SPREAD = 180.0, 0.5
 _GIB = 1024
 
 
-def cluster_plan() -> ExperimentDesign:
+def cluster_design() -> ExperimentDesign:
     """Flexible against rigid on the paper's ten servers (journal, section 6, figure 10)."""
     rigid, flexible = Variant("rigid", "fifo"), Variant("flexible", "fifo")
     ratios = {

@@ -143,13 +143,8 @@ class ExperimentDesign:
 SeedFigures = dict[Variant, dict[str, float]]
 
 
-def run_experiment(plan: ExperimentDesign, options: ZoeOptions) -> ZoeTable:
-    """Run every variant on the same workload, seed by seed."""
-    return table_of(plan, options, [run_seed(plan, options, seed) for seed in options.seeds])
-
-
 def run_seed(
-    plan: ExperimentDesign,
+    design: ExperimentDesign,
     options: ZoeOptions,
     seed: int,
     keep: Callable[[str, SimulatedRun], None] | None = None,
@@ -160,29 +155,31 @@ def run_seed(
     """
     drawn: dict[ZoeWorkload, list[Submission]] = {}
     found: SeedFigures = {}
-    for variant in plan.variants:
+    for variant in design.variants:
         workload = variant.workload(options)
         if workload not in drawn:
-            submissions = plan.draw(workload, np.random.default_rng(seed))
-            drawn[workload] = plan.choose(submissions)
+            submissions = design.draw(workload, np.random.default_rng(seed))
+            drawn[workload] = design.choose(submissions)
         run = _simulate(drawn[workload], variant, options)
         if keep is not None:
-            keep(f"{plan.name} {variant.name} seed {seed}", run)
+            keep(f"{design.name} {variant.name} seed {seed}", run)
         found[variant] = _flat(measure_run(run, workload.total))
     return found
 
 
-def table_of(plan: ExperimentDesign, options: ZoeOptions, runs: Sequence[SeedFigures]) -> ZoeTable:
+def table_of(
+    design: ExperimentDesign, options: ZoeOptions, runs: Sequence[SeedFigures]
+) -> ZoeTable:
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
     rows = tuple(
-        ZoeRow(one, figures_over_seeds([run[one] for run in runs])) for one in plan.variants
+        ZoeRow(one, figures_over_seeds([run[one] for run in runs])) for one in design.variants
     )
     ratios = {
         name: figure_of([_ratio(run[top][key], run[base][key]) for run in runs])
-        for name, (top, base, key) in plan.ratios.items()
+        for name, (top, base, key) in design.ratios.items()
     }
     done = replace(options, seeds=options.seeds[: len(runs)])
-    return ZoeTable(plan.name, _params(done), rows, ratios, plan.claims)
+    return ZoeTable(design.name, _params(done), rows, ratios, design.claims)
 
 
 def run_variant(

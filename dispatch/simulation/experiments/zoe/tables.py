@@ -25,9 +25,9 @@ _MEDIAN, _MEAN = "all turnaround median_s", "all turnaround mean_s"
 _ORDERS = (("fifo", False), ("sjf", False), ("sjf", True))
 
 
-def zoe_plan(name: str) -> ExperimentDesign:
+def zoe_design(name: str) -> ExperimentDesign:
     """Return what an experiment runs and compares; KeyError for a name that is none."""
-    return _PLANS[name]()
+    return _DESIGNS[name]()
 
 
 def zoe_options(name: str, trace: Path | None = None) -> ZoeOptions:
@@ -160,7 +160,7 @@ def _widths() -> ExperimentDesign:
     )
 
 
-_PLANS: dict[str, Callable[[], ExperimentDesign]] = {
+_DESIGNS: dict[str, Callable[[], ExperimentDesign]] = {
     "zoe-baseline": _baseline,
     "zoe-malleable": _malleable,
     "zoe-sizes": _sizes,

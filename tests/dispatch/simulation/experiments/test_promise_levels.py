@@ -16,13 +16,13 @@ from dispatch.simulation.cluster.slots import (
     pieces_of,
     replay,
 )
-from dispatch.simulation.experiments.promise.levels import (
+from dispatch.simulation.experiments.promise_levels import (
     STRATEGIES,
     admit_all,
     promise_table,
     run_promise_seed,
 )
-from dispatch.simulation.experiments.promise.requests import CASES, PromiseOptions
+from dispatch.simulation.experiments.promise_requests import CASES, PromiseOptions
 
 TINY = PromiseOptions(machines=6, requests=60, horizon=200, load=1.3, seeds=(1, 2))
 

@@ -9,10 +9,10 @@ import pytest
 
 from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage, RayonWorkload
-from dispatch.simulation.experiments.rayon.metrics import compare_rayon, measure_rayon
-from dispatch.simulation.experiments.rayon.tables import (
+from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
+from dispatch.simulation.experiments.rayon_tables import (
     RayonOptions,
-    rayon_plan,
+    rayon_design,
     rayon_table,
     run_rayon_seed,
 )
@@ -53,8 +53,8 @@ def test_metrics_count_what_the_paper_counts() -> None:
 def test_experiments_give_figures_claims_and_plain_json(name: str) -> None:
     """Small runs: SLAs that were accepted are kept, and every claim has its figure."""
     options = RayonOptions(SMALL, (1, 2))
-    plan = rayon_plan(name)
-    table = rayon_table(plan, options, [run_rayon_seed(plan, options, seed) for seed in (1, 2)])
+    design = rayon_design(name)
+    table = rayon_table(design, options, [run_rayon_seed(design, options, seed) for seed in (1, 2)])
     document = json.loads(json.dumps(table.to_json()))
     assert document["params"]["seeds"] == [1, 2]
     assert document["claimed"].keys() == document["claims"].keys()

@@ -20,7 +20,7 @@ from dispatch.simulation.cluster.rayon_workload import (
     halved,
     rayon_workload,
 )
-from dispatch.simulation.experiments.rayon.metrics import compare_rayon, measure_rayon
+from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 
 
@@ -47,7 +47,7 @@ CAPACITY = RayonSystem("capacity scheduler")
 
 
 @dataclass(frozen=True, slots=True)
-class RayonPlan:
+class RayonDesign:
     """What an experiment runs and which of the paper's sentences it is about.
 
     Attributes
@@ -101,10 +101,10 @@ _RAYON = RayonSystem("agenda", over=1.1)
 _OVER = RayonSystem("agenda, 50 % over", over=1.5)
 _HALF = RayonSystem("capacity scheduler, half load", half=True)
 
-_PLANS = {
-    plan.name: plan
-    for plan in (
-        RayonPlan(
+_DESIGNS = {
+    design.name: design
+    for design in (
+        RayonDesign(
             "rayon-sla",
             (1.0, 0.0, 0.0),
             (_RAYON, CAPACITY, _HALF),
@@ -120,7 +120,7 @@ _PLANS = {
                 "agenda: below over 5 s": "0",
             },
         ),
-        RayonPlan(
+        RayonDesign(
             "rayon-overreserve",
             (1.0, 0.0, 0.0),
             (_RAYON, _OVER, CAPACITY),
@@ -131,7 +131,7 @@ _PLANS = {
                 "agenda, 50 % over: utilisation": "near 1",
             },
         ),
-        RayonPlan(
+        RayonDesign(
             "rayon-mixed",
             (0.8, 0.1, 0.1),
             (_RAYON, CAPACITY, _HALF),
@@ -151,24 +151,24 @@ _PLANS = {
 SeedFigures = dict[str, dict[str, float]]
 
 
-def rayon_plan(name: str) -> RayonPlan:
+def rayon_design(name: str) -> RayonDesign:
     """Return what an experiment runs; KeyError for a name that is none."""
-    return _PLANS[name]
+    return _DESIGNS[name]
 
 
 def run_rayon_seed(
-    plan: RayonPlan,
+    design: RayonDesign,
     options: RayonOptions,
     seed: int,
     keep: Callable[[str, RayonRun], None] | None = None,
 ) -> SeedFigures:
     """Run every system once on the jobs of one seed; `keep` is given each run with its name."""
-    workload = replace(options.workload, mix=plan.mix)
+    workload = replace(options.workload, mix=design.mix)
     jobs = rayon_workload(workload, np.random.default_rng(seed))
-    runs = {one: _run(one, jobs, workload, options) for one in plan.systems}
+    runs = {one: _run(one, jobs, workload, options) for one in design.systems}
     for one, run in runs.items():
         if keep is not None:
-            keep(f"{plan.name} {one.name} seed {seed}", run)
+            keep(f"{design.name} {one.name} seed {seed}", run)
     base = runs[CAPACITY]
     return {
         one.name: measure_rayon(run) | ({} if one.over is None else compare_rayon(run, base))
@@ -197,20 +197,24 @@ def _run(
     )
 
 
-def rayon_table(plan: RayonPlan, options: RayonOptions, runs: Sequence[SeedFigures]) -> RayonTable:
+def rayon_table(
+    design: RayonDesign, options: RayonOptions, runs: Sequence[SeedFigures]
+) -> RayonTable:
     """Return mean and spread over the seeds that were run, the first of `options.seeds`."""
     rows = {
         system.name: figures_over_seeds([run[system.name] for run in runs])
-        for system in plan.systems
+        for system in design.systems
     }
     claimed = {}
-    for name in plan.claims:
+    for name in design.claims:
         system, _, key = name.partition(": ")
         claimed[name] = rows[system][key]
-    return RayonTable(plan.name, _params(plan, options, len(runs)), rows, claimed, plan.claims)
+    return RayonTable(
+        design.name, _params(design, options, len(runs)), rows, claimed, design.claims
+    )
 
 
-def _params(plan: RayonPlan, options: RayonOptions, seeds: int) -> dict[str, object]:
+def _params(design: RayonDesign, options: RayonOptions, seeds: int) -> dict[str, object]:
     workload = options.workload
     return {
         "machines": workload.machines,
@@ -219,7 +223,7 @@ def _params(plan: RayonPlan, options: RayonOptions, seeds: int) -> dict[str, obj
         "hours": workload.hours,
         "production": workload.production,
         "load": workload.load,
-        "mix": list(plan.mix),
+        "mix": list(design.mix),
         "slack": list(workload.slack),
         "step_s": workload.step_s,
         "source": "drawn" if workload.trace is None else "swim-facebook-2009",

@@ -25,7 +25,7 @@ from dispatch.simulation.cluster.slots import (
     pieces_of,
     replay,
 )
-from dispatch.simulation.experiments.promise.requests import (
+from dispatch.simulation.experiments.promise_requests import (
     CASES,
     PromiseCase,
     PromiseOptions,

@@ -1,1 +1,0 @@
-"""The experiments of the Rayon paper on a simulated cluster."""
