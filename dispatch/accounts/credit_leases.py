@@ -46,7 +46,7 @@ def leases_of(rows: Rows, lease: int) -> list[tuple[int, int, int]]:
         Steps that a bundle is kept at least, 1 or more.
     """
     found: dict[tuple[int, int], int] = {}
-    for start, end, count in _kept(rows):
+    for start, end, count in _stretches(rows):
         last = end
         while last - start >= 2 * lease:
             found[last - lease, last] = found.get((last - lease, last), 0) + count
@@ -55,7 +55,7 @@ def leases_of(rows: Rows, lease: int) -> list[tuple[int, int, int]]:
     return [(*span, found[span]) for span in sorted(found, reverse=True)]
 
 
-def _kept(rows: Rows) -> list[tuple[int, int, int]]:
+def _stretches(rows: Rows) -> list[tuple[int, int, int]]:
     """Return (taken, released, bundles), the first taken being the first released."""
     found: list[tuple[int, int, int]] = []
     taken: deque[list[int]] = deque()

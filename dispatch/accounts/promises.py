@@ -86,9 +86,3 @@ class PromiseBook:
     def broken(self, tick_ms: int) -> frozenset[str]:
         """Return the reservations that were below for longer than `tick_ms` without a break."""
         return frozenset(n for n, one in self._times.items() if one.longest_ms > tick_ms)
-
-    def share_below(self, over_ms: int) -> float:
-        """Return the share of reservations that were below for more than `over_ms` in all."""
-        if not self._times:
-            return 0.0
-        return sum(one.total_ms > over_ms for one in self._times.values()) / len(self._times)

@@ -50,7 +50,7 @@ class Fields:
 
     def note(self, message: str, key: str | None = None, fix: str | None = None) -> None:
         """Note a problem of this object, or of one of its keys."""
-        pointer = self.at if key is None else f"{self.at}/{escaped(key)}"
+        pointer = self.at if key is None else f"{self.at}/{escape(key)}"
         self.problems.append(FileProblem(message, pointer or "/", fix=fix))
 
     def has(self, key: str) -> bool:
@@ -125,7 +125,7 @@ class Fields:
             return []
         if len(value) < least and key in self.entries:
             self.note(f"expected {least} or more entries, not {len(value)}", key)
-        return [(f"{self.at}/{escaped(key)}/{index}", entry) for index, entry in enumerate(value)]
+        return [(f"{self.at}/{escape(key)}/{index}", entry) for index, entry in enumerate(value)]
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of different, non-empty texts."""
@@ -164,7 +164,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def escaped(key: str) -> str:
+def escape(key: str) -> str:
     """Return a key as one part of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.entitlements.directive import AtomShare, Entitlement
-from dispatch.entitlements.start_delay import anticipated
+from dispatch.entitlements.start_delay import anticipate
 from planner.cluster import Cluster
 from rdl.resources import Resources
 
@@ -50,7 +50,7 @@ def early_bundles(
         if lead:
             mine = rows[atom == number]
             here = _height(mine, step)
-            more = _height(anticipated(mine, lead, 0), step) - here
+            more = _height(anticipate(mine, lead, 0), step) - here
             if more > 0:
                 found[number] = more
     return found

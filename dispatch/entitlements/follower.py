@@ -89,8 +89,8 @@ class PlanFollower:
         away = self._away(now_ms)
         here, soon = planned, later
         if self.delays.delays_ms:
-            here = self._anticipated(planned, step, away)
-            soon = here if soon_step == step else self._anticipated(later, soon_step, away)
+            here = self._with_early_starts(planned, step, away)
+            soon = here if soon_step == step else self._with_early_starts(later, soon_step, away)
         active = frozenset(one.reservation for one in here)
         table, table_version = (None, 0)
         if self._tables is not None:
@@ -108,7 +108,7 @@ class PlanFollower:
             table_version=table_version,
         )
 
-    def _anticipated(
+    def _with_early_starts(
         self, planned: tuple[Entitlement, ...], step: int, away: frozenset[str]
     ) -> tuple[Entitlement, ...]:
         """Return entitlements with what begins within a start delay, as far as there is room.

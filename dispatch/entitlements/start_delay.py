@@ -4,9 +4,9 @@ A scheduler needs longer to find room for a large component than for a small one
 not yet running does no work, so a promise made without that delay is broken by the delay. Two
 remedies, both used:
 
-- *anticipate*: the entitlement begins that much before the planned rows (`anticipated`);
+- *anticipate*: the entitlement begins that much before the planned rows (`anticipate`);
 - *enlarge*: each lease of a request is longer by the delay, and its work by as much a lease
-  (`enlarged`), so that what runs between start and end is what was asked.
+  (`enlarge`), so that what runs between start and end is what was asked.
 
 A dispatcher reports every start to `StartDelays.observe`; the planner and the follower read the
 frozen `StartDelayTable` of the moment. Nothing here knows a clock, a Plan or a cluster.
@@ -126,7 +126,7 @@ class StartDelays:
         return StartDelayTable(learnt)
 
 
-def enlarged(expression: Expression, table: StartDelayTable) -> Expression:
+def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
     """Return a request whose leases last `delay` longer, and whose work grows by as much a lease.
 
     A bundle of lease l and delay D that is held for l + D runs for l; work w in leases of l is
@@ -149,16 +149,16 @@ def enlarged(expression: Expression, table: StartDelayTable) -> Expression:
             work = expression.work_ms + -(-expression.work_ms * delay // lease)
             return replace(expression, lease_ms=lease + delay, work_ms=work, span=None)
         case Window(of=of) | Every(of=of):
-            return replace(expression, of=enlarged(of, table))
+            return replace(expression, of=enlarge(of, table))
         case AnyOf(options=options):
-            return replace(expression, options=tuple(enlarged(one, table) for one in options))
+            return replace(expression, options=tuple(enlarge(one, table) for one in options))
         case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return replace(expression, children=tuple(enlarged(one, table) for one in children))
+            return replace(expression, children=tuple(enlarge(one, table) for one in children))
         case Void():
             return expression
 
 
-def anticipated(rows: Rows, delay: int, earliest: int) -> Rows:
+def anticipate(rows: Rows, delay: int, earliest: int) -> Rows:
     """Return planned rows with every rise `delay` steps sooner; falls stay where they are.
 
     Parameters

@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
-from pathlib import Path
 from typing import TextIO
 
 from dispatch.simulation.cluster.job_progress import JobOutcome, RayonRun
@@ -79,12 +78,6 @@ class JobsFile:
         except OSError as error:
             error.filename = error.filename or getattr(self._file, "name", None)
             raise
-
-
-def write_jobs(records: Iterable[JobRecord], path: str | Path) -> None:
-    """Write ``jobs.csv`` of one run."""
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        JobsFile(file).write(records)
 
 
 def _record(outcome: SubmissionOutcome, workload: str) -> JobRecord:

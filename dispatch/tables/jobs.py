@@ -34,7 +34,7 @@ def jobs_of_rows(
         If there are no rows.
     """
     first, last = min(row[0] for row in rows), max(row[1] for row in rows)
-    leases = fifo_leases(_held(rows, first, last, step_s), step_s / 3600)
+    leases = fifo_leases(_heights(rows, first, last, step_s), step_s / 3600)
     return [
         JobGroup(first / 3600 + arrival, bundle, label, time, count)
         for arrival, time, count in zip(
@@ -43,7 +43,7 @@ def jobs_of_rows(
     ]
 
 
-def _held(
+def _heights(
     rows: Sequence[Sequence[float]], first: float, last: float, step_s: float
 ) -> NDArray[np.int64]:
     held = np.zeros(round((last - first) / step_s), dtype=np.int64)

@@ -167,7 +167,7 @@ def build_measuring(options: SimulationOptions) -> Measuring:
     )
 
 
-def measured(policy: Policy, counters: Counters, options: SimulationOptions) -> SimulationResult:
+def result_of(policy: Policy, counters: Counters, options: SimulationOptions) -> SimulationResult:
     """What the counters have come to so far."""
     from dispatch.simulation.machine_level.kernels import state as kernels
 

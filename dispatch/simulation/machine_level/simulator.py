@@ -19,7 +19,7 @@ from dispatch.simulation.machine_level.measures import (
     SimulationResult,
     build_counters,
     build_measuring,
-    measured,
+    result_of,
 )
 from dispatch.simulation.machine_level.queues import (
     build_machine_queues,
@@ -76,7 +76,7 @@ class MachineSimulator:
         resources = machines.capacity.shape[1]
         lotes = policy == "lotes"
         self._fleet = build_fleet(machines, classes)
-        self._targets = self._aimed(machines, table if lotes else None, speed)
+        self._targets = self._build_targets(machines, table if lotes else None, speed)
         self._queues = build_queues(classes + 1 if lotes else 1, 1024, resources)
         self._waiting = build_machine_queues(machines)
         self._counters = build_counters(self.options, classes, resources)
@@ -89,7 +89,7 @@ class MachineSimulator:
             memory=self.options.memory,
         )
 
-    def _aimed(
+    def _build_targets(
         self, machines: Machines, table: DispatchTable | None, speed: NDArray[np.float64]
     ) -> Targets:
         """Targets of a table for the fleet as it is now."""
@@ -170,7 +170,7 @@ class MachineSimulator:
         self._fleet = reclassed_fleet(self._fleet, classes_now)
         running = slots.whole[ends, MACHINE], slots.whole[ends, CLASS]
         np.add.at(jobs_by_class(self._fleet, classes_now), running, 1)
-        self._targets = self._aimed(machines, table, speed)
+        self._targets = self._build_targets(machines, table, speed)
         self._requeue(held, classes_now)
         self._counters = self._counters._replace(
             class_started=np.zeros(classes_now, dtype=np.int64),
@@ -200,8 +200,8 @@ class MachineSimulator:
         self._counters = self._counters._replace(start=start, machine=machine)
 
     def result(self) -> SimulationResult:
-        """What has been measured so far."""
-        return measured(self.policy, self._counters, self.options)
+        """What has been result_of so far."""
+        return result_of(self.policy, self._counters, self.options)
 
 
 def simulate(

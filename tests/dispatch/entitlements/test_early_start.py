@@ -7,7 +7,7 @@ from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
 from dispatch.cycle.uncovered import LineOptions
-from dispatch.entitlements.start_delay import StartDelays, StartDelayTable, enlarged
+from dispatch.entitlements.start_delay import StartDelays, StartDelayTable, enlarge
 from dispatch.loop import DispatchLoop
 from rdl.compile.source import read_source
 from rdl.expressions import Expression
@@ -103,7 +103,7 @@ def test_a_promise_is_broken_by_the_delay_and_kept_with_the_bias() -> None:
     assert book.broken(5_000) == {"r1"}
     assert ran == 800 - 4 * 30
     learnt = _learnt()
-    book, ran = _run(enlarged(_REQUEST, learnt), learnt)
+    book, ran = _run(enlarge(_REQUEST, learnt), learnt)
     assert not book.broken(_TICK_S * 1000)
     assert ran >= 800
     book, ran = _run(_REQUEST, learnt)

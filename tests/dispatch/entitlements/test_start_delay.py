@@ -11,8 +11,8 @@ from dispatch.entitlements.start_delay import (
     NO_DELAY,
     StartDelays,
     StartDelayTable,
-    anticipated,
-    enlarged,
+    anticipate,
+    enlarge,
     size_class,
 )
 from rdl.resources import Resources
@@ -67,7 +67,7 @@ def test_a_gang_is_held_a_delay_longer_and_a_small_one_as_asked() -> None:
     """Ten bundles for 60 s with 30 s of delay are ten for 90 s."""
     table = _learnt(0, 30_000)
     gang, small = "atom(<12 GiB memory>, 10, 10, 60, 600)", "atom(<1 GiB memory>, 1, 1, 1, 1)"
-    found = format_expression(enlarged(parse(f"window(all({gang}, {small}), 0, 900)"), table))
+    found = format_expression(enlarge(parse(f"window(all({gang}, {small}), 0, 900)"), table))
     assert "atom(<12 GiB memory>, 10, 10, 90, 900)" in found
     assert "atom(<1 GiB memory>, 1, 1, 1, 1)" in found
 
@@ -76,7 +76,7 @@ def test_without_a_table_nothing_changes() -> None:
     """Every operator passes through as it was."""
     text = "any(every(60, order(atom(<1 cpu>, 1, 1, 1, 1), void(<1 cpu>, 1)), times=2), all())"
     expression = parse(text)
-    assert enlarged(expression, NO_DELAY) == expression
+    assert enlarge(expression, NO_DELAY) == expression
 
 
 _ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6), st.integers(1, 4)), max_size=6)
@@ -96,7 +96,7 @@ def test_rises_come_sooner_and_nothing_is_lost(
     def held(of: np.ndarray, step: int) -> int:
         return max((n for s, e, n in of.tolist() if s <= step < e), default=0)
 
-    sooner = anticipated(table, delay, earliest)
+    sooner = anticipate(table, delay, earliest)
     for step in range(at + 1):
         before = held(table, step)
         ahead = [n for s, e, n in table.tolist() if s - delay <= step < e]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +30,10 @@ from dispatch.simulation.experiments.zoe.tables import zoe_design
 from dispatch.simulation.metrics import Spread, measure_run
 from dispatch.simulation.records import (
     COLUMNS,
+    JobRecord,
     JobsFile,
     rayon_records_of,
     records_of,
-    write_jobs,
 )
 
 
@@ -46,9 +47,14 @@ def _run() -> SimulatedRun:
     return simulate_cluster(submissions, scheduler_named("flexible", {"u": 10}))
 
 
+def _write(records: Iterable[JobRecord], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        JobsFile(file).write(records)
+
+
 def test_jobs_csv_has_the_columns_and_the_arithmetic(tmp_path: Path) -> None:
     """b waits 3 of 9 s, stretch 1.5; c is rejected and leaves its times empty."""
-    write_jobs(records_of(_run(), "w"), tmp_path / "jobs.csv")
+    _write(records_of(_run(), "w"), tmp_path / "jobs.csv")
     with (tmp_path / "jobs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
@@ -127,7 +133,7 @@ def test_records_of_rayons_jobs_tell_ended_refused_and_unfinished(tmp_path: Path
     )
     run = RayonRun(outcomes, 4, 100.0, ())
     path = tmp_path / "jobs.csv"
-    write_jobs(rayon_records_of(run, "w"), path)
+    _write(rayon_records_of(run, "w"), path)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["final_state"] for row in rows] == [

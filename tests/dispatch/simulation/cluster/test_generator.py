@@ -13,7 +13,6 @@ from dispatch.simulation.cluster.generator import (
     INTERACTIVE,
     ZoeWorkload,
     read_google_jobs,
-    without_elastic,
     without_interactive,
     zoe_workload,
 )
@@ -67,7 +66,6 @@ def test_drawn_run_times_keep_their_median() -> None:
     drawn = zoe_workload(ZoeWorkload(applications=COUNT), np.random.default_rng(5))
     batch = [float(one.run) for one in without_interactive(drawn)]
     assert np.median(batch) == pytest.approx(600, rel=0.05)
-    assert all(not one.claim.elastic for one in without_elastic(drawn))
 
 
 @pytest.mark.traces
