@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from service.cli.client.server_process import ServerProcess
 from tests.end_to_end.kill_clients import Gate, KillClient
+from tests.end_to_end.served_plan import everything, violations
 from tests.end_to_end.server_process import Client, workers_of
-from tests.end_to_end.test_kill import everything, violations
 from tests.patience import eventually
 
 #: Opens a server on a port.

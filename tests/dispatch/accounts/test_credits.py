@@ -18,7 +18,7 @@ from planner.reservation_state import State
 from planner.validation.validate import validate
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.dispatch.cycle.world import World, an_application
-from tests.planner.plan.test_release import _document
+from tests.planner.plan.plan_json import plan_json
 
 FLAT = "window(atom(<1 cpu>, 1, 2, 1, 20), 0, 10)"
 
@@ -71,7 +71,7 @@ def test_what_ran_above_is_given_back_latest_first() -> None:
     assert found is not None
     assert found.atoms[0].rows.tolist() == [[0, 6, 2]]
     assert _released(world.plan) == 8
-    assert validate(_document(world.plan), cluster=world.cluster) == []
+    assert validate(plan_json(world.plan), cluster=world.cluster) == []
     _run(world, 6, 7)
     assert world.plan.table.state(0) is State.COMPLETED
 

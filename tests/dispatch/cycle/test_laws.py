@@ -10,6 +10,7 @@ from dispatch.cycle.uncovered import LineOptions
 from dispatch.executions.states import ExecutionState
 from dispatch.pool.ordering import ordering_named
 from tests.builders import a_cluster, a_plan, a_request, ask
+from tests.dispatch.cycle.application_strategies import applications
 from tests.dispatch.cycle.world import World, an_application
 
 _CLUSTERS = [
@@ -32,22 +33,6 @@ def worlds(draw: st.DrawFn, *, pooled: bool = False) -> World:
     ordering = ordering_named(draw(st.sampled_from(["fifo", "fifo-backfill", "sjf", "psjf"])))
     policy = draw(st.sampled_from(["best_fit", "greedy", "spread", "tetris"]))
     return World(cluster, plan, DispatchOptions(policy, LineOptions(ordering)))
-
-
-@st.composite
-def applications(draw: st.DrawFn, number: int, *, pooled: bool = False):  # type: ignore[no-untyped-def]
-    """Up to six components, best effort or under one of four reservations."""
-    return an_application(
-        f"e{number}",
-        draw(st.integers(1, 3)),
-        draw(st.integers(0, 4)),
-        cpu=1 if pooled else draw(st.integers(1, 2)),
-        elastic_cpu=1 if pooled else draw(st.integers(1, 3)),
-        labels=() if pooled else draw(st.sampled_from([(), (), ("gpu",)])),
-        reservation=draw(st.sampled_from([None, "r0", "r1", "r2", "r3"])),
-        size_ms=draw(st.sampled_from([None, 7_000, 30_000])),
-        restart=draw(st.booleans()),
-    )
 
 
 def _act(world: World, draw: st.DataObject, now_s: int) -> None:

@@ -11,7 +11,7 @@ from dispatch.executions.states import ExecutionState
 from planner.cluster import Cluster
 from rdl.resources import Resources
 from tests.builders import a_cluster
-from tests.dispatch.cycle.test_laws import applications
+from tests.dispatch.cycle.application_strategies import applications
 from tests.dispatch.cycle.world import a_world, an_application
 
 _TWO = a_cluster().machines("plain", 2, cpu=4).build()

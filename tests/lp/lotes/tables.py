@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 
 
@@ -36,3 +38,18 @@ def single(count: int, capacity: float, requests: list[float]) -> LotesInstance:
     share = [1.0] * len(requests)
     classes = JobClasses.of(share, [[r] for r in requests], [1 / 60] * len(requests))
     return LotesInstance.of(machines, classes)
+
+
+def instances(seed: int) -> LotesInstance:
+    """A random instance of 1 to 4 configurations, 1 to 5 classes, 1 to 3 resources."""
+    rng = np.random.default_rng(seed)
+    j, k, size = rng.integers(1, 5), rng.integers(1, 6), rng.integers(1, 4)
+    machines = MachineConfigurations.of(
+        rng.integers(1, 20, j),
+        rng.uniform(0.3, 1.0, (j, size)),
+        resources=[f"r{i}" for i in range(size)],
+    )
+    request = rng.uniform(0.02, 0.3, (k, size)) * (rng.uniform(size=(k, size)) < 0.8)
+    request[:, 0] = np.maximum(request[:, 0], 0.02)
+    classes = JobClasses.of(rng.uniform(0.1, 1.0, k), request, rng.uniform(0.1, 1.0, k))
+    return LotesInstance.of(machines, classes, speed=rng.uniform(0.5, 1.5, (j, k)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lp.lotes.allocation import allocate
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from tests.lp.lotes.printed import allocate_as_printed
-from tests.lp.lotes.tables import google, single
+from tests.lp.lotes.tables import google, instances, single
 
 
 def test_two_machines_of_five_jobs_of_three() -> None:
@@ -34,21 +34,6 @@ def test_pulp_and_cbc_give_the_same_rate() -> None:
     """Stage 1 through PuLP and CBC has the same lambda, to CBC's eight digits."""
     expected = allocate(google()).arrival_rate
     assert allocate(google(), solver="pulp:CBC").arrival_rate == pytest.approx(expected, rel=1e-7)
-
-
-def instances(seed: int) -> LotesInstance:
-    """A random instance of 1 to 4 configurations, 1 to 5 classes, 1 to 3 resources."""
-    rng = np.random.default_rng(seed)
-    j, k, size = rng.integers(1, 5), rng.integers(1, 6), rng.integers(1, 4)
-    machines = MachineConfigurations.of(
-        rng.integers(1, 20, j),
-        rng.uniform(0.3, 1.0, (j, size)),
-        resources=[f"r{i}" for i in range(size)],
-    )
-    request = rng.uniform(0.02, 0.3, (k, size)) * (rng.uniform(size=(k, size)) < 0.8)
-    request[:, 0] = np.maximum(request[:, 0], 0.02)
-    classes = JobClasses.of(rng.uniform(0.1, 1.0, k), request, rng.uniform(0.1, 1.0, k))
-    return LotesInstance.of(machines, classes, speed=rng.uniform(0.5, 1.5, (j, k)))
 
 
 @settings(max_examples=30, deadline=None)

@@ -18,8 +18,7 @@ from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import LotesOptions, paired_bins, plan_lotes
 from lp.lotes.pricing import price_bins
 from lp.solver import solve
-from tests.lp.lotes.tables import google, single
-from tests.lp.lotes.test_allocation import instances
+from tests.lp.lotes.tables import google, instances, single
 
 PAPER = LotesOptions(mode="paper")
 

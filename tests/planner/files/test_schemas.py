@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.files.schema import load_schema, schema_problems
-from tests.planner.files.test_plan_documents import PLAN
+from tests.planner.files.plan_example import PLAN
 
 
 def test_the_schemas_are_valid_json_schemas() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.holding import details_of
-from planner.metrics import measure
 from planner.placement import Code
 from planner.plan.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
@@ -24,9 +22,9 @@ from planner.replanning.commitment import promise_of
 from planner.reservation import RequestDetails
 from planner.reservation_state import State
 from planner.validation.validate import validate
-from planner.workload.plan import document_of
 from rdl.oracle.satisfaction import check
 from tests.builders import a_cluster, a_plan, a_request, commit
+from tests.planner.plan.plan_json import plan_json
 
 TWO = "window(order(atom(<1 cpu>, 2, 4, 1, 12), atom(<1 cpu>, 1, 4, 2, 8)), 0, 20)"
 
@@ -36,13 +34,6 @@ def _plan() -> Plan:
     plan = a_plan(cluster).placed_by("earliest").holding(a_request("a", TWO).on(cluster)).build()
     assert _rows(plan) == {"0.0": [[0, 3, 4]], "0.1": [[3, 5, 4]]}
     return plan
-
-
-def _document(plan: Plan) -> dict[str, Any]:
-    metrics = measure([], plan.cluster.nominal, plan.grid.horizon)
-    document = document_of(plan, "gree", "submitted", metrics).to_json()
-    del document["metrics"]
-    return dict(json.loads(json.dumps(document)))
 
 
 def _rows(plan: Plan) -> dict[str, list[list[int]]]:
@@ -80,7 +71,7 @@ def test_oracle_and_validator_are_satisfied_by_held_and_released_together() -> N
     assert _give(plan, "0.1", (3, 5, 1)).record is not None
     assert _give(plan, "0.1", (3, 5, 2)).record is not None
     assert _rows(plan)["0.1"] == [[3, 5, 1]]
-    document = _document(plan)
+    document = plan_json(plan)
     assert validate(document, cluster=plan.cluster) == []
     document["reservations"][0]["atoms"][1].pop("released")
     assert [one.rule for one in validate(document, cluster=plan.cluster)] == ["oracle"]
@@ -156,7 +147,7 @@ def test_records_and_snapshots_make_the_same_plan_again() -> None:
     again = Plan.replay(cluster, cluster.grid(), records)
     kept = read_checkpoint(take_checkpoint(plan).encode())
     for other in (again, kept):
-        assert _document(other) == _document(plan)
+        assert plan_json(other) == plan_json(plan)
         assert (other.view().free == plan.view().free).all()
 
 

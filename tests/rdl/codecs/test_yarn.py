@@ -27,39 +27,12 @@ from rdl.limits import SourceLimits
 from rdl.oracle.satisfaction import check
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
+from tests.rdl.codecs.yarn_definition import definition
 
 ARRIVAL = datetime(2030, 1, 1, tzinfo=UTC)
 BUNDLE = Resources.of({"memory": 1024, "cpu": 1000})
 GANG = Atom(BUNDLE, 220, 220, 60_000, 13_200_000, multiple=220)
 SINGLES = Atom(BUNDLE, 1, 110, 120_000, 13_200_000)
-
-
-def definition(**changes: object) -> dict[str, Any]:
-    """Return a gang for a minute or twice the time for half as many, with changes."""
-    capability = {"memory": 1024, "vCores": 1}
-    body: dict[str, Any] = {
-        "arrival": 1893456000000,
-        "deadline": 1893456720000,
-        "reservation-name": "res_1",
-        "reservation-requests": {
-            "reservation-request-interpreter": 0,
-            "reservation-request": [
-                {
-                    "duration": 60000,
-                    "num-containers": 220,
-                    "min-concurrency": 220,
-                    "capability": capability,
-                },
-                {
-                    "duration": 120000,
-                    "num-containers": 110,
-                    "min-concurrency": 1,
-                    "capability": capability,
-                },
-            ],
-        },
-    }
-    return {**body, **changes}
 
 
 def with_stage(**changes: object) -> dict[str, Any]:

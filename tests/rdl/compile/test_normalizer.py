@@ -161,7 +161,7 @@ def test_without_largest_gaps_the_checker_refuses_only_and_all_the_impossible(
     st.lists(st.one_of(atoms, windows(atoms)), min_size=1, max_size=3),
     st.sampled_from([None, Gap(1, None)]),
 )
-def testwindows_of_a_chain_are_as_tight_as_can_be(
+def test_windows_of_a_chain_are_as_tight_as_can_be(
     stages: list[Expression], gap: Gap | None
 ) -> None:
     """In an order of atoms each window begins and ends where some allocation does."""
@@ -204,7 +204,7 @@ def test_nested_operators_of_one_kind_become_one() -> None:
     assert graph.edges.tolist() == [[0, 1, 5, -1], [1, 2, 0, -1]]
 
 
-def testwindows_leave_no_vertex_and_cut_what_lies_inside() -> None:
+def test_windows_leave_no_vertex_and_cut_what_lies_inside() -> None:
     """Two windows around an atom leave their intersection on the atom."""
     graph = _graph("a=<1 cpu>; window(window(atom(a,1,1,1,1), 5, 50), 10, 90)")
 

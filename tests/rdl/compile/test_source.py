@@ -13,7 +13,7 @@ from rdl.expressions import AllOf, Window
 from rdl.limits import SourceLimits
 from rdl.text.parser import parse
 from tests.patience import is_quick
-from tests.rdl.codecs.test_yarn import definition
+from tests.rdl.codecs.yarn_definition import definition
 
 
 def test_text_and_json_are_told_apart() -> None:

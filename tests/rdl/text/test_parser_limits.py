@@ -10,7 +10,7 @@ from rdl.errors import RdlError
 from rdl.limits import SourceLimits
 from rdl.text.parser import parse
 from tests.patience import is_quick
-from tests.rdl.text.test_parser_messages import message_of
+from tests.rdl.text.messages import message_of
 
 A = "atom(<1 cpu>, 1, 2, 3, 4)"
 

@@ -7,18 +7,9 @@ import textwrap
 
 import pytest
 
-from rdl.errors import RdlError
-from rdl.text.parser import parse
+from tests.rdl.text.messages import message_of
 
 A = "atom(<1 cpu>, 1, 2, 3, 4)"
-
-
-def message_of(source: str) -> str:
-    """Return what the parser says of a source that it refuses."""
-    with pytest.raises(RdlError) as caught:
-        parse(source)
-    assert caught.value.code == "malformed"
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

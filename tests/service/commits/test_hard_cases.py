@@ -9,7 +9,7 @@ import pytest
 from planner.agents import AGENT_NAMES
 from tests.service.conftest import CLUSTER, Open, Service
 
-GREEDY = [name for name in AGENT_NAMES if name != "milp"]
+WITHOUT_A_SOLVER = [name for name in AGENT_NAMES if name != "milp"]
 WHOLE = "window(atom(<1 cpu>, 10, 10, 1h, 10h), {}, {})"
 
 
@@ -22,7 +22,7 @@ def lose(service: Service, machines: int, start: str, end: str) -> None:
 
 
 @pytest.mark.usefixtures("unasked")
-@pytest.mark.parametrize("agent", GREEDY)
+@pytest.mark.parametrize("agent", WITHOUT_A_SOLVER)
 def test_over_committed_at_one_instant_refuses_nothing_elsewhere(
     service: Service, agent: str
 ) -> None:
@@ -89,13 +89,12 @@ def test_larger_than_the_cluster_in_one_resource_only(
     answer = service.ask("r", rdl)
     search = service.client.post("/v1/offers", json={"rdl": rdl}).get_json()
 
-    assert answer.status_code in (409, 422)
-    assert answer.get_json()["code"] in ("capacity", "unsatisfiable")
+    assert (answer.status_code, answer.get_json()["code"]) == (409, "capacity")
     sizes = [one for one in search["offers"] if one["change"]["kind"] == "size"]
     assert f"atom({bundle}, 10, 10, 60, 600)" in sizes[0]["expression"]
 
 
-@pytest.mark.parametrize("agent", GREEDY)
+@pytest.mark.parametrize("agent", WITHOUT_A_SOLVER)
 def test_a_weight_of_nothing_is_planned(service: Service, agent: str) -> None:
     """It is worth nothing, and holds what it asks for like any other."""
     body = service.reserve("r", WHOLE.format("+0", "+1h"), weight=0, agent=agent)

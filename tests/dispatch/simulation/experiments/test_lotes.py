@@ -28,7 +28,7 @@ from dispatch.simulation.machine_level.traces import TraceJobs
 from dispatch.simulation.machine_level.workload import JobChunk, PoissonWorkload
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.pipeline import plan_lotes
-from tests.dispatch.simulation.machine_level.test_workload import google
+from tests.dispatch.simulation.machine_level.google_files import google
 
 SMALL = DrawnOptions(machines=10, hours=2.0, seeds=(1, 2))
 

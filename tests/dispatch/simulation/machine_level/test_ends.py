@@ -13,7 +13,7 @@ from dispatch.simulation.machine_level.measures import SimulationOptions
 from dispatch.simulation.machine_level.simulator import MachineSimulator
 from dispatch.simulation.machine_level.workload import JobChunk
 from tests.dispatch.simulation.machine_level.reference import Reference
-from tests.dispatch.simulation.machine_level.test_against_reference import scene
+from tests.dispatch.simulation.machine_level.scenes import scene
 
 SHAPES = ("equal", "none", "exponential", "heavy", "two kinds", "shrinking")
 JOBS = 3_000

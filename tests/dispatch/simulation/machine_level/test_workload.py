@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from dispatch.simulation.machine_level.workload import (
     truncated_normal,
 )
 from lp.lotes.instance import JobClasses
+from tests.dispatch.simulation.machine_level.google_files import google
 
 TRACES = Path(os.environ.get("AGENDA_TRACES", "/nowhere"))
 needs_traces = pytest.mark.skipif(
@@ -91,18 +91,6 @@ def test_bad_chunks_say_where() -> None:
         JobChunk.of(np.array([2.0, 1.0]), np.ones((2, 1)), one, kinds)
     with pytest.raises(ValueError, match=r"hours\[1\]"):
         JobChunk.of(one, np.ones((2, 1)), np.array([1.0, np.nan]), kinds)
-
-
-def google(folder: Path, tasks: list[str], machines: list[str]) -> Path:
-    """A folder with a tiny trace in the real one's columns."""
-    header = "job_id,task_index,submit_s,sched_s,run_s,last_s,last_type,cpu,mem"
-    for name, lines in (
-        ("tasks_0_70756s.csv.gz", [header, *tasks]),
-        ("machines.csv.gz", ["machine_id,cpu_last,mem_last", *machines]),
-    ):
-        with gzip.open(folder / name, "wt") as file:
-            file.write("\n".join(lines) + "\n")
-    return folder
 
 
 def test_google_rows_by_hand(tmp_path: Path) -> None:
