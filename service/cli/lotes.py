@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.lotes_output import LotesInput, print_answer
-from service.cli.options import READABLE, WRITABLE
+from service.cli.options import READABLE, WRITABLE, unknown_name
 from service.cli.output import format_option
 from service.cli.progress import running
 
@@ -33,10 +32,7 @@ def _solver(value: str) -> str:
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
         return value
-    near = get_close_matches(value, _SOLVERS, n=1)
-    raise click.BadParameter(
-        f"there is no solver {value!r}; write {near[0] if near else ', '.join(_SOLVERS)}"
-    )
+    raise unknown_name("solver", value, _SOLVERS)
 
 
 @click.command()

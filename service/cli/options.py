@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from difflib import get_close_matches
+from collections.abc import Collection
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -141,10 +141,15 @@ def agent_name(value: str) -> str:
 
     if value in AGENT_NAMES:
         return value
-    near = get_close_matches(value, AGENT_NAMES, n=1)
-    raise click.BadParameter(
-        f"there is no agent {value!r}; write {near[0] if near else ', '.join(AGENT_NAMES)}"
-    )
+    raise unknown_name("agent", value, AGENT_NAMES)
+
+
+def unknown_name(kind: str, name: str, known: Collection[str]) -> click.BadParameter:
+    """Return the error for a name that nothing of a kind has; it says the nearest, or all."""
+    from rdl.errors import nearest
+
+    advice = nearest(name, known) or ", ".join(known)
+    return click.BadParameter(f"there is no {kind} {name!r}; write {advice}")
 
 
 def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
 from service.cli.experiments.catalogue import EXPERIMENTS
 from service.cli.experiments.effort import POLICIES, DrawnSizes, Experiment, ExperimentEffort
-from service.cli.options import WRITABLE, FiniteRange, names
+from service.cli.options import WRITABLE, FiniteRange, names, unknown_name
 from service.cli.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.progress import running
 
@@ -24,10 +23,7 @@ def _experiment(value: str) -> str:
     """Return the name of an experiment; the message for another names the nearest, or all."""
     if value in EXPERIMENTS:
         return value
-    near = get_close_matches(value, EXPERIMENTS, n=1)
-    raise click.BadParameter(
-        f"there is no experiment {value!r}; write {near[0] if near else ', '.join(EXPERIMENTS)}"
-    )
+    raise unknown_name("experiment", value, EXPERIMENTS)
 
 
 def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
