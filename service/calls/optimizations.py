@@ -16,8 +16,8 @@ from rdl.durations import rfc3339_text
 from rdl.errors import nearest
 from service.clock import instant_of
 from service.commits.commands import Answer, Applied, Key
-from service.commits.optimization import applying_of
 from service.optimizing.job import OptimizationJob
+from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem
 from service.response import Response, problem_response
 from service.store import OptimizationRow, TooManyError

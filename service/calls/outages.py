@@ -22,10 +22,10 @@ from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls.cluster import present_cluster, present_version
-from service.commits.adaptation import EFFORT, twin_of
-from service.commits.cluster_trial import too_costly
 from service.commits.commands import Adapted, Adapting, Described, Reconfiguration
+from service.planning.adaptation import EFFORT, twin_of
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+from service.replication.cluster_trial import too_costly
 from service.runtime import Runtime
 
 #: How often the description is read again because somebody else changed it meanwhile.

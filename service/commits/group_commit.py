@@ -23,7 +23,6 @@ from planner.plan.records import CommitRecord
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.cluster_trial import tried
 from service.commits.commands import Admission, Answer, Command, QueuedChange, Reconfiguration
 from service.commits.group import Group, spoil
 from service.commits.idempotency import recall
@@ -38,10 +37,11 @@ from service.commits.pending import PendingChange, drafts_of, open_drafts, recor
 from service.commits.placing import place, screen_drafts
 from service.commits.quick_agents import is_quick_agent
 from service.commits.refusal_offers import add_offers, name_version, needs_offers, search_for
-from service.commits.replica import Replica
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.problems import ProblemDocument
+from service.replication.cluster_trial import tried
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 

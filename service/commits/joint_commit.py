@@ -15,7 +15,7 @@ from planner.plan.plan import Plan
 from planner.request import Request
 from service.clock import Clock
 from service.commits.oracle_check import first_violation
-from service.commits.replica import Replica
+from service.replication.replica import Replica
 from service.store import IdempotentAnswer
 
 

@@ -23,7 +23,7 @@ from service.clock import Clock
 from service.commits.commands import Applied, Applying, QueuedChange
 from service.commits.idempotency import recall, stored_answer_of
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
-from service.commits.replica import Replica
+from service.replication.replica import Replica
 from service.store import IdempotentAnswer
 
 #: Changes as they were written, and the version they were found on.

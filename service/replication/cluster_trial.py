@@ -21,8 +21,8 @@ from planner.plan.changes import Advance, Change, Reconfigure
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
-from service.commits.replica import Replica
 from service.problems import ApiError, ProblemDocument, detail_of
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 

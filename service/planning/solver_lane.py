@@ -14,15 +14,15 @@ from typing import Final
 
 from planner.agent import Limits
 from service.clock import Clock
-from service.commits.change_queue import ChangeQueue
 from service.commits.commands import Answer, Command, QueuedChange
 from service.commits.group_commit import GroupCommit
-from service.commits.group_runner import GroupRunner
 from service.commits.quick_agents import is_quick_agent
-from service.commits.replica import Replica
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.change_queue import ChangeQueue
+from service.planning.group_runner import GroupRunner
 from service.problems import problem
+from service.replication.replica import Replica
 
 #: How often a solver is asked about the same request before it is answered ``conflict``.
 _ROUNDS: Final = 3

@@ -22,8 +22,8 @@ from planner.plan.plan import Plan
 from service.clock import Clock
 from service.commits.commands import Adapted, Adapting, QueuedChange
 from service.commits.joint_commit import commit_jointly
-from service.commits.replica import Replica
 from service.problems import ProblemDocument
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 
