@@ -142,7 +142,7 @@ class ProblemDocument:
 
 
 class ApiProblemError(Exception):
-    """A call that ends in a problem document; views and use cases raise it, the app renders it."""
+    """A call that ends in a problem; calls and views raise it, `Answering` responds with it."""
 
     def __init__(self, document: ProblemDocument) -> None:
         self.document = document

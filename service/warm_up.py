@@ -1,4 +1,4 @@
-"""warm_up: what the first client would wait for, done before there is one."""
+"""warm_up: load code and kernels before the first client would wait for them."""
 
 from __future__ import annotations
 

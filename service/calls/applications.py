@@ -1,4 +1,4 @@
-"""Applications as the service keeps and shows them."""
+"""Submit, read and end applications; one function for each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients may do with optimisations: ask, look, stop, apply, forget."""
+"""Start, read, stop, apply and delete optimisations; one function for each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A description of the cluster, tried before it is committed.
+"""Try a description of the cluster on a copy of the Plan before it is committed.
 
 A record is applied by every process and at every later start. So what it makes is made once on a
 copy of the Plan first: the profile, the step after it, and what the dispatcher keeps of machines. A

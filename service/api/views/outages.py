@@ -1,4 +1,4 @@
-"""The calls around machines that go and come back: loss, drain, maintenance, return."""
+"""Calls of outages: machines are lost, drained or maintained, and come back."""
 
 from __future__ import annotations
 
