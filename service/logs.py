@@ -17,7 +17,7 @@ _ExcInfo: TypeAlias = (
 
 
 class _Lines(logging.Formatter):
-    """Shows where a fault of ours was raised; a database that is away is told in one line."""
+    """Shows where a fault of ours was raised; a database that is away takes one line."""
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - logging's name
         """Return the text below a message."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -143,7 +142,7 @@ class ProblemDocument:
 
 
 class ApiProblemError(Exception):
-    """A call that ends in a problem document; views and use cases raise it, the app renders it."""
+    """A call that ends in a problem; calls and views raise it, `Answering` responds with it."""
 
     def __init__(self, document: ProblemDocument) -> None:
         self.document = document
@@ -180,13 +179,6 @@ def _error_of_fault(fault: Fault, pointer: str) -> ApiError:
         span=fault.span,
         fix=fault.fix,
     )
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return advice for an unknown name: the nearest known one, else all of them."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(names)}"
 
 
 class FieldError(ValueError):

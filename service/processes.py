@@ -1,4 +1,4 @@
-"""Processes of this machine: end with the one that began them, and tell who listens on a port.
+"""Processes of this machine: one ends with its parent; which one listens on a port.
 
 Both ask Linux; elsewhere the first does nothing and the second knows nobody.
 """

@@ -1,7 +1,7 @@
 """Runtime: what the calls of one process share.
 
 It holds the Plan and the store behind it, and starts the threads that change them: the planner
-(`service.commits.planner`) and the dispatcher (`service.dispatching.dispatcher_thread`). A read
+(`service.planning.planner`) and the dispatcher (`service.dispatching.dispatcher_thread`). A read
 takes the Plan's lock for as long as it copies what it shows; a commit takes it only while it is
 prepared and applied, so no read waits for planning.
 """
@@ -22,15 +22,15 @@ from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offs
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
 from service.commits.pending import context_of
-from service.commits.planner import Planner
-from service.commits.replay import ReplayError
-from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
 from service.optimizing.runner import Runner
+from service.planning.planner import Planner
 from service.problems import problem
+from service.replication.replay import ReplayError
+from service.replication.replica import Replica, open_replica
 from service.store.driver import UNAVAILABLE
 from service.warm_up import warm_up
 

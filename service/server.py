@@ -48,8 +48,8 @@ def run(config: ServiceConfig) -> None:
     with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
         # Read when prometheus_client is imported, so it is set before anything imports it.
         os.environ[MULTIPROCESS_DIRECTORY] = directory
-        from service.commits.replica import open_replica
         from service.logs import begin_log
+        from service.replication.replica import open_replica
 
         begin_log()
         open_replica(config, SystemClock()).store.close()

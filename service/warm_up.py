@@ -1,4 +1,4 @@
-"""warm_up: what the first client would wait for, done before there is one."""
+"""warm_up: load code and kernels before the first client would wait for them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rdl.expressions import AfterSubmission, AnyOf, Atom, Expression, Window
 from rdl.resources import CPU, Resources
 from service.commits.commands import Admission, Ask
 from service.commits.pending import context_of
-from service.commits.planner import Planner
-from service.commits.replica import Replica
+from service.planning.planner import Planner
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TypeGuard
 
 from planner.files.errors import FileProblem
+from rdl.errors import nearest
 from rdl.resources import AmountError, Resources
 
 _UNLIMITED = 2**53
@@ -111,8 +111,8 @@ class Fields:
         """Return one of `choices`."""
         value = self.entries.get(key, default)
         if value not in choices:
-            near = difflib.get_close_matches(str(value), choices, n=1)
-            fix = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(choices)}"
+            near = nearest(str(value), choices)
+            fix = f"did you mean {near!r}?" if near else f"write one of {', '.join(choices)}"
             self.note(f"{shown(value)} is not known here", key, fix)
             return default
         return str(value)
@@ -152,8 +152,8 @@ class Fields:
     def _refuse_unknown(self, known: Sequence[str]) -> None:
         for key in self.entries:
             if key not in known:
-                near = difflib.get_close_matches(str(key).lower(), known, n=1)
-                fix = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+                near = nearest(str(key), known)
+                fix = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
                 self.note(f"unknown key {str(key)!r}", str(key), fix)
 
 

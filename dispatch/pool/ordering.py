@@ -8,9 +8,10 @@ takes all, because a product with zero would put every such request first.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from enum import IntEnum
+
+from rdl.errors import nearest
 
 
 class Rule(IntEnum):
@@ -111,8 +112,8 @@ def ordering_named(
     """
     found = ORDERINGS.get(name.lower())
     if found is None:
-        near = difflib.get_close_matches(name.lower(), ORDERINGS, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ORDERINGS)}"
+        near = nearest(name, ORDERINGS)
+        fix = f"did you mean {near!r}?" if near else f"there are {', '.join(ORDERINGS)}"
         raise ValueError(f"no ordering {name!r}; {fix}")
     return replace(
         found,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
 from planner.agent import Agent
+from rdl.errors import nearest
 
 _GREEDY: Final = {
     "gree": "planner.agents.greedy.agent:GREE",
@@ -49,8 +49,7 @@ def agent_named(name: str) -> Agent:
     """
     home = _HOMES.get(name)
     if home is None:
-        near = get_close_matches(name, AGENT_NAMES, n=1)
-        known = near[0] if near else ", ".join(AGENT_NAMES)
+        known = nearest(name, AGENT_NAMES) or ", ".join(AGENT_NAMES)
         raise ValueError(f"there is no agent {name!r}; write {known}")
     module, _, constant = home.partition(":")
     agent: Agent = getattr(import_module(module), constant)

@@ -10,7 +10,6 @@ a workload.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 from planner.files.errors import FileProblem
+from rdl.errors import nearest
 
 Json = Mapping[str, Any]
 
@@ -223,20 +223,15 @@ def _described(schema: Json) -> str | None:
 
 
 def _not_in(value: object, known: list[str], at: str) -> FileProblem:
-    near = _nearest(str(value), known)
+    near = nearest(str(value), known)
     fix = f"did you mean {near!r}?" if near else f"write one of {', '.join(known)}"
     return FileProblem(f"{value!r} is not known here", at, fix=fix)
 
 
 def _unknown_key(key: str, known: list[str], at: str) -> FileProblem:
-    near = _nearest(key, known)
+    near = nearest(key, known)
     fix = f"did you mean {near!r}?" if near else f"known keys are {', '.join(known)}"
     return FileProblem(f"unknown key {key!r}", at, fix=fix)
-
-
-def _nearest(word: str, known: list[str]) -> str | None:
-    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    return close[0] if close else None
 
 
 def _shown(value: object) -> str:

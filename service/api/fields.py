@@ -11,12 +11,12 @@ import msgspec
 
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, parse_duration, parse_instant
+from rdl.errors import did_you_mean
 from rdl.expressions import Instant
 from service.problems import (
     ApiError,
     FieldError,
     malformed,
-    nearest,
 )
 
 #: Default of a field that must be given.
@@ -73,7 +73,7 @@ def read_fields(
     known = {field.name for field in fields}
     for name in given:
         if name not in known:
-            fix = nearest(str(name), known) if known else "nothing is read here"
+            fix = did_you_mean(str(name), sorted(known)) if known else "nothing is read here"
             errors.append(ApiError(f"unknown field {name!r}", pointer=place(str(name)), fix=fix))
     values: dict[str, Any] = {}
     for field in fields:

@@ -1,1 +1,1 @@
-"""One function a call, without HTTP: everything between parsed fields and the answer."""
+"""One function for each call, without HTTP: from parsed fields to the answer."""

@@ -1,4 +1,4 @@
-"""Applications as the service keeps and shows them."""
+"""Submit, read and end applications; one function for each call."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from planner.files import FileError
 from planner.placement import Code
 from planner.reservation_state import LIVE
 from rdl.compile.source import read_source
+from rdl.errors import did_you_mean
 from service.commits.commands import Key
 from service.commits.idempotency import stored_answer
 from service.dispatching.documents import Document, encode_document, read_document
-from service.problems import ApiError, ApiProblemError, ProblemDocument, nearest, problem
+from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.response import Response
 from service.store import ApplicationRow, IdTakenError, PageOf
 
@@ -183,7 +184,7 @@ def _check_reservation(
             raise ValueError(f"{name!r} holds nothing at {atom!r}")
     except ValueError as error:
         known = sorted({one.path for one in found.atoms})
-        fix = nearest(atom, known) if known else None
+        fix = did_you_mean(atom, known) if known else None
         told = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
         raise problem("not_found", str(error), [told]) from error
     return after

@@ -27,7 +27,7 @@ _SEATS: Final = threading.BoundedSemaphore(_MOST)
 
 
 class EventStream(Iterator[bytes]):
-    """What one client reads; its seat is given back when it is closed, however that comes."""
+    """What one client reads; its seat is given back when the stream is closed."""
 
     def __init__(self, events: Iterator[bytes]) -> None:
         self._events = events

@@ -1,11 +1,10 @@
-"""What clients may do with optimisations: ask, look, stop, apply, forget."""
+"""Start, read, stop, apply and delete optimisations; one function for each call."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,10 +13,11 @@ import msgspec
 from planner.plan.plan import Plan
 from planner.reservation_state import LIVE
 from rdl.durations import rfc3339_text
+from rdl.errors import nearest
 from service.clock import instant_of
 from service.commits.commands import Answer, Applied, Key
-from service.commits.optimization import applying_of
 from service.optimizing.job import OptimizationJob
+from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem
 from service.response import Response, problem_response
 from service.store import OptimizationRow, TooManyError
@@ -74,8 +74,8 @@ def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> Optimizat
     for index, pin in enumerate(values["pins"]):
         number = plan.table.number_of(pin)
         if number is None or plan.table.state(number) not in LIVE:
-            close = get_close_matches(pin, list(islice(plan.table.ids(), _LOOKED_AT)), n=1)
-            fix = f"did you mean {close[0]!r}?" if close else None
+            near = nearest(pin, islice(plan.table.ids(), _LOOKED_AT))
+            fix = None if near is None else f"did you mean {near!r}?"
             message = f"no reservation {pin!r} holds anything"
             errors.append(ApiError(message, pointer=f"/pins/{index}", fix=fix))
     time_ms, work = values["time_limit"], values["work"]

@@ -1,4 +1,4 @@
-"""Machines that go and come back: what is told of them, and what the adapter makes of it.
+"""Take machines away and give them back, and answer which reservations are affected.
 
 Outages are part of the cluster's description, so they are durable as that is, and `PUT /v1/cluster`
 shows them too. An outage is called by a hash of what it is: which machines, from when, until when.
@@ -21,10 +21,10 @@ from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls.cluster import present_cluster, present_version
-from service.commits.adaptation import EFFORT
-from service.commits.cluster_trial import too_costly
 from service.commits.commands import Adapted, Adapting, Described, Reconfiguration
+from service.planning.adaptation import EFFORT
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+from service.replication.cluster_trial import too_costly
 from service.runtime import Runtime
 
 #: How often the description is read again because somebody else changed it meanwhile.
@@ -33,14 +33,14 @@ _ROUNDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class OutageAnswer:
-    """What is told of an outage that was added or taken back.
+    """The answer to an outage that was added or taken back.
 
     Attributes
     ----------
     outage
         As it stands now; None where nothing of it is left.
     told
-        Who is affected, as `Adaptation.to_json` writes it.
+        Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that shows it so.
     """
@@ -93,7 +93,7 @@ def _by_time(outage: Outage) -> tuple[int, int, str, tuple[int, ...]]:
 
 
 def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageAnswer:
-    """Take machines away, and answer who is affected.
+    """Take machines away, and answer which reservations are affected.
 
     Parameters
     ----------

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from planner.plan.plan import Plan
 from planner.reservation import Refusal, Reservation
 from planner.reservation_state import State
+from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
-from service.problems import ApiError, FieldError, malformed, nearest, problem
+from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
 
 #: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
@@ -102,7 +103,7 @@ def check(plan: Plan, wanted: Filter) -> None:
     if not len(plan.table.matching(whole, queue=queue)) and not any(
         refusal.queue == queue for refusal in plan.refusals
     ):
-        fix = nearest(queue, [one.name for one in plan.cluster.queues])
+        fix = did_you_mean(queue, [one.name for one in plan.cluster.queues])
         raise malformed([ApiError(f"there is no queue {queue!r}", pointer="?queue", fix=fix)])
 
 

@@ -10,7 +10,7 @@ from planner.agents import AGENT_NAMES
 from planner.request import Request
 from planner.reservation_state import Event
 from rdl.compile.source import read_source
-from rdl.errors import RdlError
+from rdl.errors import RdlError, did_you_mean
 from service.calls.rdl import text_of
 from service.commits.commands import (
     Admission,
@@ -33,7 +33,6 @@ from service.problems import (
     ApiProblemError,
     ProblemDocument,
     malformed,
-    nearest,
     problem_of_rdl,
 )
 from service.response import Response, problem_response
@@ -143,7 +142,7 @@ def agent_of(runtime: Runtime, values: Mapping[str, Any], pointer: str) -> str:
     """
     name = str(values["agent"] or runtime.config.agent)
     if name not in AGENT_NAMES:
-        fix = nearest(name, AGENT_NAMES)
+        fix = did_you_mean(name, AGENT_NAMES)
         error = ApiError(f"there is no agent {name!r}", pointer=f"{pointer}/agent", fix=fix)
         raise malformed([error])
     return name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -142,10 +141,10 @@ def known_name(kind: str, value: str, known: Collection[str]) -> str:
     """
     if value in known:
         return value
-    near = get_close_matches(value, known, n=1)
-    raise click.BadParameter(
-        f"there is no {kind} {value!r}; write {near[0] if near else ', '.join(known)}"
-    )
+    from rdl.errors import nearest
+
+    advice = nearest(value, known) or ", ".join(known)
+    raise click.BadParameter(f"there is no {kind} {value!r}; write {advice}")
 
 
 def agent_name(value: str) -> str:

@@ -1,1 +1,1 @@
-"""From a command to the log: the one writer of a process, and its copy of the Plan."""
+"""From a command to the log: screen, place, check, append, answer."""

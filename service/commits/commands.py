@@ -1,4 +1,4 @@
-"""What clients ask of the Plan, and what each is told: plain data between views and planner."""
+"""Commands to the planner and its answers: plain data between calls and the planner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ask:
     request
         What the agent places.
     agent
-        Who is to place it.
+        Name of the agent that is to place it.
     pointer
         Where its RDL stands in the body, for problems.
     offers
@@ -100,9 +100,13 @@ class Reconfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Adapting:
-    """Let the adapter answer to the machines that the Plan has now.
+    """Let the adapter repair the Plan for the machines that it has now.
 
-    `since` is the version that changed them: what any process did about it after it is told.
+    Attributes
+    ----------
+    since
+        The version that changed the machines; the answer tells all that was done after it, by any
+        process.
     """
 
     since: int
@@ -177,7 +181,15 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What was done about a change of machines, as clients are told; in the log if anything was."""
+    """What was done about a change of machines; it is in the log if anything was done.
+
+    Attributes
+    ----------
+    told
+        Which reservations are affected, as `Adaptation.to_json` writes it.
+    version
+        Version of the Plan that holds it.
+    """
 
     told: Mapping[str, Any]
     version: int
@@ -194,9 +206,11 @@ class Applied:
     merged
         Whether the Plan had moved on since they were found.
     newcomers
-        Ids of those who were admitted meanwhile and hold something where the first conflict is.
+        Ids of reservations that were admitted meanwhile and hold something where the first
+        conflict is.
     left_out
-        Why some of them are not made, where a part was asked for and is held.
+        The conflicts of changes that are not made, where only a part fits and a part was asked
+        for.
     """
 
     version: int | None
@@ -208,7 +222,7 @@ class Applied:
 
 Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument
 
-#: Told of the good requests of an all-or-nothing batch in which others were refused.
+#: The answer to good requests of an all-or-nothing batch in which others were refused.
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
 
 

@@ -1,4 +1,4 @@
-"""Group: jobs that are carried out together, and what is still open of each."""
+"""Group: jobs that one commit carries, and the changes of each that are still open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from planner.plan.changes import Refuse
 from service.commits.commands import SPOILT, Admission, Answer, QueuedChange
 from service.commits.idempotency import stored_answer_of
 from service.commits.outcomes import conflict_answer
-from service.commits.pending import PendingChange, drafts_of, open_drafts, refused_problem
+from service.commits.pending import PendingChange, open_changes, pending_changes_of, refused_problem
 from service.store import IdempotentAnswer
 
 
@@ -27,11 +27,11 @@ class Group:
         self.alone = len(jobs) == 1 and jobs[0].alone
         command = jobs[0].command if self.alone else None
         self.atomic = isinstance(command, Admission) and command.atomic
-        self._drafts = [(job, drafts_of(job.command, job)) for job in jobs]
+        self._drafts = [(job, pending_changes_of(job.command, job)) for job in jobs]
 
     def open(self) -> list[PendingChange]:
-        """Return the drafts without an answer."""
-        return [draft for _, drafts in self._drafts for draft in open_drafts(drafts)]
+        """Return the changes without an answer."""
+        return [draft for _, drafts in self._drafts for draft in open_changes(drafts)]
 
     def to_remember(
         self, answers: Sequence[tuple[PendingChange, Answer]], at_ms: int
@@ -56,7 +56,7 @@ class Group:
         return [job for job, _ in self._drafts if job.key is not None]
 
     def finish_jobs(self) -> None:
-        """Hand the answers to whoever waits for a job that has them all."""
+        """Hand each job that has all its answers to the client that waits for it."""
         waiting: list[tuple[QueuedChange, list[PendingChange]]] = []
         for job, drafts in self._drafts:
             answers = [draft.answer for draft in drafts if draft.answer is not None]
@@ -81,6 +81,6 @@ def spoil(drafts: Sequence[PendingChange]) -> bool:
             draft.answer = refused_problem(change.code, change.detail, draft.ask.pointer)
         refused = refused or draft.answer is not None
     if refused:
-        for draft in open_drafts(drafts):
+        for draft in open_changes(drafts):
             draft.answer = SPOILT
     return refused

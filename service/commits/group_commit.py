@@ -23,7 +23,6 @@ from planner.plan.records import CommitRecord
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.cluster_trial import tried
 from service.commits.commands import Admission, Answer, Command, QueuedChange, Reconfiguration
 from service.commits.group import Group, spoil
 from service.commits.idempotency import recall
@@ -34,14 +33,15 @@ from service.commits.outcomes import (
     conflict_answer,
     note_conflicts,
 )
-from service.commits.pending import PendingChange, drafts_of, open_drafts, recorded
-from service.commits.placing import place, screen_drafts
+from service.commits.pending import PendingChange, open_changes, pending_changes_of, recorded
+from service.commits.placing import place, screen_changes
 from service.commits.quick_agents import is_quick_agent
 from service.commits.refusal_offers import add_offers, name_version, needs_offers, search_for
-from service.commits.replica import Replica
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.problems import ProblemDocument
+from service.replication.cluster_trial import tried
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 
@@ -125,16 +125,16 @@ class GroupCommit:
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
         """Return what `command` would be answered now; nothing is changed. Any thread may ask."""
-        drafts = drafts_of(command)
+        drafts = pending_changes_of(command)
         atomic = isinstance(command, Admission) and command.atomic
         with self._replica.newest() as plan:
-            screened = screen_drafts(drafts, plan)
+            screened = screen_changes(drafts, plan)
             search = search_for(drafts, plan, self._config.offer_s)
             version = plan.version
         place(screened, self.limits_of)
         add_offers(drafts, search, dry_run=True)
         if not (atomic and spoil(drafts)):
-            pending = [draft for draft in open_drafts(drafts) if draft.change is not None]
+            pending = [draft for draft in open_changes(drafts) if draft.change is not None]
             with self._replica.locked() as plan:
                 prepared = plan.prepare(_changes(pending), version, atomic=atomic)
                 answers = admitted_answers(prepared, pending, plan)
@@ -195,7 +195,7 @@ class GroupCommit:
         for draft in drafts:
             draft.change = draft.conflict = None
         with self._replica.newest() as plan:
-            screened = screen_drafts(drafts, plan)
+            screened = screen_changes(drafts, plan)
             search = search_for(drafts, plan, self._config.offer_s)
             based_on = plan.version
         place(screened, self.limits_of)

@@ -1,4 +1,4 @@
-"""Changes that were found aside, committed together on the newest Plan: all of them or none.
+"""Commit changes that were found on a copy of the Plan: all of them or none.
 
 The adapter's answers and optimisations are made on copies of the Plan. What they say is re-checked
 as a whole on the newest version, held against the oracle and appended like every other change.
@@ -15,13 +15,13 @@ from planner.plan.plan import Plan
 from planner.request import Request
 from service.clock import Clock
 from service.commits.oracle_check import first_violation
-from service.commits.replica import Replica
+from service.replication.replica import Replica
 from service.store import IdempotentAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class JointOutcome:
-    """What came of it.
+    """What became of a joint commit.
 
     Attributes
     ----------

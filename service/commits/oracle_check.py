@@ -1,4 +1,4 @@
-"""Every commit is held against the oracle before it is appended."""
+"""Check a commit record with the oracle, before it is appended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a commit record carries to what clients are told."""
+"""From a commit record to the answers of the changes in it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _TOO_BUSY = "the Plan changed under this request again and again"
 def admitted_answers(
     prepared: Prepared, drafts: Sequence[PendingChange], plan: Plan
 ) -> list[tuple[PendingChange, Answer]]:
-    """Return the answers that can be told before the commit: to admissions and refusals."""
+    """Return the answers that are known before the commit: to admissions and refusals."""
     record = prepared.record
     if record is None:
         return []
     answers: list[tuple[PendingChange, Answer]] = []
     for draft, change in recorded(prepared, drafts):
-        answer = _told_at_once(draft, change, plan, record.version, record.at_ms)
+        answer = _answer_before_commit(draft, change, plan, record.version, record.at_ms)
         if answer is not None:
             answers.append((draft, answer))
     return answers
 
 
-def _told_at_once(
+def _answer_before_commit(
     draft: PendingChange, change: RecordedChange, plan: Plan, version: int, at_ms: int
 ) -> Answer | None:
     match change:
@@ -60,7 +60,7 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
 
 
 def conflict_answer(draft: PendingChange) -> ProblemDocument:
-    """Return the answer to a draft that found no place in the log."""
+    """Return the answer to a change that the log does not take."""
     conflict = draft.conflict
     pointer = draft.ask.pointer if draft.ask is not None else ""
     if conflict is None:
@@ -69,7 +69,7 @@ def conflict_answer(draft: PendingChange) -> ProblemDocument:
 
 
 def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
-    """Put each conflict on its draft; return how many there are."""
+    """Note each conflict on its pending change; return how many there are."""
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
         draft.conflict = outcome if isinstance(outcome, Conflict) else None
     return len(prepared.conflicts)

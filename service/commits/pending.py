@@ -19,7 +19,7 @@ from service.problems import ApiError, ProblemDocument
 
 @dataclass(slots=True)
 class PendingChange:
-    """One piece of a job.
+    """One change that a job asks for.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class PendingChange:
     change
         What it would change, once an agent has answered.
     answer
-        What the client is told; None as long as it is open.
+        The answer to the client; None as long as the change is open.
     """
 
     command: Command
@@ -40,13 +40,13 @@ class PendingChange:
 
     @property
     def request(self) -> Request:
-        """The compiled request of a draft that has one."""
+        """The compiled request of an admission or a renegotiation."""
         assert self.ask is not None
         return self.ask.request
 
 
-def drafts_of(command: Command, job: QueuedChange | None = None) -> list[PendingChange]:
-    """Return one draft a request of an admission, else one."""
+def pending_changes_of(command: Command, job: QueuedChange | None = None) -> list[PendingChange]:
+    """Return one change for each request of an admission, else one."""
     match command:
         case Admission(asks=asks):
             return [PendingChange(command, ask, job) for ask in asks]
@@ -56,8 +56,8 @@ def drafts_of(command: Command, job: QueuedChange | None = None) -> list[Pending
             return [PendingChange(command, None, job)]
 
 
-def open_drafts(drafts: Sequence[PendingChange]) -> list[PendingChange]:
-    """Return those without an answer."""
+def open_changes(drafts: Sequence[PendingChange]) -> list[PendingChange]:
+    """Return the changes without an answer."""
     return [draft for draft in drafts if draft.answer is None]
 
 
@@ -68,7 +68,7 @@ def refused_problem(
     refusal: Refusal | None = None,
     grid: TimeGrid | None = None,
 ) -> ProblemDocument:
-    """Return what a client is told of a refusal."""
+    """Return the answer to a request that planning refused."""
     kept = None if refusal is None or grid is None else refusal.to_json(grid)
     # What compiled and is still malformed names a queue that takes no reservations.
     field = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
@@ -79,7 +79,7 @@ def refused_problem(
 def recorded(
     prepared: Prepared, drafts: Sequence[PendingChange]
 ) -> Iterator[tuple[PendingChange, RecordedChange]]:
-    """Yield each draft whose change the record carries, with what it became."""
+    """Yield each change that the record carries, with its recorded form."""
     if prepared.record is None:
         return
     changes = iter(prepared.record.changes)

@@ -32,14 +32,14 @@ from service.problems import problem_of_rdl
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """A draft for an agent.
+    """A pending change that an agent is asked about.
 
     Attributes
     ----------
     view
         For an admission: the Plan, frozen at its version.
     update, revision
-        For a renegotiation: what it comes to, and the revision of the reservation.
+        For a renegotiation: the prepared update, and the revision of the reservation.
     """
 
     draft: PendingChange
@@ -48,7 +48,7 @@ class Screened:
     revision: int = 0
 
 
-def screen_drafts(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened]:
+def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened]:
     """Answer what needs no agent, turn what is plain into changes, and return the rest."""
     rest: list[Screened] = []
     snapshot: PlanView = plan.snapshot()

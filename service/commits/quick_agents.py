@@ -1,4 +1,4 @@
-"""Which agents are quick: those whose answer others may wait for."""
+"""Which agents are quick: other changes may wait for their answers."""
 
 from __future__ import annotations
 

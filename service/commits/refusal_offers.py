@@ -1,4 +1,4 @@
-"""Offers for the refusals of a group, found before they are committed and kept with them."""
+"""Find offers for the refusals of a group before the commit; they are kept with the refusals."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
 from service.clock import Clock
-from service.commits.replica import Replica
 from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
+from service.replication.replica import Replica
 from service.store import ApplicationRows, LeadershipLostError
 from service.store.driver import UNAVAILABLE
 

@@ -6,7 +6,7 @@ import logging
 
 from planner.plan.changes import Release
 from service.commits.commands import Closing, Command, Releasing
-from service.commits.planner import Planner
+from service.planning.planner import Planner
 from service.problems import ApiProblemError
 
 logger = logging.getLogger("agenda.service")

@@ -32,11 +32,11 @@ from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from dispatch.pool.ordering import ordering_named
 from planner.plan.plan import Plan
-from service.commits.replica import Replica
 from service.dispatching.documents import assignment_of, read_document, status_of
 from service.dispatching.releaser import Releaser
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
+from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.driver import UNAVAILABLE
 

@@ -1,1 +1,1 @@
-"""Offline optimisation as a service: asked for, watched, stopped, applied or forgotten."""
+"""Offline optimisation beside a server: a process for each, and its row in the store."""

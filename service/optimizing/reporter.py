@@ -1,4 +1,4 @@
-"""The voice of a process that optimises: how far it is, that it lives, whether it is to stop."""
+"""Reporter: writes a process's progress to its row, and reads there whether it is to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the processes that optimise, and sees them off: each writes its own row."""
+"""Runner: starts the processes that optimise, and ends them; each writes its own row."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from planner.workload.diff import PlanDiff, difference_of
 from planner.workload.warm_up import load_kernels
 from rdl.durations import rfc3339_text
 from service.clock import SystemClock
-from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
 from service.optimizing.job import OptimizationJob
 from service.optimizing.reporter import Reporter
+from service.replication.replica import Replica, open_replica
 
 logger = logging.getLogger("agenda.optimizing")
 

@@ -1,4 +1,4 @@
-"""Answers that are remembered: stored in the transaction of what they tell of."""
+"""Answers under an Idempotency-Key: stored in the transaction of the change they answer."""
 
 from __future__ import annotations
 

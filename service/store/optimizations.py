@@ -29,7 +29,7 @@ _LOCK: Final = 0x4F505449
 
 
 class TooManyError(Exception):
-    """As many run as may."""
+    """The most optimisations that may run are running."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Records that replay leaves out, because no process can apply them; kept for whoever asks why."""
+"""Records that replay leaves out, because no process can apply them; kept for diagnosis."""
 
 from __future__ import annotations
 

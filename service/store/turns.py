@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 class Turns:
-    """Whose turn it is to append; a process that dies gives its turn back.
+    """Which process may append now; one that dies gives its turn back.
 
     Parameters
     ----------

@@ -111,4 +111,4 @@ def still(open_service: Open) -> Service:
 @pytest.fixture
 def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no adapter look by itself: who adapts when is the test's."""
-    monkeypatch.setattr("service.commits.adaptation.PlanAdapter.tick", lambda _: None)
+    monkeypatch.setattr("service.planning.adaptation.PlanAdapter.tick", lambda _: None)

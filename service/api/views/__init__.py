@@ -1,1 +1,1 @@
-"""The views of the HTTP calls, a file a noun."""
+"""The views of the HTTP calls: one file for each noun, as in `service.calls`."""

@@ -9,8 +9,8 @@ from planner.placement import Code
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster import present_cluster, reconfigure
-from service.commits.cluster_trial import UNPLANNABLE
 from service.problems import ApiError, malformed
+from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Calls for operators and tools: liveness, readiness, metrics, the API's own description."""
+"""Calls for operators and tools: liveness, readiness, metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST /v1/offers: what little would have to change for a request to be accepted."""
+"""POST /v1/offers: the least changes with which a request would be accepted."""
 
 from __future__ import annotations
 

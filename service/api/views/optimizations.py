@@ -20,7 +20,7 @@ from service.api.fields import (
 )
 from service.api.route import Body, Documented, Route, json_of, linked
 from service.calls import optimization_events as events
-from service.calls import optimizations as desk
+from service.calls import optimizations
 from service.problems import FieldError
 from service.response import JSON, Response
 
@@ -218,16 +218,16 @@ _NEXT: Final = (
 
 
 def _post(runtime: Runtime, call: Call) -> Response:
-    body = desk.start(runtime, call.body)
+    body = optimizations.start(runtime, call.body)
     return Response(202, body, {"Location": f"/v1/optimizations/{body['id']}"})
 
 
 def _list(runtime: Runtime, _call: Call) -> Response:
-    return Response(200, desk.page(runtime))
+    return Response(200, optimizations.page(runtime))
 
 
 def _get(runtime: Runtime, call: Call) -> Response:
-    return Response(200, desk.one(runtime, call.path["id"]))
+    return Response(200, optimizations.one(runtime, call.path["id"]))
 
 
 def _events(runtime: Runtime, call: Call) -> Response:
@@ -236,17 +236,17 @@ def _events(runtime: Runtime, call: Call) -> Response:
 
 
 def _stop(runtime: Runtime, call: Call) -> Response:
-    return Response(202, desk.stop(runtime, call.path["id"]))
+    return Response(202, optimizations.stop(runtime, call.path["id"]))
 
 
 def _apply(runtime: Runtime, call: Call) -> Response:
-    done = desk.apply(runtime, call.path["id"], partial=call.query["partial"])
+    done = optimizations.apply(runtime, call.path["id"], partial=call.query["partial"])
     headers = dict(done.headers)
     return Response(done.status, done.body, headers, headers.pop("Content-Type", JSON))
 
 
 def _delete(runtime: Runtime, call: Call) -> Response:
-    desk.forget(runtime, call.path["id"])
+    optimizations.forget(runtime, call.path["id"])
     return Response(204)
 
 

@@ -1,4 +1,4 @@
-"""The calls around machines that go and come back: loss, drain, maintenance, return."""
+"""Calls of outages: machines are lost, drained or maintained, and come back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from service.api.call import Call
 from service.api.fields import Field, choice, flag, instant, integer, schema_of, text
 from service.api.route import Body, Documented, Route, linked
 from service.calls import outages
-from service.commits.cluster_trial import UNPLANNABLE
 from service.problems import FieldError
+from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from service.api.idempotency import KEY, keyed
 from service.api.route import Body, Documented, Header, Route, json_of, linked
 from service.api.schemas import STATES
 from service.api.views.rdl import RDL
-from service.calls import reservation_pages as listing
-from service.calls import reservations
+from service.calls import reservation_pages, reservations
 from service.commits.commands import Ask, Key
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
 from service.response import JSON, Response
@@ -126,19 +125,19 @@ def _read_one(runtime: Runtime, value: Any, pointer: str, offers: int) -> Ask | 
 
 def _list(runtime: Runtime, call: Call) -> Response:
     query = call.query
-    wanted = listing.Filter(
+    wanted = reservation_pages.Filter(
         tenant=query["tenant"],
         queue=query["queue"],
         state=query["state"],
         start_ms=runtime.resolve(query["from"]),
         end_ms=runtime.resolve(query["to"]),
     )
-    page = listing.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
+    page = reservation_pages.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
     return Response(200, page)
 
 
 def _get(runtime: Runtime, call: Call) -> Response:
-    body, revision = listing.one(runtime, call.path["id"])
+    body, revision = reservation_pages.one(runtime, call.path["id"])
     return Response(200, body, {"ETag": f'"{revision}"'})
 
 
@@ -287,9 +286,9 @@ ROUTES: Final = (
             Field(
                 "cursor",
                 "The `next` of the page before.",
-                {"type": "string", "pattern": f"^{listing.CURSOR.pattern}$"},
-                listing.read_cursor,
-                listing.PageCursor(),
+                {"type": "string", "pattern": f"^{reservation_pages.CURSOR.pattern}$"},
+                reservation_pages.read_cursor,
+                reservation_pages.PageCursor(),
             ),
             integer("limit", "Largest number of entries.", 1, 1000, default=100),
         ),

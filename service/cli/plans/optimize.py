@@ -136,12 +136,12 @@ def _optimized(
 
 
 def _unknown(held: Plan, id_: str) -> str:
-    from difflib import get_close_matches
+    from rdl.errors import nearest
 
     if held.refusal(id_) is not None:
         return f"{id_!r} was refused and holds nothing to pin"
-    near = get_close_matches(id_, list(held.table.ids()), n=1)
-    return f"no reservation {id_!r} holds anything" + (f"; did you mean {near[0]}?" if near else "")
+    near = nearest(id_, held.table.ids())
+    return f"no reservation {id_!r} holds anything" + (f"; did you mean {near}?" if near else "")
 
 
 def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocument | None:

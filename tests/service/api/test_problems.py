@@ -19,8 +19,8 @@ from service.api.openapi import codes_of, document
 from service.api.route import Route
 from service.api.routes import ROUTES
 from service.app import create_app
-from service.commits.replica import open_replica
 from service.problems import CODES
+from service.replication.replica import open_replica
 from service.runtime import Runtime
 from tests.service.conftest import Open, Service
 

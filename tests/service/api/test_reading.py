@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.calls import reservation_pages as listing
+from service.calls import reservation_pages
 from tests.service.conftest import Open, Service
 
 HALF_HOUR = "window(atom(<1 cpu>, 10, 10, 1800, 18000), +{0}m, +{1}m)"
@@ -129,7 +129,7 @@ class TestList:
         self, service: Service, query: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Matches in the first and the last of several strides are all found, each once."""
-        monkeypatch.setattr(listing, "_STRIDE", 3)
+        monkeypatch.setattr(reservation_pages, "_STRIDE", 3)
         for number in range(10):
             rdl = f"window(atom(<1 cpu>, 1, 1, 10m, 10m), {10 * number}m, {10 * number + 10}m)"
             service.reserve(f"r{number}", rdl, tenant="rare" if number in (0, 9) else "many")

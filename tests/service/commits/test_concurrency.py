@@ -14,8 +14,8 @@ from planner.agents import AGENT_NAMES, QUICK_AGENTS, agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.change_queue import ChangeQueue
 from service.commits.commands import Admission, Key, QueuedChange
+from service.planning.change_queue import ChangeQueue
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
 

@@ -2,7 +2,7 @@
 
 Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
 snapshot without the lock, and commits them together (`service.commits.group_commit`). Solvers have
-a lane of their own (`service.commits.solver_lane`), so no change waits for them.
+a lane of their own (`service.planning.solver_lane`), so no change waits for them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from service.clock import Clock
-from service.commits.change_queue import ChangeQueue
 from service.commits.commands import Answer, Command, Key, QueuedChange, Render
 from service.commits.group_commit import GroupCommit
-from service.commits.group_runner import GroupRunner
 from service.commits.idempotency import recall
-from service.commits.offered_cluster import adopt_offered_cluster
 from service.commits.quick_agents import is_quick
-from service.commits.replica import Replica
-from service.commits.solver_lane import SolverLane
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.change_queue import ChangeQueue
+from service.planning.group_runner import GroupRunner
+from service.planning.offered_cluster import adopt_offered_cluster
+from service.planning.solver_lane import SolverLane
 from service.problems import ProblemDocument, problem
+from service.replication.replica import Replica
 from service.response import Response
 
 _RETRY: Final = {"Retry-After": "1"}

@@ -1,4 +1,4 @@
-"""The adapter of a service: lost machines and waiting promises, answered and made durable.
+"""PlanAdapter: moves the reservations of lost machines and places waiting promises.
 
 Only the planner thread comes here. It works on a copy of the Plan, so that nobody who reads waits
 for it; what it finds is re-checked on the newest version, held against the oracle and appended like
@@ -20,8 +20,8 @@ from planner.cluster import Cluster
 from service.clock import Clock
 from service.commits.commands import Adapted, Adapting, QueuedChange
 from service.commits.joint_commit import commit_jointly
-from service.commits.replica import Replica
 from service.problems import ProblemDocument
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 
@@ -44,7 +44,7 @@ _LATE: Final = ProblemDocument(
 
 
 class PlanAdapter:
-    """Adapts one process's Plan."""
+    """Runs the adapter on one process's Plan and commits what it finds."""
 
     def __init__(self, replica: Replica, clock: Clock) -> None:
         self._replica = replica

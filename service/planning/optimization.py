@@ -1,4 +1,4 @@
-"""Applies what an optimisation found: merged with what happened meanwhile, whole or in part.
+"""Applier: applies what an optimisation found, merged with what happened meanwhile.
 
 Only the planner thread comes here. The answer is remembered in the transaction of the commit, so
 that an optimisation is applied once, whoever asks how often and whatever breaks in between.
@@ -22,7 +22,7 @@ from service.clock import Clock
 from service.commits.commands import Applied, Applying, QueuedChange
 from service.commits.idempotency import recall, stored_answer_of
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
-from service.commits.replica import Replica
+from service.replication.replica import Replica
 from service.store import IdempotentAnswer
 
 #: Changes as they were written, and the version they were found on.
@@ -76,7 +76,7 @@ def applying_of(
 
 
 class Applier:
-    """Carries out the jobs that apply an optimisation."""
+    """Carries out jobs that apply an optimisation, whole or in part."""
 
     def __init__(self, replica: Replica, clock: Clock) -> None:
         self._replica = replica

@@ -9,8 +9,8 @@ import pytest
 
 from planner.adaptation.result import joined
 from service.calls import outages
-from service.commits import adaptation as adapting
-from service.commits.adaptation import PlanAdapter
+from service.planning import adaptation as adapting
+from service.planning.adaptation import PlanAdapter
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
@@ -69,7 +69,7 @@ def test_the_answer_is_sought_until_the_plan_takes_it(
             assert answer.status_code == 200, answer.get_data(as_text=True)
         return commit(*args, **more)
 
-    monkeypatch.setattr("service.commits.adaptation.commit_jointly", renegotiated)
+    monkeypatch.setattr("service.planning.adaptation.commit_jointly", renegotiated)
     answer = one.client.post("/v1/cluster/outages", json=_LOSS)
     assert len(lost) == 6
     assert _fates(answer) == [("a", "degraded")]

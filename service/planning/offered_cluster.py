@@ -14,7 +14,7 @@ logger = logging.getLogger("agenda.service")
 
 if TYPE_CHECKING:
     from service.commits.group_commit import GroupCommit
-    from service.commits.replica import Replica
+    from service.replication.replica import Replica
 
 
 def adopt_offered_cluster(replica: Replica, committer: GroupCommit) -> None:

@@ -1,4 +1,4 @@
-"""Applying records of the log to a Plan, and what is said of one that cannot be applied."""
+"""LogReplay: applies records of the log to a Plan, and says which of them cannot be applied."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNKNOWN_BYTES: Final = 2**62
 
 
 class ReplayError(ApiProblemError):
-    """A record that cannot be applied; clients are told so as long as it stands in the way."""
+    """A record cannot be applied; every call is answered so until it is left out."""
 
     def __init__(self, version: int, described: int, why: str) -> None:
         self.version = version
@@ -43,7 +43,7 @@ class LogReplay:
     Parameters
     ----------
     plan
-        Who is changed; after a ReplayError it is not whole any more.
+        Is changed; after a ReplayError it is not whole any more.
     skipped
         Versions whose records change nothing.
     """

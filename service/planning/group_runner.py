@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from service.clock import Clock
-from service.commits.adaptation import PlanAdapter
 from service.commits.commands import Adapting, Applying, QueuedChange
 from service.commits.group_commit import GroupCommit
-from service.commits.optimization import Applier
-from service.commits.replica import Replica
+from service.planning.adaptation import PlanAdapter
+from service.planning.optimization import Applier
+from service.replication.replica import Replica
 from service.store.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")

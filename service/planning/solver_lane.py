@@ -1,4 +1,4 @@
-"""SolverLane: solvers and portfolios decide in a thread of their own, and nobody waits for them.
+"""SolverLane: solvers and portfolios decide in a thread of their own, and keep no change waiting.
 
 It works as another server process would (Omega): it decides on a snapshot, commits by
 version in its turn, and places again what no longer fits then. One solver works at a time in a
@@ -14,15 +14,15 @@ from typing import Final
 
 from planner.agent import Limits
 from service.clock import Clock
-from service.commits.change_queue import ChangeQueue
 from service.commits.commands import Answer, Command, QueuedChange
 from service.commits.group_commit import GroupCommit
-from service.commits.group_runner import GroupRunner
 from service.commits.quick_agents import is_quick_agent
-from service.commits.replica import Replica
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.change_queue import ChangeQueue
+from service.planning.group_runner import GroupRunner
 from service.problems import problem
+from service.replication.replica import Replica
 
 #: How often a solver is asked about the same request before it is answered ``conflict``.
 _ROUNDS: Final = 3
@@ -39,7 +39,7 @@ class SolverLane:
     Parameters
     ----------
     config
-        Of whose threads half may wait for it.
+        Settings; half of the process's threads may wait for the lane.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SolverLane:
         self._thread.start()
 
     def close(self) -> None:
-        """Let nobody in any more; what has begun is carried out, what has not is refused."""
+        """Take no more jobs; what has begun is carried out, what has not is refused."""
         self._stopping.set()
         self._queue.close()
         if self._thread.ident is not None:
@@ -111,7 +111,7 @@ class SolverLane:
             self._solving.release()
 
     def put(self, job: QueuedChange) -> bool:
-        """Queue a job; False when nobody is let in any more."""
+        """Queue a job; False when the lane is closed."""
         return self._queue.put(job)
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:

@@ -1,4 +1,4 @@
-"""A description of the cluster, tried before it is committed.
+"""Try a description of the cluster on a copy of the Plan before it is committed.
 
 A record is applied by every process and at every later start. So what it makes is made once on a
 copy of the Plan first: the profile, the step after it, and what the dispatcher keeps of machines. A
@@ -20,8 +20,8 @@ from planner.cluster_cost import excesses
 from planner.plan.changes import Advance, Change, Reconfigure
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
-from service.commits.replica import Replica
 from service.problems import ApiError, ProblemDocument, detail_of
+from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 

@@ -1,4 +1,4 @@
-"""ChangeQueue: jobs queue here; the planner takes all that may be carried out together."""
+"""ChangeQueue: jobs wait here; the planner takes all that one commit may carry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.commits.commands import QueuedChange
 
 
 class ChangeQueue:
-    """First come, first served, in groups.
+    """A queue that is served in order of arrival, in groups.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class ChangeQueue:
         return len(self._jobs)
 
     def put(self, job: QueuedChange) -> bool:
-        """Queue a job; False when the room is closed."""
+        """Queue a job; False when the queue is closed."""
         with self._changed:
             if self._closed:
                 return False
@@ -36,13 +36,13 @@ class ChangeQueue:
             return True
 
     def close(self) -> None:
-        """Let nobody in any more; those who wait are still served."""
+        """Take no more jobs; those that wait are still served."""
         with self._changed:
             self._closed = True
             self._changed.notify()
 
     def next_group(self, timeout_s: float) -> list[QueuedChange] | None:
-        """Return the next jobs to carry out together; none came in time: empty; all done: None.
+        """Return the next group of jobs; none in time: empty; closed and empty: None.
 
         A job that must be alone is a group by itself, and a key is in a group once.
         """
@@ -56,7 +56,7 @@ class ChangeQueue:
             return group
 
     def join(self, group: list[QueuedChange]) -> None:
-        """Add to a group those who have come since and may be carried out with it."""
+        """Add to a group the jobs that have come since and may be carried out with it."""
         with self._changed:
             self._fill(group)
 

@@ -19,8 +19,8 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
-from service.commits.replay import LogReplay
 from service.config import ConfigError, ServiceConfig
+from service.replication.replay import LogReplay
 from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.skipped_records import NotSkippableError
 

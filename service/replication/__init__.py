@@ -1,0 +1,1 @@
+"""This process's copy of the Plan: replayed from the log and kept equal to it."""
