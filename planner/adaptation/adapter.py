@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from planner.adaptation.deadline import Deadline
 from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
-from planner.adaptation.repair import Repair
+from planner.adaptation.repair import ROUNDS, Repair
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
+from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
 from planner.placement import Code
@@ -83,7 +83,7 @@ class _Answer:
 
     def __init__(self, repair: Repair, layout: DraftPlan, limits: Limits) -> None:
         self.plan, self.repair, self.layout = repair.plan, repair, layout
-        self.over = Deadline(limits).over
+        self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
 
@@ -144,7 +144,9 @@ class _Answer:
         ways = tuple(ways_back(self.plan, promise))
         if any(self.layout.place(way, self.repair.agent) for way in ways):
             return True
-        roomier = self.repair.with_room_for(self.layout, promise, ways, self.over) if ways else None
+        roomier = (
+            self.repair.with_room_for(self.layout, promise, ways, self.is_over) if ways else None
+        )
         if roomier is not None:
             self.layout = roomier
         return roomier is not None
