@@ -18,6 +18,7 @@ from planner.capacity.profile import FreeProfile
 from planner.explain import area_text, free_text, time_text
 from planner.placement import Binding, Code
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import dense
 from planner.view import Demand
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
@@ -247,7 +248,7 @@ class Overlay:
             demand = group.demand
             if not demand.rows:
                 continue
-            use = _dense(group.rows, low + ledger.first, high - low) * group.sign
+            use = dense(group.rows, low + ledger.first, high - low) * group.sign
             for row, amount in zip(demand.rows, demand.amounts, strict=True):
                 known = found.get(row)
                 if known is None:
@@ -274,7 +275,7 @@ class Overlay:
         high = min(int(rows[:, 1].max(initial=0)) - before, columns)
         if low >= high:
             return RowChange(0, 0, np.zeros(0, dtype=np.int64))
-        use = _dense(rows, low + before, high - low + window - 1)
+        use = dense(rows, low + before, high - low + window - 1)
         area = np.concatenate([[0], np.cumsum(use)])
         return RowChange(low, high, area[window:] - area[: high - low])
 
@@ -335,19 +336,6 @@ def _span(groups: Sequence[MergedTaking], first: int, horizon: int) -> tuple[int
     low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)
     high = min(max((int(rows[:, 1].max()) for rows in held), default=first), horizon)
     return (low - first, high - first) if low < high else None
-
-
-def _dense(rows: Rows, first: int, steps: int) -> NDArray[np.int64]:
-    """Return int64[steps]: bundles held from step `first` on; rows outside are cut off."""
-    change = np.zeros(steps + 1, dtype=np.int64)
-    if len(rows) <= 16:
-        for start, end, bundles in rows.tolist():
-            change[min(max(start - first, 0), steps)] += bundles
-            change[min(max(end - first, 0), steps)] -= bundles
-    else:
-        np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
-        np.subtract.at(change, np.clip(rows[:, 1] - first, 0, steps), rows[:, 2])
-    return np.cumsum(change[:-1])
 
 
 def _holds_at(rows: Rows, step: int) -> bool:

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.holding import height_changes, rows_left
 from planner.placement import Code, PlacementResult
 from planner.plan.changes import Conflict, Release
 from planner.plan.state import PlanState
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import differences, subtract
 from rdl.expressions import Atom, atom_at
 from rdl.text.parser import parse
 from rdl.work_graph import WORK
@@ -45,10 +45,10 @@ def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict |
             why = f"no rows of {path!r} are given back, or empty ones"
         elif int(rows[:, 0].min()) < plan.now:
             code, why = Code.PAST_CHANGED, f"rows of {path!r} before step {plan.now} are past"
-        elif bool((height_changes(atom.rows, rows) < 0).any()):
+        elif bool((differences(atom.rows, rows) < 0).any()):
             why = f"more of {path!r} is given back than is held"
         else:
-            why = _broken(asked, rows_left(atom.rows, rows), path)
+            why = _broken(asked, subtract(atom.rows, rows), path)
         if why:
             return Conflict(index, change.id, code, why)
     return None

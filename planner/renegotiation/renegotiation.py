@@ -20,12 +20,13 @@ from planner.agent import Agent, Limits
 from planner.capacity.overlay import pieces_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import DAY_MS
-from planner.holding import details_of, holding_of, split, stacked
+from planner.holding import details_of, holding_of
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import add_up, split
 from planner.value import options_of
 from rdl.errors import RdlError
 from rdl.oracle.satisfaction import Violation, check
@@ -215,7 +216,7 @@ def joined(
         rows.setdefault(remainder.old_path(paths[vertex]), []).append(placed)
     numbered = {path: index for index, path in enumerate(graph.paths)}
     vertices = sorted(numbered[path] for path in rows)
-    pieces = [stacked(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
+    pieces = [add_up(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
     return result_of(graph, vertices, pieces)
 
 

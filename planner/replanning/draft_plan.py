@@ -14,13 +14,14 @@ from planner.capacity.overlay import Overlay, Taking, pieces_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
-from planner.holding import height_changes, holding_of, split
+from planner.holding import holding_of
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
 from planner.replanning.move import Move, move_of
-from planner.reservation import AtomAllocation, Holding, Rows
+from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import State
+from planner.rows import split, work_gained
 from rdl.resources import Resources
 
 
@@ -236,15 +237,5 @@ def work_moved(before: Holding, after: Holding, now: int, nominal: Resources) ->
     for atom in after.atoms:
         share = atom.bundle.dominant_share(nominal)
         for path, rows in atom.occurrences():
-            total += share * _gained(old.get(path), split(rows, now)[1])
+            total += share * work_gained(split(rows, now)[1], old.get(path))
     return total
-
-
-def _gained(old: Rows | None, new: Rows) -> int:
-    if not len(new):
-        return 0
-    if old is None or not len(old):
-        return int(((new[:, 1] - new[:, 0]) * new[:, 2]).sum())
-    marks = np.unique(np.concatenate([new[:, :2], old[:, :2]]))
-    rise = np.maximum(0, height_changes(new, old))[:-1]
-    return int((rise * np.diff(marks)).sum())

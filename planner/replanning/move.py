@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.agent import Agent, Limits
-from planner.holding import split
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
@@ -15,6 +14,7 @@ from planner.renegotiation.renegotiation import joined, judged
 from planner.replanning.commitment import Commitment
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding
+from planner.rows import split
 from planner.view import PlanView
 from rdl.errors import RdlError
 from rdl.work_graph import (
