@@ -150,7 +150,7 @@ def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
     return total
 
 
-def given_back(
+def release_rows(
     holding: Holding, released: Sequence[tuple[str, Rows]], now: int
 ) -> tuple[Holding, Holding]:
     """Return what is left of a holding, and what is given back, as a holding of its own.
@@ -185,7 +185,7 @@ def _bounded(atoms: Sequence[AtomAllocation], now: int) -> Holding:
     return Holding(tuple(atoms), begin, finish)
 
 
-def extended(
+def extend_shifts(
     holding: Holding, shifts: Sequence[Sequence[int]], *, only_new: bool = False
 ) -> Holding:
     """Return a holding with other occurrences: all of `shifts`, or only those it lacks."""

@@ -24,7 +24,7 @@ from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, promise_of
-from planner.replanning.draft_plan import DraftPlan, shortage_of, unfit, work_moved
+from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
 from planner.reservation_state import STATE_NUMBERS, State
 from rdl.resources import format_amount
@@ -181,10 +181,10 @@ class _Answer:
         if promise.why:
             return promise.why
         ledger = self.repair.base.ledger
-        for piece in self.repair.base.pieces(promise, promise.before):
-            for row in piece.demand.rows:
+        for taking in self.repair.base.takings(promise, promise.before):
+            for row in taking.demand.rows:
                 named = ledger.book.rows[row]
-                for start, end, _ in piece.rows.tolist():
+                for start, end, _ in taking.rows.tolist():
                     part = ledger.free[row, max(0, start - ledger.first) : end - ledger.first]
                     if named.policy is None and len(part) and int(part.min()) < 0:
                         at = max(start, ledger.first) + int((part < 0).argmax())
@@ -194,7 +194,7 @@ class _Answer:
                             f"machines{label} were lost: from {_when(at, self.plan)} on, up to "
                             f"{missing} too little is left, and no other place is free"
                         )
-            if unfit(ledger, [piece]):
+            if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
         return "machines were lost, and its place went to promises that are worth more"
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.capacity.overlay import pieces_of
+from planner.capacity.overlay import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, promise_of
-from planner.replanning.draft_plan import DraftPlan, shortage_of, unfit, work_moved
+from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move
 from planner.replanning.moves import CommitmentMoves
 from planner.reservation import Holding
@@ -100,8 +100,8 @@ class Repair:
         found = []
         table, ledger = self.plan.table, self.base.ledger
         for number in self._standing.tolist():
-            pieces = pieces_of(table.holding(number), ledger, *table.scope(number))
-            if self.shortage.hits(pieces) or unfit(ledger, pieces):
+            takings = takings_of(table.holding(number), ledger, *table.scope(number))
+            if self.shortage.hits(takings) or exceeds_machines(ledger, takings):
                 found.append(self.promise(number))
         return found
 
@@ -148,8 +148,8 @@ class Repair:
         layout = self.base.copy()
         lifted: list[Commitment] = []
         for promise in order:
-            pieces = layout.pieces(promise, promise.before)
-            if shortage_of(layout.ledger).hits(pieces) or unfit(layout.ledger, pieces):
+            takings = layout.takings(promise, promise.before)
+            if shortage_of(layout.ledger).hits(takings) or exceeds_machines(layout.ledger, takings):
                 layout.lift(promise)
                 lifted.append(promise)
         self._strip(layout)
@@ -168,7 +168,7 @@ class Repair:
             short = shortage_of(layout.ledger)
             if not short.counts:
                 return
-            if short.hits(layout.pieces(promise, layout.anchor(promise))):
+            if short.hits(layout.takings(promise, layout.anchor(promise))):
                 layout.strip(promise)
 
     def place_lifted(self, layout: DraftPlan) -> None:

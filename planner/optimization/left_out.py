@@ -18,7 +18,7 @@ _NOT_RESTORED: Final = "no place for all that was promised was found"
 _NOT_TRIED: Final = "there may be a place: the search ended before it was found"
 
 
-def left_out(
+def explain_left_out(
     layout: DraftPlan, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
 ) -> Iterator[LeftOut]:
     """Yield who has no place in a layout: degraded reservations, then refused requests.

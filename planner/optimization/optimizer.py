@@ -23,7 +23,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
 from planner.optimization.candidates import waiting_promises
-from planner.optimization.left_out import left_out
+from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
@@ -262,7 +262,7 @@ class _Optimization:
             best.source,
             self.trials,
             left_out=tuple(
-                left_out(best.layout, self.too_many, admit_refused=self.scope.admit_refused)
+                explain_left_out(best.layout, self.too_many, admit_refused=self.scope.admit_refused)
             ),
         )
 

@@ -64,7 +64,7 @@ def _broken(asked: Atom, rows: Rows, path: str) -> str:
     return f"{path!r} would hold {int(low[0, 2])} at step {int(low[0, 0])}; it must be {need}"
 
 
-def keeping_released(
+def keep_released(
     holding: Holding, before: Holding, request: Request, result: PlacementResult
 ) -> Holding:
     """Return a new holding in which atoms that stay as they are keep what they gave back.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.agent import Agent
 from planner.capacity.capacity_rows import CapacityRows
-from planner.capacity.overlay import Overlay, Taking, pieces_of
+from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
@@ -40,17 +40,17 @@ class Overcommitment:
     counts: Mapping[int, NDArray[np.int64]]
     first: int
 
-    def hits(self, pieces: Iterable[Taking]) -> bool:
-        """Return whether any of `pieces` takes from a row at a step where it is short."""
-        return any(self.hit_rows(piece).any() for piece in pieces)
+    def hits(self, takings: Iterable[Taking]) -> bool:
+        """Return whether any of `takings` takes from a row at a step where it is short."""
+        return any(self.hit_rows(taking).any() for taking in takings)
 
-    def hit_rows(self, piece: Taking) -> NDArray[np.bool_]:
-        """Return bool[rows of the piece]: which of them take where it is short."""
-        hit = np.zeros(len(piece.rows), dtype=bool)
-        for row in piece.demand.rows:
+    def hit_rows(self, taking: Taking) -> NDArray[np.bool_]:
+        """Return bool[rows of the taking]: which of them take where it is short."""
+        hit = np.zeros(len(taking.rows), dtype=bool)
+        for row in taking.demand.rows:
             count = self.counts.get(row)
             if count is not None:
-                ends = np.clip(piece.rows[:, :2] - self.first, 0, len(count) - 1)
+                ends = np.clip(taking.rows[:, :2] - self.first, 0, len(count) - 1)
                 hit |= count[ends[:, 1]] > count[ends[:, 0]]
         return hit
 
@@ -65,13 +65,13 @@ def shortage_of(ledger: FreeProfile) -> Overcommitment:
     return Overcommitment(counts, ledger.first)
 
 
-def unfit(ledger: FreeProfile, pieces: Iterable[Taking]) -> bool:
+def exceeds_machines(ledger: FreeProfile, takings: Iterable[Taking]) -> bool:
     """Return whether an atom holds more bundles than the machines that are up can."""
-    for piece in pieces:
-        fit = piece.demand.fit
-        if fit and len(piece.rows) and int(piece.rows[:, 2].max()) > min(fit):
+    for taking in takings:
+        fit = taking.demand.fit
+        if fit and len(taking.rows) and int(taking.rows[:, 2].max()) > min(fit):
             caps = np.repeat(np.array(fit, dtype=np.int64), np.diff(ledger.calendar.breaks))
-            if (ledger.use_of(piece.rows) > caps).any():
+            if (ledger.use_of(taking.rows) > caps).any():
                 return True
     return False
 
@@ -122,9 +122,9 @@ class DraftPlan:
         """Return what an agent sees of it, as of a version; true until the next change."""
         return PlanSnapshot(self.ledger, self.plan.version if version is None else version)
 
-    def pieces(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
-        """Return the pieces of a holding of a promise."""
-        return pieces_of(holding, self.ledger, promise.tenant, promise.queue, sign)
+    def takings(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
+        """Return the takings of a holding of a promise."""
+        return takings_of(holding, self.ledger, promise.tenant, promise.queue, sign)
 
     def anchor(self, promise: Commitment) -> Holding:
         """Return what of a promise stays when it is lifted; of a degraded one, all it still has."""
@@ -145,8 +145,8 @@ class DraftPlan:
 
     def fits(self, promise: Commitment, holding: Holding) -> bool:
         """Return whether a promise could hold that instead of what it holds."""
-        pieces = self.pieces(promise, self.held(promise), -1) + self.pieces(promise, holding)
-        return Overlay(self.ledger).shortage(pieces) is None
+        takings = self.takings(promise, self.held(promise), -1) + self.takings(promise, holding)
+        return Overlay(self.ledger).shortage(takings) is None
 
     def lift(self, promise: Commitment) -> None:
         """Take all of a promise away but its anchor."""
@@ -190,21 +190,21 @@ class DraftPlan:
 
     def fits_beside(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
         """Return whether there is room for `atoms` besides all that is held."""
-        pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
-        return Overlay(self.ledger).shortage(pieces) is None
+        takings = self.takings(promise, Holding(tuple(atoms), 0, 0))
+        return Overlay(self.ledger).shortage(takings) is None
 
     def hold(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> None:
         """Take room for `atoms` of a promise that stays lifted otherwise."""
-        pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
-        self.ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+        takings = self.takings(promise, Holding(tuple(atoms), 0, 0))
+        self.ledger.take((taking.demand, taking.rows, 1) for taking in takings)
 
     def _swap(self, promise: Commitment, holding: Holding) -> None:
         self._change(promise, self.held(promise), holding)
 
     def _change(self, promise: Commitment, before: Holding, after: Holding) -> None:
         self.ledger.take(
-            (piece.demand, piece.rows, piece.sign)
-            for piece in self.pieces(promise, before, -1) + self.pieces(promise, after)
+            (taking.demand, taking.rows, taking.sign)
+            for taking in self.takings(promise, before, -1) + self.takings(promise, after)
         )
 
 

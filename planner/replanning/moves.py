@@ -54,7 +54,7 @@ class CommitmentMoves:
             if int(rows[0, 0]) < self._plan.now:
                 continue
             alone = AtomAllocation(path, atom.bundle, atom.label, rows)
-            if self._shortage.hits(layout.pieces(promise, Holding((alone,), 0, 0))):
+            if self._shortage.hits(layout.takings(promise, Holding((alone,), 0, 0))):
                 hit = True
             else:
                 keep[path] = FixedAtom.whole(atom, rows)
