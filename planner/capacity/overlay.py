@@ -1,8 +1,8 @@
 """Does a change still fit? The re-check that every commit passes (Omega 3.4, fine-grained).
 
 A change is judged by what it adds: a cell that was over-committed before (a machine was lost, a
-policy was lowered) refuses only what would make it worse, so that trouble at one instant is no
-trouble elsewhere, and a reservation can always be renegotiated to itself.
+policy was lowered) refuses only what would make it worse, so that a shortage at one instant is no
+shortage elsewhere, and a reservation can always be renegotiated to itself.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from planner.view import Demand
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 
-#: Rows of more atoms than this hardly ever stand one after the other.
-_ONE_AFTER_THE_OTHER: Final = 32
+#: Most atoms for which the fast path is tried: rows of more hardly ever follow one another.
+_MOST_PLAIN: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Overlay:
 
     def _plainly_fits(self, takings: Sequence[Taking]) -> bool:
         """Return whether the usual case holds: rows one after the other, all of them free."""
-        if self._waiting or self._use or self._slack or len(takings) > _ONE_AFTER_THE_OTHER:
+        if self._waiting or self._use or self._slack or len(takings) > _MOST_PLAIN:
             return False
         if any(taking.sign < 0 for taking in takings):
             return False

@@ -1,6 +1,6 @@
 """Offline optimisation: re-place what is promised and admit what was refused, as a diff to apply.
 
-A promise is never lowered: whoever held something still holds all of it, by the same expression.
+A promise is never lowered: every reservation still holds all it held, by the same expression.
 Rows before `frozen_until` and pinned reservations do not move; leases in force are kept. A solver
 bounds the value and may find a plan, ruin and recreate does the rest. The answer is changes that
 `Plan.prepare` re-checks jointly: merged where the Plan has moved on and it still fits, else a
@@ -43,7 +43,7 @@ from planner.value import PriceList
 #: Cause of updates, as histories tell it, and the agent's name on them.
 OPTIMIZED: Final = "optimized"
 
-#: Most promises that a solver is asked to place together where nobody says which solver: within a
+#: Most commitments that a solver is asked to place together where no solver is named: within a
 #: time, and where only work is limited.
 _SOLVABLE: Final = 2_000
 _SOLVABLE_BY_WORK: Final = 400
@@ -119,8 +119,8 @@ class _Optimization:
     def _proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
 
-        Where nothing moved, falls and cost are those of the plan itself; only a goal that weighs
-        them against churn could ask for another.
+        Where nothing moved, preemption and cost are those of the plan itself; only an objective
+        that weighs them against churn could ask for another.
         """
         reached = self._value(best) >= self.bound * (1 - _SAME) and best.cost.churn == 0
         w = self.objective.weights
@@ -183,7 +183,7 @@ class _Optimization:
         return self.requested - best.cost.rejected
 
     def _solved(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
-        """Ask a solver for a bound, and for a plan; that counts where it keeps everybody."""
+        """Ask a solver for a bound, and for a plan that keeps all reservations."""
         name = self._solver(search)
         self._tell(start)
         if not name or not search.promises:
@@ -226,7 +226,7 @@ class _Optimization:
         return "exact" if worth_it and len(search.promises) <= most else ""
 
     def _within_counts(self, search: NeighbourhoodSearch, best: Candidate) -> Candidate:
-        """Return a layout without those who are one too many for a policy on counts."""
+        """Return a layout without the admissions that are one too many for a policy on counts."""
         added: Counter[tuple[str, str]] = Counter()
         for promise, _, _ in best.layout.moved.values():
             if promise.state is State.REFUSED:

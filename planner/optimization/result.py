@@ -58,7 +58,7 @@ class OptimizeProgress:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Somebody who waited for a place and has none.
+    """A degraded reservation or refused request that has no place in the better plan.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Optimized:
     conflict
         Pins that cannot all stay; then nothing was tried.
     left_out
-        Who waited for a place and has none, in the order of the Plan: degraded reservations, and
+        What waited for a place and has none, in the order of the Plan: degraded reservations, and
         refused requests where they may come in.
     """
 

@@ -1,4 +1,4 @@
-"""What a batch of changes comes to on a Plan: records for what can be done, conflicts for the rest.
+"""Prepare a batch of changes on a Plan: records for what can be done, conflicts for the rest.
 
 Pure: the Plan is read, never written. Each change sees the changes of the batch before it.
 """
@@ -50,7 +50,7 @@ def prepare(
 ) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
     if len(changes) > 1:
-        _refuse_company(changes)
+        _require_own_commit(changes)
     batch = _Batch(plan)
     if joint:
         short = joint_shortage(plan, changes)
@@ -79,15 +79,15 @@ def prepare(
 
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
-    """Return which changes mean nothing on a PlanState, however much room there is."""
+    """Return the conflicts that changes have on a Plan however much room there is."""
     batch = _Batch(plan)
     batch.assume_room()
     answers = [batch.answer(index, change) for index, change in enumerate(changes)]
     return [one for one in answers if isinstance(one, Conflict)]
 
 
-def _refuse_company(changes: Sequence[Change]) -> None:
-    """Raise if one of several changes is of those that take a commit of their own."""
+def _require_own_commit(changes: Sequence[Change]) -> None:
+    """Raise if one of several changes needs a commit of its own: `Advance` or `Reconfigure`."""
     for change in changes:
         if isinstance(change, (Advance, Reconfigure)):
             raise ValueError(f"{type(change).__name__} takes a commit of its own")

@@ -1,4 +1,4 @@
-"""A layout: a Plan's ledger with some promises lifted, put back, moved or dropped."""
+"""A draft: a Plan's free profile with some commitments lifted, put back, moved or dropped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Overcommitment:
 
 
 def shortage_of(ledger: FreeProfile) -> Overcommitment:
-    """Return where machines do not suffice; policies evict nobody and are not looked at."""
+    """Return where machines do not suffice; policies take nothing away and do not count."""
     counts: dict[int, NDArray[np.int64]] = {}
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):

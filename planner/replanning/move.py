@@ -1,4 +1,4 @@
-"""A move: a promise with some of it fixed and the rest to be placed again."""
+"""A move: a commitment with some of it fixed and the rest to be placed again."""
 
 from __future__ import annotations
 

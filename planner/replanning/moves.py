@@ -1,4 +1,4 @@
-"""Ways to move a promise: the part that is hit, what does not fit of it, or all that is left."""
+"""Ways to move a commitment: the part that is hit, what does not fit of it, or all that is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from rdl.compile.shapes import is_reachable
 
 
 class CommitmentMoves:
-    """The moves of each promise, made when first asked for; those that no room decides are kept."""
+    """Moves of each commitment, made on first use.
+
+    Moves that do not depend on the free profile are cached.
+    """
 
     def __init__(self, plan: Plan, shortage: Overcommitment) -> None:
         self._plan = plan
