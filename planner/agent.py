@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from planner.placement import PlacementResult
 from planner.request import Request
-from planner.value import value_asked
+from planner.value import relative_gap, value_asked
 from planner.view import PlanView
 from rdl.resources import Resources
 
@@ -37,7 +37,7 @@ class SolveProgress:
     @property
     def gap(self) -> float:
         """(bound - value) / bound, 0 when they meet."""
-        return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+        return relative_gap(self.value, self.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class SolverReport:
     @property
     def gap(self) -> float:
         """(bound - value) / bound; 0 when nothing more can be accepted."""
-        return (self.bound - self.value) / self.bound if self.bound > self.value else 0.0
+        return relative_gap(self.value, self.bound)
 
 
 @dataclass(frozen=True, slots=True)

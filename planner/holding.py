@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
 from planner.reservation import NEVER, AtomAllocation, Holding, RequestDetails, Rows
+from planner.rows import add_up, differences, split, subtract
 from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
@@ -111,15 +111,6 @@ def without_after(holding: Holding, step: int) -> Holding:
     return Holding(tuple(atoms), min(holding.begin, finish), finish)
 
 
-def split(rows: Rows, step: int) -> tuple[Rows, Rows]:
-    """Return the parts of `rows` before and from `step` on."""
-    past = rows[rows[:, 0] < step].copy()
-    rest = rows[rows[:, 1] > step].copy()
-    past[:, 1] = np.minimum(past[:, 1], step)
-    rest[:, 0] = np.maximum(rest[:, 0], step)
-    return past, rest
-
-
 def past_of(holding: Holding, step: int) -> dict[tuple[str, Resources], list[list[int]]]:
     """Return the rows before `step` of every occurrence, for comparing two holdings."""
     found: dict[tuple[str, Resources], list[list[int]]] = {}
@@ -139,44 +130,15 @@ def within(part: Holding, whole: Holding) -> bool:
             known = held.get(path)
             if known is None and len(rows):
                 return False
-            if known is not None and (height_changes(known, rows) < 0).any():
+            if known is not None and (differences(known, rows) < 0).any():
                 return False
     return True
-
-
-def height_changes(rows: Rows, less: Rows) -> NDArray[np.int64]:
-    """Return int64[n]: height of `rows` minus that of `less` after each step where one changes."""
-    marks = np.unique(np.concatenate([rows[:, :2], less[:, :2]]))
-    change = np.zeros(len(marks) + 1, dtype=np.int64)
-    for held, sign in ((rows, 1), (less, -1)):
-        np.add.at(change, np.searchsorted(marks, held[:, 0]), sign * held[:, 2])
-        np.subtract.at(change, np.searchsorted(marks, held[:, 1]), sign * held[:, 2])
-    return np.cumsum(change[:-1])
 
 
 def last_step(holding: Holding) -> int:
     """Return the first step past every row held, endless or not."""
     ends = (int(a.rows[-1, 1]) + max(a.shifts) for a in holding.atoms if len(a.rows))
     return max(ends, default=0)
-
-
-def merged(rows: Rows) -> Rows:
-    """Return sorted rows with touching equals joined."""
-    out: list[list[int]] = []
-    for start, end, bundles in rows.tolist():
-        if out and out[-1][1] == start and out[-1][2] == bundles:
-            out[-1][1] = end
-        else:
-            out.append([start, end, bundles])
-    return np.array(out, dtype=np.int64).reshape(-1, 3)
-
-
-def stacked(rows: Rows) -> Rows:
-    """Return the sum of rows in any order, overlapping or not: sorted, disjoint and merged."""
-    marks = np.unique(rows[:, :2])
-    heights = height_changes(rows, rows[:0])
-    parts = np.stack([marks[:-1], marks[1:], heights[:-1]], axis=1)
-    return merged(parts[parts[:, 2] > 0])
 
 
 def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
@@ -188,7 +150,7 @@ def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
     return total
 
 
-def given_back(
+def release_rows(
     holding: Holding, released: Sequence[tuple[str, Rows]], now: int
 ) -> tuple[Holding, Holding]:
     """Return what is left of a holding, and what is given back, as a holding of its own.
@@ -210,14 +172,9 @@ def given_back(
             continue
         before = less[:0] if atom.released is None else atom.released
         given.append(replace(atom, rows=less, released=None))
-        rows, gone = rows_left(atom.rows, less), stacked(np.concatenate([before, less]))
+        rows, gone = subtract(atom.rows, less), add_up(np.concatenate([before, less]))
         kept.append(replace(atom, rows=rows, released=gone))
     return _bounded(kept, now), _bounded(given, now)
-
-
-def rows_left(rows: Rows, less: Rows) -> Rows:
-    """Return what is left of rows without others."""
-    return stacked(np.concatenate([rows, less * np.array([1, 1, -1])]))
 
 
 def _bounded(atoms: Sequence[AtomAllocation], now: int) -> Holding:
@@ -228,7 +185,7 @@ def _bounded(atoms: Sequence[AtomAllocation], now: int) -> Holding:
     return Holding(tuple(atoms), begin, finish)
 
 
-def extended(
+def extend_shifts(
     holding: Holding, shifts: Sequence[Sequence[int]], *, only_new: bool = False
 ) -> Holding:
     """Return a holding with other occurrences: all of `shifts`, or only those it lacks."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from planner.placement import PlacementResult, atoms_held
 from planner.request import Request
-from planner.value import PriceList, size_of, worth_of
+from planner.value import PriceList, relative_gap, size_of, worth_of
 from rdl.resources import Resources
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
@@ -96,8 +96,8 @@ class Metrics:
     cost: float | None = None
 
     def with_bound(self, bound: float, status: str) -> Metrics:
-        """Return the figures with a bound that somebody has proven, and the gap to it."""
-        return replace(self, bound=bound, gap=_gap(self.value, bound), status=status)
+        """Return the figures with a proven bound, and the gap to it."""
+        return replace(self, bound=bound, gap=relative_gap(self.value, bound), status=status)
 
     def to_json(self) -> dict[str, object]:
         """Return the ``metrics`` of a plan file; rounded so that the text is stable and short.
@@ -162,7 +162,7 @@ def measure(
         uniformity=uniformity(held, nominal, horizon),
         value=value,
         bound=bound,
-        gap=_gap(value, bound),
+        gap=None if bound is None else relative_gap(value, bound),
         status=status,
         cost=None if prices is None else prices.cost(held, nominal),
     )
@@ -215,12 +215,6 @@ def outcome_of(request: Request, result: PlacementResult, nominal: Resources) ->
     held = tuple(atoms_held(graph, result))
     worth = worth_of(graph, result.choices)
     return RequestOutcome(request.weight, size, accepted=True, worth=worth, held=held)
-
-
-def _gap(value: float, bound: float | None) -> float | None:
-    if bound is None:
-        return None
-    return max(0.0, (bound - value) / bound) if bound > 0 else 0.0
 
 
 def _short(number: float | None) -> float | None:

@@ -26,6 +26,11 @@ from rdl.work_graph import (
 )
 
 
+def relative_gap(value: float, bound: float) -> float:
+    """Return (bound - value) / bound; 0 where nothing more can be held."""
+    return max(0.0, (bound - value) / bound) if bound > 0 else 0.0
+
+
 def size_of(graph: WorkGraph, nominal: Resources) -> float:
     """Return the size: work times dominant share, in bundle-seconds of the whole cluster.
 

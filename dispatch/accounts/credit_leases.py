@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.holding import stacked
 from planner.reservation import Rows
+from planner.rows import add_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def creditable_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> 
         bad[span] = ~_valid(heights[span], rule)
         taken.append((start, end, count))
         credit -= count * (end - start)
-    return stacked(np.array(best, dtype=np.int64).reshape(-1, 3)) if best else rows[:0]
+    return add_up(np.array(best, dtype=np.int64).reshape(-1, 3)) if best else rows[:0]
 
 
 def _most(heights: NDArray[np.int64], rule: AtomRule, limit: int) -> int:

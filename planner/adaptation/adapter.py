@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from planner.adaptation.deadline import Deadline
 from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
-from planner.adaptation.repair import Repair
+from planner.adaptation.repair import ROUNDS, Repair
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
+from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
 from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, promise_of
-from planner.replanning.draft_plan import DraftPlan, shortage_of, unfit, work_moved
+from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
 from planner.reservation_state import STATE_NUMBERS, State
 from rdl.resources import format_amount
@@ -83,7 +83,7 @@ class _Answer:
 
     def __init__(self, repair: Repair, layout: DraftPlan, limits: Limits) -> None:
         self.plan, self.repair, self.layout = repair.plan, repair, layout
-        self.over = Deadline(limits).over
+        self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
 
@@ -144,7 +144,9 @@ class _Answer:
         ways = tuple(ways_back(self.plan, promise))
         if any(self.layout.place(way, self.repair.agent) for way in ways):
             return True
-        roomier = self.repair.with_room_for(self.layout, promise, ways, self.over) if ways else None
+        roomier = (
+            self.repair.with_room_for(self.layout, promise, ways, self.is_over) if ways else None
+        )
         if roomier is not None:
             self.layout = roomier
         return roomier is not None
@@ -179,10 +181,10 @@ class _Answer:
         if promise.why:
             return promise.why
         ledger = self.repair.base.ledger
-        for piece in self.repair.base.pieces(promise, promise.before):
-            for row in piece.demand.rows:
+        for taking in self.repair.base.takings(promise, promise.before):
+            for row in taking.demand.rows:
                 named = ledger.book.rows[row]
-                for start, end, _ in piece.rows.tolist():
+                for start, end, _ in taking.rows.tolist():
                     part = ledger.free[row, max(0, start - ledger.first) : end - ledger.first]
                     if named.policy is None and len(part) and int(part.min()) < 0:
                         at = max(start, ledger.first) + int((part < 0).argmax())
@@ -192,7 +194,7 @@ class _Answer:
                             f"machines{label} were lost: from {_when(at, self.plan)} on, up to "
                             f"{missing} too little is left, and no other place is free"
                         )
-            if unfit(ledger, [piece]):
+            if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
         return "machines were lost, and its place went to promises that are worth more"
 

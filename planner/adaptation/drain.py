@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.adaptation.repair import standing
 from planner.capacity.capacity_rows import CapacityRows
-from planner.capacity.overlay import pieces_of
+from planner.capacity.overlay import takings_of
 from planner.capacity.profile import FreeProfile
 from planner.cluster import Cluster, Outage
 from planner.plan.plan import Plan
@@ -36,8 +36,8 @@ def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
     for number in standing(plan).tolist():
         promise = promise_of(plan, number)
         if promise.started:
-            pieces = pieces_of(anchor_of(plan, promise), ledger, promise.tenant, promise.queue)
-            ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+            takings = takings_of(anchor_of(plan, promise), ledger, promise.tenant, promise.queue)
+            ledger.take((taking.demand, taking.rows, 1) for taking in takings)
     short = np.zeros(ledger.free.shape[1], dtype=bool)
     for row, named in enumerate(ledger.book.rows):
         if named.policy is None:

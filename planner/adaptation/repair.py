@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.deadline import Deadline
 from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.capacity.overlay import pieces_of
+from planner.capacity.overlay import takings_of
+from planner.deadline import Deadline
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, promise_of
-from planner.replanning.draft_plan import DraftPlan, shortage_of, unfit, work_moved
+from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move
 from planner.replanning.moves import CommitmentMoves
 from planner.reservation import Holding
 from planner.reservation_state import LIVE, STATE_NUMBERS, State
+
+#: Rounds of improvement where neither time nor work is limited.
+ROUNDS: Final = 200
 
 #: Rounds in which room is sought for a promise that waits.
 _ROOM_ROUNDS = 12
@@ -96,8 +100,8 @@ class Repair:
         found = []
         table, ledger = self.plan.table, self.base.ledger
         for number in self._standing.tolist():
-            pieces = pieces_of(table.holding(number), ledger, *table.scope(number))
-            if self.shortage.hits(pieces) or unfit(ledger, pieces):
+            takings = takings_of(table.holding(number), ledger, *table.scope(number))
+            if self.shortage.hits(takings) or exceeds_machines(ledger, takings):
                 found.append(self.promise(number))
         return found
 
@@ -118,16 +122,17 @@ class Repair:
     def run(self, limits: Limits | None = None) -> DraftPlan:
         """Return the best layout found: nothing is over-committed that could be helped."""
         best: tuple[Cost, DraftPlan] | None = None
-        clock = Deadline(limits or Limits())
+        used = limits or Limits()
+        deadline = Deadline(used, ROUNDS)
         for order in self._orders():
             layout = self.greedily(order)
             cost = self.cost(layout)
             if best is None or cost < best[0]:
                 best = cost, layout
-            if clock.over():
+            if deadline.is_over():
                 break
         assert best is not None
-        return self._improved(*best, clock)
+        return self._improved(*best, used.seed, deadline)
 
     def _orders(self) -> list[list[Commitment]]:
         """Return the orders in which promises are lifted."""
@@ -143,8 +148,8 @@ class Repair:
         layout = self.base.copy()
         lifted: list[Commitment] = []
         for promise in order:
-            pieces = layout.pieces(promise, promise.before)
-            if shortage_of(layout.ledger).hits(pieces) or unfit(layout.ledger, pieces):
+            takings = layout.takings(promise, promise.before)
+            if shortage_of(layout.ledger).hits(takings) or exceeds_machines(layout.ledger, takings):
                 layout.lift(promise)
                 lifted.append(promise)
         self._strip(layout)
@@ -163,7 +168,7 @@ class Repair:
             short = shortage_of(layout.ledger)
             if not short.counts:
                 return
-            if short.hits(layout.pieces(promise, layout.anchor(promise))):
+            if short.hits(layout.takings(promise, layout.anchor(promise))):
                 layout.strip(promise)
 
     def place_lifted(self, layout: DraftPlan) -> None:
@@ -176,15 +181,15 @@ class Repair:
                 continue
             any(layout.place(move, self.agent) for move in self.moves.of(layout, promise))
 
-    def _improved(self, cost: Cost, layout: DraftPlan, clock: Deadline) -> DraftPlan:
+    def _improved(self, cost: Cost, layout: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
         """Lift a few promises around one that found no place, as long as that helps."""
         if not layout.lifted or cost.dropped <= 0:
             return layout
-        draw = np.random.default_rng(clock.limits.seed)
-        while not clock.over():
+        draw = np.random.default_rng(seed)
+        while not deadline.is_over():
             if not layout.lifted:
                 break
-            clock.rounds += 1
+            deadline.rounds += 1
             other = layout.copy()
             wanted = list(layout.lifted.values())
             promise = wanted[int(draw.integers(len(wanted)))]

@@ -47,10 +47,10 @@ def _takes_at(
     if promise.number in layout.stripped:
         return False
     step = int(at[0, 0])
-    for piece in layout.pieces(promise, layout.held(promise)):
-        rows = piece.rows
+    for taking in layout.takings(promise, layout.held(promise)):
+        rows = taking.rows
         here = bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())
-        if here and any(row in short.counts for row in piece.demand.rows):
+        if here and any(row in short.counts for row in taking.demand.rows):
             return True
     return False
 

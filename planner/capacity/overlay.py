@@ -1,8 +1,8 @@
 """Does a change still fit? The re-check that every commit passes (Omega 3.4, fine-grained).
 
 A change is judged by what it adds: a cell that was over-committed before (a machine was lost, a
-policy was lowered) refuses only what would make it worse, so that trouble at one instant is no
-trouble elsewhere, and a reservation can always be renegotiated to itself.
+policy was lowered) refuses only what would make it worse, so that a shortage at one instant is no
+shortage elsewhere, and a reservation can always be renegotiated to itself.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from planner.capacity.profile import FreeProfile
 from planner.explain import area_text, free_text, time_text
 from planner.placement import Binding, Code
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import dense
 from planner.view import Demand
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 
-#: Rows of more atoms than this hardly ever stand one after the other.
-_ONE_AFTER_THE_OTHER: Final = 32
+#: Most atoms for which the fast path is tried: rows of more hardly ever follow one another.
+_MOST_PLAIN: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class Taking(NamedTuple):
     sign: int
 
 
-def pieces_of(
+def takings_of(
     holding: Holding, ledger: FreeProfile, tenant: str, queue: str, sign: int = 1
 ) -> list[Taking]:
-    """Return the pieces of a holding on a ledger."""
+    """Return the takings of a holding on a ledger."""
     return [
         Taking(atom.path, ledger.demand(atom.bundle, atom.label, tenant, queue), _flat(atom), sign)
         for atom in holding.atoms
@@ -68,89 +69,89 @@ class Overlay:
         self._use: dict[int, NDArray[np.int64]] = {}
         self._slack: dict[int, NDArray[np.int64]] = {}
 
-    def shortage(self, pieces: Sequence[Taking]) -> Shortage | None:
+    def shortage(self, takings: Sequence[Taking]) -> Shortage | None:
         """Return what does not fit, or None."""
-        if self._plainly_fits(pieces):
+        if self._plainly_fits(takings):
             return None
         self._count_waiting()
-        groups = grouped(pieces)
+        groups = merge_takings(takings)
         return (
-            self._fit_shortage(pieces, groups)
-            or self._row_shortage(pieces, groups)
-            or self._average_shortage(pieces)
+            self._fit_shortage(takings, groups)
+            or self._row_shortage(takings, groups)
+            or self._average_shortage(takings)
         )
 
     def joint_shortage(self, changes: Sequence[Sequence[Taking]]) -> Shortage | None:
         """Return what does not fit once all changes are made, whatever their order, or None."""
-        for pieces in changes:
-            found = self._fit_shortage(pieces, grouped(pieces))
+        for takings in changes:
+            found = self._fit_shortage(takings, merge_takings(takings))
             if found is not None:
                 return found
-        everything = [piece for pieces in changes for piece in pieces]
-        return self._row_shortage(everything, grouped(everything)) or self._average_shortage(
+        everything = [taking for takings in changes for taking in takings]
+        return self._row_shortage(everything, merge_takings(everything)) or self._average_shortage(
             everything
         )
 
-    def fit_shortage(self, pieces: Sequence[Taking]) -> Shortage | None:
+    def fit_shortage(self, takings: Sequence[Taking]) -> Shortage | None:
         """Return which atom the machines cannot hold, whatever else is held, or None."""
-        return self._fit_shortage(pieces, grouped(pieces))
+        return self._fit_shortage(takings, merge_takings(takings))
 
-    def added(self, pieces: Sequence[Taking]) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
-        """Return what pieces add to each row of the profile, and to each window average."""
-        return self._changes(grouped(pieces)), self._average_changes(pieces)
+    def added(self, takings: Sequence[Taking]) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
+        """Return what takings add to each row of the profile, and to each window average."""
+        return self._changes(merge_takings(takings)), self._average_changes(takings)
 
-    def add(self, pieces: Sequence[Taking]) -> None:
-        """Count the pieces of a change that fits as taken."""
+    def add(self, takings: Sequence[Taking]) -> None:
+        """Count the takings of a change that fits as taken."""
         # Only if another change comes to be judged is the sum needed.
-        self._waiting.extend(pieces)
+        self._waiting.extend(takings)
 
-    def _plainly_fits(self, pieces: Sequence[Taking]) -> bool:
+    def _plainly_fits(self, takings: Sequence[Taking]) -> bool:
         """Return whether the usual case holds: rows one after the other, all of them free."""
-        if self._waiting or self._use or self._slack or len(pieces) > _ONE_AFTER_THE_OTHER:
+        if self._waiting or self._use or self._slack or len(takings) > _MOST_PLAIN:
             return False
-        if any(piece.sign < 0 for piece in pieces):
+        if any(taking.sign < 0 for taking in takings):
             return False
-        return self.ledger.plainly_free([(piece.demand, piece.rows) for piece in pieces])
+        return self.ledger.plainly_free([(taking.demand, taking.rows) for taking in takings])
 
     def _count_waiting(self) -> None:
         if not self._waiting:
             return
-        pieces, self._waiting = self._waiting, []
-        for row, change in self._changes(grouped(pieces)).items():
+        takings, self._waiting = self._waiting, []
+        for row, change in self._changes(merge_takings(takings)).items():
             taken = self._use.get(row)
             if taken is None:
                 self._use[row] = change.dense(self.ledger)
             else:
                 taken[change.low : change.high] += change.values
-        for number, change in self._average_changes(pieces).items():
+        for number, change in self._average_changes(takings).items():
             columns = self.ledger.averages.slack.shape[1]
             taken = self._slack.setdefault(number, np.zeros(columns, dtype=np.int64))
             taken[change.low : change.high] += change.values
 
     def _fit_shortage(
-        self, pieces: Sequence[Taking], groups: Sequence[MergedTaking]
+        self, takings: Sequence[Taking], groups: Sequence[MergedTaking]
     ) -> Shortage | None:
         if all(g.sign < 0 or int(g.rows[:, 2].max()) <= min(g.demand.fit) for g in groups):
             return None
-        held = {piece.path: piece for piece in pieces if piece.sign < 0}
-        for piece in pieces:
-            if piece.sign < 0 or not len(piece.rows):
+        held = {taking.path: taking for taking in takings if taking.sign < 0}
+        for taking in takings:
+            if taking.sign < 0 or not len(taking.rows):
                 continue
-            fit = piece.demand.fit
-            if fit and int(piece.rows[:, 2].max()) <= min(fit):
+            fit = taking.demand.fit
+            if fit and int(taking.rows[:, 2].max()) <= min(fit):
                 continue
-            found = self._fit_in(piece, held.get(piece.path))
+            found = self._fit_in(taking, held.get(taking.path))
             if found is not None:
                 return found
         return None
 
-    def _fit_in(self, piece: Taking, before: Taking | None) -> Shortage | None:
+    def _fit_in(self, taking: Taking, before: Taking | None) -> Shortage | None:
         ledger = self.ledger
-        held = ledger.use_of(piece.rows)
+        held = ledger.use_of(taking.rows)
         caps = np.repeat(
-            np.array(piece.demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks)
+            np.array(taking.demand.fit, dtype=np.int64), np.diff(ledger.calendar.breaks)
         )
-        if before is not None and before.demand is piece.demand:
+        if before is not None and before.demand is taking.demand:
             caps = np.maximum(caps, ledger.use_of(before.rows))
         # Occurrences of one atom never overlap beyond the rules of the expression, so that the
         # sum over them at a step is what one atom holds there.
@@ -159,12 +160,12 @@ class Overlay:
             return None
         at = int(over[0])
         needed, free = int(held[at]), int(caps[at])
-        detail = f"machines hold {free} of {needed} bundles of atom {piece.path or 'the request'}"
-        binding = Binding(piece.path, "fit", at + ledger.first, None, needed, free)
+        detail = f"machines hold {free} of {needed} bundles of atom {taking.path or 'the request'}"
+        binding = Binding(taking.path, "fit", at + ledger.first, None, needed, free)
         return Shortage(Code.CAPACITY, detail, binding)
 
     def _row_shortage(
-        self, pieces: Sequence[Taking], groups: Sequence[MergedTaking]
+        self, takings: Sequence[Taking], groups: Sequence[MergedTaking]
     ) -> Shortage | None:
         free = self.ledger.free
         for row, change in self._changes(groups).items():
@@ -175,19 +176,19 @@ class Overlay:
             short = (change.values > left) & (change.values > 0)
             if short.any():
                 at = int(np.argmax(short))
-                return self._short_row(pieces, row, change.low + at, change.values[at], left[at])
+                return self._short_row(takings, row, change.low + at, change.values[at], left[at])
         return None
 
     def _short_row(
-        self, pieces: Sequence[Taking], row: int, column: int, needed: int, left: int
+        self, takings: Sequence[Taking], row: int, column: int, needed: int, left: int
     ) -> Shortage:
         named = self.ledger.book.rows[row]
         step = column + self.ledger.first
         path = next(
             (
-                piece.path
-                for piece in pieces
-                if piece.sign > 0 and row in piece.demand.rows and _holds_at(piece.rows, step)
+                taking.path
+                for taking in takings
+                if taking.sign > 0 and row in taking.demand.rows and _holds_at(taking.rows, step)
             ),
             "",
         )
@@ -211,8 +212,8 @@ class Overlay:
         )
         return Shortage(code, detail, binding)
 
-    def _average_shortage(self, pieces: Sequence[Taking]) -> Shortage | None:
-        for number, change in self._average_changes(pieces).items():
+    def _average_shortage(self, takings: Sequence[Taking]) -> Shortage | None:
+        for number, change in self._average_changes(takings).items():
             left = self.ledger.averages.slack[number, change.low : change.high]
             taken = self._slack.get(number)
             if taken is not None:
@@ -230,7 +231,7 @@ class Overlay:
                     f"policy {row.policy} leaves "
                     f"{area_text(row.resource, max(0, free), grid.step_ms)}"
                 )
-                path = next((p.path for p in pieces if number in p.demand.averages), "")
+                path = next((p.path for p in takings if number in p.demand.averages), "")
                 binding = Binding(path, "policy", step, row.resource, needed, free, row.policy)
                 return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
         return None
@@ -247,7 +248,7 @@ class Overlay:
             demand = group.demand
             if not demand.rows:
                 continue
-            use = _dense(group.rows, low + ledger.first, high - low) * group.sign
+            use = dense(group.rows, low + ledger.first, high - low) * group.sign
             for row, amount in zip(demand.rows, demand.amounts, strict=True):
                 known = found.get(row)
                 if known is None:
@@ -256,55 +257,55 @@ class Overlay:
                     known.values[:] += use * amount
         return found
 
-    def _average_changes(self, pieces: Sequence[Taking]) -> dict[int, RowChange]:
-        """Return what the pieces add to each window, over the windows they touch."""
+    def _average_changes(self, takings: Sequence[Taking]) -> dict[int, RowChange]:
+        """Return what the takings add to each window, over the windows they touch."""
         found: dict[int, RowChange] = {}
-        numbers = {number for piece in pieces for number in piece.demand.averages}
+        numbers = {number for taking in takings for number in taking.demand.averages}
         for number in sorted(numbers):
-            found[number] = self._average_change(number, pieces)
+            found[number] = self._average_change(number, takings)
         return found
 
-    def _average_change(self, number: int, pieces: Sequence[Taking]) -> RowChange:
+    def _average_change(self, number: int, takings: Sequence[Taking]) -> RowChange:
         ledger = self.ledger
         window = ledger.book.averages[number].window
         before = ledger.first - ledger.book.longest_window
-        rows = _scaled(pieces, number)
+        rows = _scaled(takings, number)
         columns = ledger.averages.slack.shape[1]
         low = max(int(rows[:, 0].min(initial=0x7FFFFFFF)) - window + 1 - before, 0)
         high = min(int(rows[:, 1].max(initial=0)) - before, columns)
         if low >= high:
             return RowChange(0, 0, np.zeros(0, dtype=np.int64))
-        use = _dense(rows, low + before, high - low + window - 1)
+        use = dense(rows, low + before, high - low + window - 1)
         area = np.concatenate([[0], np.cumsum(use)])
         return RowChange(low, high, area[window:] - area[: high - low])
 
 
-def _scaled(pieces: Sequence[Taking], number: int) -> Rows:
+def _scaled(takings: Sequence[Taking], number: int) -> Rows:
     """Return the rows that count against an average, in amounts instead of bundles."""
     found = [np.empty((0, 3), dtype=np.int64)]
-    for piece in pieces:
-        if number in piece.demand.averages and len(piece.rows):
-            amount = piece.demand.average_amounts[piece.demand.averages.index(number)]
-            found.append(piece.rows * np.array([1, 1, amount * piece.sign]))
+    for taking in takings:
+        if number in taking.demand.averages and len(taking.rows):
+            amount = taking.demand.average_amounts[taking.demand.averages.index(number)]
+            found.append(taking.rows * np.array([1, 1, amount * taking.sign]))
     return np.concatenate(found)
 
 
 class MergedTaking(NamedTuple):
-    """Rows of all pieces with one demand and sign."""
+    """Rows of all takings with one demand and sign."""
 
     demand: Demand
     rows: Rows
     sign: int
 
 
-def grouped(pieces: Sequence[Taking]) -> list[MergedTaking]:
-    """Return pieces joined by what they take, so that many cost little more than one."""
-    if len(pieces) == 1 and len(pieces[0].rows):
-        return [MergedTaking(pieces[0].demand, pieces[0].rows, pieces[0].sign)]
+def merge_takings(takings: Sequence[Taking]) -> list[MergedTaking]:
+    """Return takings joined by what they take, so that many cost little more than one."""
+    if len(takings) == 1 and len(takings[0].rows):
+        return [MergedTaking(takings[0].demand, takings[0].rows, takings[0].sign)]
     found: dict[tuple[int, int], list[Taking]] = {}
-    for piece in pieces:
-        if len(piece.rows):
-            found.setdefault((id(piece.demand), piece.sign), []).append(piece)
+    for taking in takings:
+        if len(taking.rows):
+            found.setdefault((id(taking.demand), taking.sign), []).append(taking)
     return [
         MergedTaking(
             alike[0].demand,
@@ -335,19 +336,6 @@ def _span(groups: Sequence[MergedTaking], first: int, horizon: int) -> tuple[int
     low = max(min((int(rows[:, 0].min()) for rows in held), default=first), first)
     high = min(max((int(rows[:, 1].max()) for rows in held), default=first), horizon)
     return (low - first, high - first) if low < high else None
-
-
-def _dense(rows: Rows, first: int, steps: int) -> NDArray[np.int64]:
-    """Return int64[steps]: bundles held from step `first` on; rows outside are cut off."""
-    change = np.zeros(steps + 1, dtype=np.int64)
-    if len(rows) <= 16:
-        for start, end, bundles in rows.tolist():
-            change[min(max(start - first, 0), steps)] += bundles
-            change[min(max(end - first, 0), steps)] -= bundles
-    else:
-        np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
-        np.subtract.at(change, np.clip(rows[:, 1] - first, 0, steps), rows[:, 2])
-    return np.cumsum(change[:-1])
 
 
 def _holds_at(rows: Rows, step: int) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from planner.calendar import Calendar, calendar_of
 from planner.capacity.block_index import block_count, block_minima
 from planner.capacity.capacity_rows import CapacityRows, limit_of, terms_of
+from planner.rows import dense
 from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -259,13 +260,7 @@ class FreeProfile:
 
     def use_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64[steps]: bundles held at each column by `rows`."""
-        steps = self.cells.free.shape[1]
-        change = np.zeros(steps + 1, dtype=np.int64)
-        starts = np.clip(rows[:, 0] - self.first, 0, steps)
-        ends = np.clip(rows[:, 1] - self.first, 0, steps)
-        np.add.at(change, starts, rows[:, 2])
-        np.subtract.at(change, ends, rows[:, 2])
-        return np.cumsum(change[:-1])
+        return dense(rows, self.first, self.cells.free.shape[1])
 
     def _take_averages(self, demand: Demand, rows: NDArray[np.int64], sign: int) -> None:
         """Subtract from the slack, only where a window touches the rows."""

@@ -50,14 +50,14 @@ class PlanSnapshot:
     def _changed(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
     ) -> PlanSnapshot:
-        from planner.capacity.overlay import pieces_of
+        from planner.capacity.overlay import takings_of
         from planner.holding import holding_of
 
         ledger = self._ledger.copy()
         for request, result in placed:
             holding = holding_of(request, result)
-            pieces = pieces_of(holding, ledger, request.tenant, request.queue)
-            ledger.take((piece.demand, piece.rows, sign) for piece in pieces)
+            takings = takings_of(holding, ledger, request.tenant, request.queue)
+            ledger.take((taking.demand, taking.rows, sign) for taking in takings)
         return PlanSnapshot(ledger, version)
 
     @property

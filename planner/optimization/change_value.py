@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from planner.capacity.overlay import pieces_of
+from planner.capacity.overlay import takings_of
 from planner.holding import holding_of
 from planner.metrics import preemption
 from planner.plan.changes import Admit, Change, Degrade, Update
 from planner.plan.plan import Plan
 from planner.replanning.commitment import promise_of
-from planner.replanning.draft_plan import shortage_of, unfit
+from planner.replanning.draft_plan import exceeds_machines, shortage_of
 from planner.reservation import Holding
 from planner.reservation_state import State
 from planner.value import prices_of, value_of
@@ -65,7 +65,7 @@ def _unfit(plan: Plan, change: Update | Degrade) -> bool:
     if number is None:
         return False
     held = plan.table.holding(number)
-    return unfit(plan.ledger, pieces_of(held, plan.ledger, *plan.table.scope(number)))
+    return exceeds_machines(plan.ledger, takings_of(held, plan.ledger, *plan.table.scope(number)))
 
 
 def _figures(plan: Plan, held: Holding) -> tuple[int, float]:

@@ -22,7 +22,7 @@ from planner.optimization.change_value import SAME, is_short, is_useless, value_
 from planner.placement import Code
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import Admit, Change, Conflict, Degrade
-from planner.plan.joint_commit import pieces_of_change
+from planner.plan.joint_commit import takings_of_change
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
 
@@ -160,7 +160,7 @@ class _Pool:
         limited = limited_admissions(plan, changes, invalid)
         invalid = {index: one for index, one in invalid.items() if index not in limited}
         takings = {
-            index: pieces_of_change(plan, change)
+            index: takings_of_change(plan, change)
             for index, change in enumerate(changes)
             if index not in invalid
         }

@@ -1,4 +1,4 @@
-"""Who waited for a place and has none when an optimisation ends, and why."""
+"""What waited for a place and has none when an optimisation ends, and why."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _NOT_RESTORED: Final = "no place for all that was promised was found"
 _NOT_TRIED: Final = "there may be a place: the search ended before it was found"
 
 
-def left_out(
+def explain_left_out(
     layout: DraftPlan, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
 ) -> Iterator[LeftOut]:
-    """Yield who has no place in a layout: degraded reservations, then refused requests.
+    """Yield what has no place in a layout: degraded reservations, then refused requests.
 
     Parameters
     ----------
     too_many
-        Id -> refusal of those who had a place and are one too many for a policy on counts.
+        Id -> refusal of a request that had a place and is one too many for a policy on counts.
     admit_refused
         Whether refused requests may come in; they are left out of the answer otherwise.
     """

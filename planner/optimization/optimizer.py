@@ -1,6 +1,6 @@
 """Offline optimisation: re-place what is promised and admit what was refused, as a diff to apply.
 
-A promise is never lowered: whoever held something still holds all of it, by the same expression.
+A promise is never lowered: every reservation still holds all it held, by the same expression.
 Rows before `frozen_until` and pinned reservations do not move; leases in force are kept. A solver
 bounds the value and may find a plan, ruin and recreate does the rest. The answer is changes that
 `Plan.prepare` re-checks jointly: merged where the Plan has moved on and it still fits, else a
@@ -9,7 +9,6 @@ conflict.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,8 +21,9 @@ from planner.adaptation.repair import Repair, standing
 from planner.agents.exact.incumbent import BoundError
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
+from planner.deadline import Deadline
 from planner.optimization.candidates import waiting_promises
-from planner.optimization.left_out import left_out
+from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
@@ -43,7 +43,7 @@ from planner.value import PriceList
 #: Cause of updates, as histories tell it, and the agent's name on them.
 OPTIMIZED: Final = "optimized"
 
-#: Most promises that a solver is asked to place together where nobody says which solver: within a
+#: Most commitments that a solver is asked to place together where no solver is named: within a
 #: time, and where only work is limited.
 _SOLVABLE: Final = 2_000
 _SOLVABLE_BY_WORK: Final = 400
@@ -82,7 +82,7 @@ class _Optimization:
     def __init__(
         self, plan: Plan, objective: Objective, scope: OptimizeScope, effort: OptimizeOptions
     ) -> None:
-        self.began = time.monotonic()
+        self.deadline = Deadline(effort.limits, _TRIALS)
         self.origin, self.objective, self.scope, self.effort = plan, objective, scope, effort
         self.plan = plan.copy()
         self.plan.advance_to(scope.frozen_until)
@@ -98,7 +98,7 @@ class _Optimization:
         self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
         self.everything = [*kept, *self.waiting]
         self.trials = 0
-        self.asked = self.bound = 0.0
+        self.requested = self.bound = 0.0
         self.too_many: dict[str, PlacementResult] = {}
 
     def run(self) -> Optimized:
@@ -108,19 +108,19 @@ class _Optimization:
             return Optimized(based_on=self.origin.version, conflict=conflict)
         layout = self._start()
         search = self._search(layout)
-        self.asked = sum(search.cost_model.requested_value(one) for one in self.everything)
-        self.bound = self.asked - search.fixed.rejected
+        self.requested = sum(search.cost_model.requested_value(one) for one in self.everything)
+        self.bound = self.requested - search.fixed.rejected
         start = search.evaluate(layout, "plan")
         best = self._solved(search, start)
         if not self._proven(best):
-            best, self.trials = search.improve(best, self._over, self._tell)
+            best, self.trials = search.improve(best, self._is_over, self._tell)
         return self._answer(start, self._within_counts(search, best))
 
     def _proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
 
-        Where nothing moved, falls and cost are those of the plan itself; only a goal that weighs
-        them against churn could ask for another.
+        Where nothing moved, preemption and cost are those of the plan itself; only an objective
+        that weighs them against churn could ask for another.
         """
         reached = self._value(best) >= self.bound * (1 - _SAME) and best.cost.churn == 0
         w = self.objective.weights
@@ -166,34 +166,29 @@ class _Optimization:
             np.random.default_rng(self.effort.limits.seed),
         )
 
-    def _over(self) -> bool:
-        """Return whether to stop with the best so far."""
-        limits = self.effort.limits
-        self.trials += 1
-        if limits.stop is not None and limits.stop():
-            return True
-        if limits.time_s is not None and time.monotonic() - self.began >= limits.time_s:
-            return True
-        most = limits.work
-        if most is None and limits.time_s is None:
-            most = _TRIALS
-        return most is not None and self.trials > most
+    def _is_over(self) -> bool:
+        """Return whether to stop with the best so far; else count a trial."""
+        over = self.deadline.is_over()
+        self.deadline.rounds += not over
+        return over
 
     def _tell(self, best: Candidate) -> None:
         if self.effort.tell is not None:
-            elapsed = time.monotonic() - self.began
-            self.effort.tell(OptimizeProgress(self._value(best), self.bound, best.source, elapsed))
+            elapsed_s = self.deadline.elapsed_s
+            self.effort.tell(
+                OptimizeProgress(self._value(best), self.bound, best.source, elapsed_s)
+            )
 
     def _value(self, best: Candidate) -> float:
-        return self.asked - best.cost.rejected
+        return self.requested - best.cost.rejected
 
     def _solved(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
-        """Ask a solver for a bound, and for a plan; that counts where it keeps everybody."""
+        """Ask a solver for a bound, and for a plan that keeps all reservations."""
         name = self._solver(search)
         self._tell(start)
         if not name or not search.promises:
             return start
-        others = self.asked - search.fixed.rejected
+        others = self.requested - search.fixed.rejected
         others -= sum(search.cost_model.requested_value(one) for one in search.promises)
 
         def lower(bound: float) -> None:
@@ -215,7 +210,7 @@ class _Optimization:
         BoundError
             If the best plan is worth more: one of the two is wrong.
         """
-        if bound < self._value(best) - _SAME * self.asked:
+        if bound < self._value(best) - _SAME * self.requested:
             raise BoundError(f"a bound of {bound} below a plan worth {self._value(best)}")
         if bound < self.bound:
             self.bound = max(bound, self._value(best))
@@ -231,7 +226,7 @@ class _Optimization:
         return "exact" if worth_it and len(search.promises) <= most else ""
 
     def _within_counts(self, search: NeighbourhoodSearch, best: Candidate) -> Candidate:
-        """Return a layout without those who are one too many for a policy on counts."""
+        """Return a layout without the admissions that are one too many for a policy on counts."""
         added: Counter[tuple[str, str]] = Counter()
         for promise, _, _ in best.layout.moved.values():
             if promise.state is State.REFUSED:
@@ -267,7 +262,7 @@ class _Optimization:
             best.source,
             self.trials,
             left_out=tuple(
-                left_out(best.layout, self.too_many, admit_refused=self.scope.admit_refused)
+                explain_left_out(best.layout, self.too_many, admit_refused=self.scope.admit_refused)
             ),
         )
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.overlay import Taking, pieces_of
+from planner.capacity.overlay import Taking, takings_of
 from planner.capacity.profile import FreeProfile, window_use
 from planner.explain import area_text, time_text
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
-from planner.replanning.draft_plan import unfit
+from planner.replanning.draft_plan import exceeds_machines
 from planner.reservation import Holding
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
@@ -81,14 +81,14 @@ def conflicting_pins(
     pins
         Promises and what is to stay of them.
     """
-    pieces = [pieces_of(held, empty, one.tenant, one.queue) for one, held in pins]
-    for (promise, _), mine in zip(pins, pieces, strict=True):
-        for piece in mine:
-            if unfit(empty, [piece]):
-                return PinConflict((promise.id,), _unfit_text(plan, empty, piece))
+    takings = [takings_of(held, empty, one.tenant, one.queue) for one, held in pins]
+    for (promise, _), mine in zip(pins, takings, strict=True):
+        for taking in mine:
+            if exceeds_machines(empty, [taking]):
+                return PinConflict((promise.id,), _unfit_text(plan, empty, taking))
     ids = [promise.id for promise, _ in pins]
     best: tuple[int, _Uses, int, str] | None = None
-    for uses, told in (*_rows(plan, empty, ids, pieces), *_averages(plan, empty, ids, pieces)):
+    for uses, told in (*_rows(plan, empty, ids, takings), *_averages(plan, empty, ids, takings)):
         found = uses.smallest()
         if found is not None and (best is None or found[0] < best[0]):
             best = found[0], uses, found[1], told(uses, found[1])
@@ -97,21 +97,22 @@ def conflicting_pins(
     return PinConflict(best[1].members(best[0], best[2]), best[3])
 
 
-def _unfit_text(plan: Plan, ledger: FreeProfile, piece: Taking) -> str:
-    caps = np.repeat(np.array(piece.demand.fit), np.diff(ledger.calendar.breaks))
-    held = ledger.use_of(piece.rows)
+def _unfit_text(plan: Plan, ledger: FreeProfile, taking: Taking) -> str:
+    caps = np.repeat(np.array(taking.demand.fit), np.diff(ledger.calendar.breaks))
+    held = ledger.use_of(taking.rows)
     at = int(np.argmax(held > caps))
     when = time_text(at + ledger.first, plan.grid)
     return f"machines that are up {when} hold {int(caps[at])} of its {int(held[at])} bundles"
 
 
 def _rows(
-    plan: Plan, ledger: FreeProfile, ids: Sequence[str], pieces: Sequence[Sequence[Taking]]
+    plan: Plan, ledger: FreeProfile, ids: Sequence[str], takings: Sequence[Sequence[Taking]]
 ) -> Iterator[tuple[_Uses, Any]]:
     """Yield the limits of instants: machines, labels, quotas."""
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
-        use = np.array([_taken(ledger, mine, number) for mine in pieces]).reshape(-1, free.shape[1])
+        use = np.array([_taken(ledger, mine, number) for mine in takings])
+        use = use.reshape(-1, free.shape[1])
 
         def told(uses: _Uses, column: int, row: Any = row) -> str:
             needed = format_amount(row.resource, int(uses.use[:, column].sum()))
@@ -124,28 +125,28 @@ def _rows(
         yield _Uses(ids, use, free[number]), told
 
 
-def _taken(ledger: FreeProfile, pieces: Iterable[Taking], row: int) -> NDArray[np.int64]:
+def _taken(ledger: FreeProfile, takings: Iterable[Taking], row: int) -> NDArray[np.int64]:
     total = np.zeros(ledger.free.shape[1], dtype=np.int64)
-    for piece in pieces:
-        if row in piece.demand.rows:
-            amount = piece.demand.amounts[piece.demand.rows.index(row)]
-            total += ledger.use_of(piece.rows) * amount
+    for taking in takings:
+        if row in taking.demand.rows:
+            amount = taking.demand.amounts[taking.demand.rows.index(row)]
+            total += ledger.use_of(taking.rows) * amount
     return total
 
 
 def _averages(
-    plan: Plan, ledger: FreeProfile, ids: Sequence[str], pieces: Sequence[Sequence[Taking]]
+    plan: Plan, ledger: FreeProfile, ids: Sequence[str], takings: Sequence[Sequence[Taking]]
 ) -> Iterator[tuple[_Uses, Any]]:
     """Yield the limits of window averages."""
     slack = ledger.averages.slack
     before = ledger.first - ledger.book.longest_window
     for number, row in enumerate(ledger.book.averages):
-        use = np.zeros((len(pieces), slack.shape[1]), dtype=np.int64)
-        for line, mine in zip(use, pieces, strict=True):
-            for piece in mine:
-                if number in piece.demand.averages and len(piece.rows):
-                    amount = piece.demand.average_amounts[piece.demand.averages.index(number)]
-                    start, held = window_use(piece.rows, row.window)
+        use = np.zeros((len(takings), slack.shape[1]), dtype=np.int64)
+        for line, mine in zip(use, takings, strict=True):
+            for taking in mine:
+                if number in taking.demand.averages and len(taking.rows):
+                    amount = taking.demand.average_amounts[taking.demand.averages.index(number)]
+                    start, held = window_use(taking.rows, row.window)
                     low, high = max(0, start - before), start - before + len(held)
                     high = min(high, len(line))
                     if low < high:

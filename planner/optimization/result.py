@@ -11,6 +11,7 @@ from planner.optimization.objective import PlanCost
 from planner.optimization.pins import PinConflict
 from planner.placement import Code
 from planner.plan.changes import Admit, Change, Update
+from planner.value import relative_gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class OptimizeProgress:
     @property
     def gap(self) -> float:
         """(bound - value) / bound; 0 where nothing more can be held."""
-        return max(0.0, (self.bound - self.value) / self.bound) if self.bound > 0 else 0.0
+        return relative_gap(self.value, self.bound)
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Somebody who waited for a place and has none.
+    """A degraded reservation or refused request that has no place in the better plan.
 
     Attributes
     ----------
@@ -94,7 +95,7 @@ class Optimized:
     conflict
         Pins that cannot all stay; then nothing was tried.
     left_out
-        Who waited for a place and has none, in the order of the Plan: degraded reservations, and
+        What waited for a place and has none, in the order of the Plan: degraded reservations, and
         refused requests where they may come in.
     """
 
@@ -118,7 +119,7 @@ class Optimized:
     @property
     def gap(self) -> float:
         """(bound - value) / bound."""
-        return OptimizeProgress(self.value, self.bound, self.source, 0.0).gap
+        return relative_gap(self.value, self.bound)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON; changes are told as a diff of plans, not here."""

@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
-
 from planner.agent import Limits, MustKeep, SolveProgress, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
-from planner.holding import height_changes, stacked
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.renegotiation import result_of
@@ -25,6 +22,7 @@ from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of
 from planner.request import Request
 from planner.reservation import Rows
+from planner.rows import subtract
 from planner.value import size_of
 
 #: Part of the time that a solver gets.
@@ -205,20 +203,12 @@ def _standing(start: DraftPlan, move: Move) -> PlacementResult | None:
         begun = move.fixed.get(path)
         there = held.get(path)
         if there is not None and begun is not None:
-            there = _less(there, begun.rows)
+            there = subtract(there, begun.rows)
         if there is not None and len(there):
             vertices.append(vertex)
             rows.append(there)
     placed = result_of(rest.graph, vertices, rows)
     return placed if move.whole(placed).placed else None
-
-
-def _less(rows: Rows, fixed: Rows) -> Rows:
-    """Return what of `rows` is not among those that are fixed."""
-    marks = np.unique(np.concatenate([rows[:, :2], fixed[:, :2]]))
-    heights = np.maximum(0, height_changes(rows, fixed))
-    parts = np.stack([marks[:-1], marks[1:], heights[:-1]], axis=1)
-    return stacked(parts[parts[:, 2] > 0]) if (parts[:, 2] > 0).any() else parts[:0]
 
 
 def _worth_taken(move: Move) -> float:

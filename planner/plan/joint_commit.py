@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.capacity.overlay import Overlay, Shortage, Taking, pieces_of
-from planner.holding import given_back, holding_of, past_of, within
+from planner.capacity.overlay import Overlay, Shortage, Taking, takings_of
+from planner.holding import holding_of, past_of, release_rows, within
 from planner.placement import Code
 from planner.plan.changes import (
     Admit,
@@ -42,7 +42,7 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
 
     Ids and revisions are judged with each change, not here: an unknown one takes nothing.
     """
-    parts = [pieces_of_change(plan, change) for change in changes]
+    parts = [takings_of_change(plan, change) for change in changes]
     short = Overlay(plan.ledger).joint_shortage(parts)
     if short is None:
         return None
@@ -52,29 +52,29 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
     return Conflict(index, id_, short.code, short.detail, short.binding)
 
 
-def pieces_of_change(plan: PlanState, change: Change) -> list[Taking]:
+def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
     """Return what a change gives back and takes; nothing for an id that is not known."""
     if isinstance(change, Admit):
         request = change.request
         holding = holding_of(request, change.result)
-        return pieces_of(holding, plan.ledger, request.tenant, request.queue)
+        return takings_of(holding, plan.ledger, request.tenant, request.queue)
     id_ = getattr(change, "id", None)
     number = None if id_ is None else plan.table.number_of(id_)
     if number is None:
         return []
     tenant, queue = plan.table.scope(number)
-    pieces = pieces_of(plan.table.holding(number), plan.ledger, tenant, queue, -1)
+    takings = takings_of(plan.table.holding(number), plan.ledger, tenant, queue, -1)
     match change:
         case Update(request=request, result=result):
             held = holding_of(request, result)
-            return pieces + pieces_of(held, plan.ledger, tenant, queue)
+            return takings + takings_of(held, plan.ledger, tenant, queue)
         case Degrade(kept=kept):
-            return pieces + pieces_of(kept, plan.ledger, tenant, queue)
+            return takings + takings_of(kept, plan.ledger, tenant, queue)
         case Release(released=released):
-            _, given = given_back(plan.table.holding(number), released, plan.now)
-            return pieces_of(given, plan.ledger, tenant, queue, -1)
+            _, given = release_rows(plan.table.holding(number), released, plan.now)
+            return takings_of(given, plan.ledger, tenant, queue, -1)
         case Cancel() | Close() | Fail():
-            return pieces
+            return takings
         case _:
             return []
 
@@ -83,9 +83,9 @@ def _blamed(parts: Sequence[Sequence[Taking]], short: Shortage) -> int:
     """Return the change that takes something where it is short: the last of those that do."""
     at = short.binding.at
     for index in range(len(parts) - 1, -1, -1):
-        for piece in parts[index]:
-            held = piece.rows
+        for taking in parts[index]:
+            held = taking.rows
             here = at is None or bool(((held[:, 0] <= at) & (at < held[:, 1])).any())
-            if piece.sign > 0 and piece.path == short.binding.path and here:
+            if taking.sign > 0 and taking.path == short.binding.path and here:
                 return index
     return 0

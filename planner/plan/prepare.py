@@ -1,4 +1,4 @@
-"""What a batch of changes comes to on a Plan: records for what can be done, conflicts for the rest.
+"""Prepare a batch of changes on a Plan: records for what can be done, conflicts for the rest.
 
 Pure: the Plan is read, never written. Each change sees the changes of the batch before it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.capacity.overlay import Overlay, Taking, pieces_of
+from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.holding import details_of, holding_of, past_of
 from planner.placement import Code
 from planner.plan.admission import limit_refusal
@@ -29,9 +29,9 @@ from planner.plan.changes import (
     UncompiledRequest,
     Update,
 )
-from planner.plan.joint_commit import degrade_conflict, joint_shortage, pieces_of_change
+from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
-from planner.plan.release import keeping_released, release_conflict
+from planner.plan.release import keep_released, release_conflict
 from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
 from planner.plan.rolling_horizon import extensions
 from planner.plan.state import PlanState
@@ -50,7 +50,7 @@ def prepare(
 ) -> Prepared:
     """Return the record and one outcome a change; see `Plan.prepare`."""
     if len(changes) > 1:
-        _refuse_company(changes)
+        _require_own_commit(changes)
     batch = _Batch(plan)
     if joint:
         short = joint_shortage(plan, changes)
@@ -79,15 +79,15 @@ def prepare(
 
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
-    """Return which changes mean nothing on a PlanState, however much room there is."""
+    """Return the conflicts that changes have on a Plan however much room there is."""
     batch = _Batch(plan)
     batch.assume_room()
     answers = [batch.answer(index, change) for index, change in enumerate(changes)]
     return [one for one in answers if isinstance(one, Conflict)]
 
 
-def _refuse_company(changes: Sequence[Change]) -> None:
-    """Raise if one of several changes is of those that take a commit of their own."""
+def _require_own_commit(changes: Sequence[Change]) -> None:
+    """Raise if one of several changes needs a commit of its own: `Advance` or `Reconfigure`."""
     for change in changes:
         if isinstance(change, (Advance, Reconfigure)):
             raise ValueError(f"{type(change).__name__} takes a commit of its own")
@@ -116,16 +116,17 @@ class _Batch:
         everything: list[Taking] = []
         for index, change in enumerate(changes):
             if isinstance(change, Admit) and change.result.placed:
-                found = self._pieces(change)
+                found = self._holding(change)
                 self._foreseen[index] = found
                 everything.extend(found[1])
         calm = all(isinstance(change, Admit | Refuse) for change in changes)
         self._assured = calm and self.overlay.shortage(everything) is None
 
-    def _pieces(self, change: Admit) -> tuple[Holding, list[Taking]]:
+    def _holding(self, change: Admit) -> tuple[Holding, list[Taking]]:
+        """Return what a request would hold, and what that takes."""
         request = change.request
         holding = holding_of(request, change.result)
-        return holding, pieces_of(holding, self.plan.ledger, request.tenant, request.queue)
+        return holding, takings_of(holding, self.plan.ledger, request.tenant, request.queue)
 
     def answer(self, index: int, change: Change) -> _Answer:
         """Return the record of a change, or why there is none."""
@@ -161,16 +162,16 @@ class _Batch:
         refused = limit_refusal(self.plan, request, self.added)
         if refused is not None and refused.code is not None:
             return Conflict(index, request.id, refused.code, refused.detail, refused.binding)
-        holding, pieces = self._foreseen.get(index) or self._pieces(change)
+        holding, takings = self._foreseen.get(index) or self._holding(change)
         if holding.atoms and holding.begin < self.plan.now:
             detail = "the plan has moved past its first step; plan it again"
             return Conflict(index, request.id, Code.CONFLICT, detail)
-        short = None if self._assured else self.overlay.shortage(pieces)
+        short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
         if not self._assured:
-            self.overlay.add(pieces)
-        self.admitted.append(pieces)
+            self.overlay.add(takings)
+        self.admitted.append(takings)
         self.new_ids.add(request.id)
         self.added[scope] = self.added.get(scope, 0) + 1
         return Admitted(
@@ -215,12 +216,12 @@ class _Batch:
         if past_of(before, plan.now) != past_of(holding, plan.now):
             detail = "what was held before now is not what the new allocation says"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
-        holding = keeping_released(holding, before, change.request, change.result)
-        pieces = pieces_of_change(plan, change)
-        short = None if self._assured else self.overlay.shortage(pieces)
+        holding = keep_released(holding, before, change.request, change.result)
+        takings = takings_of_change(plan, change)
+        short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        self.overlay.add(pieces)
+        self.overlay.add(takings)
         self.touched.add(change.id)
         request = change.request
         return Updated(
@@ -240,11 +241,11 @@ class _Batch:
             blocked = degrade_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        pieces = pieces_of_change(self.plan, change)
-        short = None if self._assured else self.overlay.shortage(pieces)
+        takings = takings_of_change(self.plan, change)
+        short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        self.overlay.add(pieces)
+        self.overlay.add(takings)
         self.touched.add(change.id)
         return Degraded(change.id, change.kept, change.reason, change.offers, change.cause)
 
@@ -254,7 +255,7 @@ class _Batch:
             blocked = release_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        self.overlay.add(pieces_of_change(self.plan, change))
+        self.overlay.add(takings_of_change(self.plan, change))
         self.touched.add(change.id)
         return Released(change.id, change.released, change.reason)
 
@@ -265,7 +266,7 @@ class _Batch:
         if blocked is not None:
             return blocked
         # What is given back in this batch serves the changes after it, from the present step on.
-        self.overlay.add(pieces_of_change(self.plan, change))
+        self.overlay.add(takings_of_change(self.plan, change))
         self.touched.add(change.id)
         return Ended(change.id, state, self.plan.now, getattr(change, "reason", ""))
 

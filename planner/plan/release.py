@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.holding import height_changes, rows_left
 from planner.placement import Code, PlacementResult
 from planner.plan.changes import Conflict, Release
 from planner.plan.state import PlanState
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import differences, subtract
 from rdl.expressions import Atom, atom_at
 from rdl.text.parser import parse
 from rdl.work_graph import WORK
@@ -45,10 +45,10 @@ def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict |
             why = f"no rows of {path!r} are given back, or empty ones"
         elif int(rows[:, 0].min()) < plan.now:
             code, why = Code.PAST_CHANGED, f"rows of {path!r} before step {plan.now} are past"
-        elif bool((height_changes(atom.rows, rows) < 0).any()):
+        elif bool((differences(atom.rows, rows) < 0).any()):
             why = f"more of {path!r} is given back than is held"
         else:
-            why = _broken(asked, rows_left(atom.rows, rows), path)
+            why = _broken(asked, subtract(atom.rows, rows), path)
         if why:
             return Conflict(index, change.id, code, why)
     return None
@@ -64,7 +64,7 @@ def _broken(asked: Atom, rows: Rows, path: str) -> str:
     return f"{path!r} would hold {int(low[0, 2])} at step {int(low[0, 0])}; it must be {need}"
 
 
-def keeping_released(
+def keep_released(
     holding: Holding, before: Holding, request: Request, result: PlacementResult
 ) -> Holding:
     """Return a new holding in which atoms that stay as they are keep what they gave back.

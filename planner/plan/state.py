@@ -14,11 +14,11 @@ from typing import Self
 import numpy as np
 
 from planner.capacity.capacity_rows import CapacityRows
-from planner.capacity.overlay import Taking, grouped, pieces_of
+from planner.capacity.overlay import Taking, merge_takings, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
-from planner.holding import extended, given_back, without_after
+from planner.holding import extend_shifts, release_rows, without_after
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
 from planner.plan.table import ReservationTable
@@ -133,7 +133,7 @@ class PlanState:
         self._live = dict(self._live)
         self._readers = weakref.WeakSet()
 
-    def apply(self, record: CommitRecord, takings: Iterable[Taking] | None = None) -> None:
+    def apply(self, record: CommitRecord, takings: Sequence[Taking] | None = None) -> None:
         """Make the changes of a record.
 
         Parameters
@@ -189,22 +189,25 @@ class PlanState:
         self,
         changes: Sequence[Admitted],
         record: CommitRecord,
-        takings: Iterable[Taking] | None = None,
+        takings: Sequence[Taking] | None = None,
     ) -> None:
         if not changes:
             return
         first = self.table.append(changes, record.at_ms, record.version)
-        pieces = list(takings or ())
+        if takings is None:
+            takings = [
+                taking
+                for one in changes
+                for taking in takings_of(one.holding, self.ledger, one.tenant, one.queue)
+            ]
         for number, change in enumerate(changes, first):
             if self._refusals:
                 self._refusals.pop(change.id, None)  # refused once, and placed since
             scope = (change.tenant, change.queue)
             self._live[scope] = self._live.get(scope, 0) + 1
-            if takings is None:
-                pieces += pieces_of(change.holding, self.ledger, *scope)
             if change.holding.begin <= self.now and self.now > 0:
                 self.table.meta[number]["state"] = _ACTIVE
-        self.ledger.take((group.demand, group.rows, 1) for group in grouped(pieces))
+        self.ledger.take((group.demand, group.rows, 1) for group in merge_takings(takings))
 
     def _update(self, change: Updated, record: CommitRecord) -> None:
         number = self._number(change.id)
@@ -236,7 +239,7 @@ class PlanState:
 
     def _release(self, change: Released, record: CommitRecord) -> None:
         number = self._number(change.id)
-        kept, given = given_back(self.table.holding(number), change.released, self.now)
+        kept, given = release_rows(self.table.holding(number), change.released, self.now)
         self._take(self.ledger, number, given, -1)
         self.table.replace(number, kept)
         self.table.meta[number]["revision"] += 1
@@ -274,8 +277,8 @@ class PlanState:
 
     def _extend(self, number: int, shifts: tuple[tuple[int, ...], ...]) -> None:
         holding = self.table.holding(number)
-        later = extended(holding, shifts)
-        added = extended(holding, shifts, only_new=True)
+        later = extend_shifts(holding, shifts)
+        added = extend_shifts(holding, shifts, only_new=True)
         self.table.replace(number, later)
         self._take(self.ledger, number, added, 1)
 
@@ -295,8 +298,8 @@ class PlanState:
 
     def _take(self, ledger: FreeProfile, number: int, holding: Holding, sign: int) -> None:
         tenant, queue = self.table.scope(number)
-        pieces = pieces_of(holding, ledger, tenant, queue, sign)
-        ledger.take((piece.demand, piece.rows, sign) for piece in pieces)
+        takings = takings_of(holding, ledger, tenant, queue, sign)
+        ledger.take((taking.demand, taking.rows, sign) for taking in takings)
 
     def set_state(self, number: int, state: State) -> None:
         """Give a reservation another state, and count it among the live no more if it ended."""

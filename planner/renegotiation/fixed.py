@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.holding import merged
 from planner.reservation import AtomAllocation, Rows
+from planner.rows import merge
 from rdl.compile.shapes import is_reachable
 from rdl.resources import Resources
 
@@ -69,7 +69,7 @@ class FixedAtom:
             raise PastChangedError(f"atom {atom.path} has held {int(past[:, 2].max())} bundles")
         delay = 0
         while True:
-            rows = merged(np.concatenate([past, _continuation(alive, now, delay, numbers)]))
+            rows = merge(np.concatenate([past, _continuation(alive, now, delay, numbers)]))
             held = int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
             left = work - held
             if left == 0 or (left > 0 and is_reachable(g, h, multiple, lease, left)):

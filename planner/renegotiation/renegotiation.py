@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.agent import Agent, Limits
-from planner.capacity.overlay import pieces_of
+from planner.capacity.overlay import takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import DAY_MS
-from planner.holding import details_of, holding_of, split, stacked
+from planner.holding import details_of, holding_of
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import add_up, split
 from planner.value import options_of
 from rdl.errors import RdlError
 from rdl.oracle.satisfaction import Violation, check
@@ -84,8 +85,8 @@ class PreparedUpdate:
         result = agent.plan([self.remainder.request], self.view, limits)[0]
         if not result.placed:
             return result
-        whole = joined(self.request, self.begun, self.remainder, result)
-        return judged(self.request, whole, self.max_period_ms)
+        whole = join_parts(self.request, self.begun, self.remainder, result)
+        return verify(self.request, whole, self.max_period_ms)
 
 
 def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  # noqa: A002
@@ -126,12 +127,12 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
         return PreparedUpdate(request, view, {}, answer=answer)
     view = _with_fixed(plan, number, begun)
     if remainder.request is None:
-        answer = judged(request, joined(request, begun, remainder, PlacementResult()), period)
+        answer = verify(request, join_parts(request, begun, remainder, PlacementResult()), period)
         return PreparedUpdate(request, view, begun, answer=answer)
     return PreparedUpdate(request, view, begun, remainder, max_period_ms=period)
 
 
-def judged(request: Request, whole: PlacementResult, max_period_ms: int) -> PlacementResult:
+def verify(request: Request, whole: PlacementResult, max_period_ms: int) -> PlacementResult:
     """Return an allocation that satisfies the request, or why the past does not let it."""
     broken = _violation(request, whole, max_period_ms)
     if broken is None:
@@ -147,8 +148,8 @@ def _with_fixed(plan: Plan, number: int, begun: dict[str, FixedAtom]) -> PlanSna
     )
     ledger = plan.ledger.copy()
     tenant, queue = plan.table.scope(number)
-    old = pieces_of(plan.table.holding(number), ledger, tenant, queue)
-    new = pieces_of(Holding(atoms, plan.now, plan.now), ledger, tenant, queue)
+    old = takings_of(plan.table.holding(number), ledger, tenant, queue)
+    new = takings_of(Holding(atoms, plan.now, plan.now), ledger, tenant, queue)
     ledger.take((piece.demand, piece.rows, -1) for piece in old)
     ledger.take((piece.demand, piece.rows, 1) for piece in new)
     return PlanSnapshot(ledger, plan.version)
@@ -204,7 +205,7 @@ def _same(request: Request, before: Holding, max_period_ms: int) -> PlacementRes
     return result if _violation(request, result, max_period_ms) is None else None
 
 
-def joined(
+def join_parts(
     request: Request, begun: dict[str, FixedAtom], remainder: Remainder, result: PlacementResult
 ) -> PlacementResult:
     """Return past and remainder as one allocation of the whole request."""
@@ -215,7 +216,7 @@ def joined(
         rows.setdefault(remainder.old_path(paths[vertex]), []).append(placed)
     numbered = {path: index for index, path in enumerate(graph.paths)}
     vertices = sorted(numbered[path] for path in rows)
-    pieces = [stacked(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
+    pieces = [add_up(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
     return result_of(graph, vertices, pieces)
 
 

@@ -1,4 +1,4 @@
-"""A layout: a Plan's ledger with some promises lifted, put back, moved or dropped."""
+"""A draft: a Plan's free profile with some commitments lifted, put back, moved or dropped."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from planner.agent import Agent
 from planner.capacity.capacity_rows import CapacityRows
-from planner.capacity.overlay import Overlay, Taking, pieces_of
+from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
-from planner.holding import height_changes, holding_of, split
+from planner.holding import holding_of
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
 from planner.replanning.move import Move, move_of
-from planner.reservation import AtomAllocation, Holding, Rows
+from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import State
+from planner.rows import split, work_gained
 from rdl.resources import Resources
 
 
@@ -39,23 +40,23 @@ class Overcommitment:
     counts: Mapping[int, NDArray[np.int64]]
     first: int
 
-    def hits(self, pieces: Iterable[Taking]) -> bool:
-        """Return whether any of `pieces` takes from a row at a step where it is short."""
-        return any(self.hit_rows(piece).any() for piece in pieces)
+    def hits(self, takings: Iterable[Taking]) -> bool:
+        """Return whether any of `takings` takes from a row at a step where it is short."""
+        return any(self.hit_rows(taking).any() for taking in takings)
 
-    def hit_rows(self, piece: Taking) -> NDArray[np.bool_]:
-        """Return bool[rows of the piece]: which of them take where it is short."""
-        hit = np.zeros(len(piece.rows), dtype=bool)
-        for row in piece.demand.rows:
+    def hit_rows(self, taking: Taking) -> NDArray[np.bool_]:
+        """Return bool[rows of the taking]: which of them take where it is short."""
+        hit = np.zeros(len(taking.rows), dtype=bool)
+        for row in taking.demand.rows:
             count = self.counts.get(row)
             if count is not None:
-                ends = np.clip(piece.rows[:, :2] - self.first, 0, len(count) - 1)
+                ends = np.clip(taking.rows[:, :2] - self.first, 0, len(count) - 1)
                 hit |= count[ends[:, 1]] > count[ends[:, 0]]
         return hit
 
 
 def shortage_of(ledger: FreeProfile) -> Overcommitment:
-    """Return where machines do not suffice; policies evict nobody and are not looked at."""
+    """Return where machines do not suffice; policies take nothing away and do not count."""
     counts: dict[int, NDArray[np.int64]] = {}
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
@@ -64,13 +65,13 @@ def shortage_of(ledger: FreeProfile) -> Overcommitment:
     return Overcommitment(counts, ledger.first)
 
 
-def unfit(ledger: FreeProfile, pieces: Iterable[Taking]) -> bool:
+def exceeds_machines(ledger: FreeProfile, takings: Iterable[Taking]) -> bool:
     """Return whether an atom holds more bundles than the machines that are up can."""
-    for piece in pieces:
-        fit = piece.demand.fit
-        if fit and len(piece.rows) and int(piece.rows[:, 2].max()) > min(fit):
+    for taking in takings:
+        fit = taking.demand.fit
+        if fit and len(taking.rows) and int(taking.rows[:, 2].max()) > min(fit):
             caps = np.repeat(np.array(fit, dtype=np.int64), np.diff(ledger.calendar.breaks))
-            if (ledger.use_of(piece.rows) > caps).any():
+            if (ledger.use_of(taking.rows) > caps).any():
                 return True
     return False
 
@@ -121,9 +122,9 @@ class DraftPlan:
         """Return what an agent sees of it, as of a version; true until the next change."""
         return PlanSnapshot(self.ledger, self.plan.version if version is None else version)
 
-    def pieces(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
-        """Return the pieces of a holding of a promise."""
-        return pieces_of(holding, self.ledger, promise.tenant, promise.queue, sign)
+    def takings(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
+        """Return the takings of a holding of a promise."""
+        return takings_of(holding, self.ledger, promise.tenant, promise.queue, sign)
 
     def anchor(self, promise: Commitment) -> Holding:
         """Return what of a promise stays when it is lifted; of a degraded one, all it still has."""
@@ -144,8 +145,8 @@ class DraftPlan:
 
     def fits(self, promise: Commitment, holding: Holding) -> bool:
         """Return whether a promise could hold that instead of what it holds."""
-        pieces = self.pieces(promise, self.held(promise), -1) + self.pieces(promise, holding)
-        return Overlay(self.ledger).shortage(pieces) is None
+        takings = self.takings(promise, self.held(promise), -1) + self.takings(promise, holding)
+        return Overlay(self.ledger).shortage(takings) is None
 
     def lift(self, promise: Commitment) -> None:
         """Take all of a promise away but its anchor."""
@@ -189,21 +190,21 @@ class DraftPlan:
 
     def fits_beside(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
         """Return whether there is room for `atoms` besides all that is held."""
-        pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
-        return Overlay(self.ledger).shortage(pieces) is None
+        takings = self.takings(promise, Holding(tuple(atoms), 0, 0))
+        return Overlay(self.ledger).shortage(takings) is None
 
     def hold(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> None:
         """Take room for `atoms` of a promise that stays lifted otherwise."""
-        pieces = self.pieces(promise, Holding(tuple(atoms), 0, 0))
-        self.ledger.take((piece.demand, piece.rows, 1) for piece in pieces)
+        takings = self.takings(promise, Holding(tuple(atoms), 0, 0))
+        self.ledger.take((taking.demand, taking.rows, 1) for taking in takings)
 
     def _swap(self, promise: Commitment, holding: Holding) -> None:
         self._change(promise, self.held(promise), holding)
 
     def _change(self, promise: Commitment, before: Holding, after: Holding) -> None:
         self.ledger.take(
-            (piece.demand, piece.rows, piece.sign)
-            for piece in self.pieces(promise, before, -1) + self.pieces(promise, after)
+            (taking.demand, taking.rows, taking.sign)
+            for taking in self.takings(promise, before, -1) + self.takings(promise, after)
         )
 
 
@@ -236,15 +237,5 @@ def work_moved(before: Holding, after: Holding, now: int, nominal: Resources) ->
     for atom in after.atoms:
         share = atom.bundle.dominant_share(nominal)
         for path, rows in atom.occurrences():
-            total += share * _gained(old.get(path), split(rows, now)[1])
+            total += share * work_gained(split(rows, now)[1], old.get(path))
     return total
-
-
-def _gained(old: Rows | None, new: Rows) -> int:
-    if not len(new):
-        return 0
-    if old is None or not len(old):
-        return int(((new[:, 1] - new[:, 0]) * new[:, 2]).sum())
-    marks = np.unique(np.concatenate([new[:, :2], old[:, :2]]))
-    rise = np.maximum(0, height_changes(new, old))[:-1]
-    return int((rise * np.diff(marks)).sum())

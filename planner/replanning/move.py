@@ -1,4 +1,4 @@
-"""A move: a promise with some of it fixed and the rest to be placed again."""
+"""A move: a commitment with some of it fixed and the rest to be placed again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.agent import Agent, Limits
-from planner.holding import split
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
-from planner.renegotiation.renegotiation import joined, judged
+from planner.renegotiation.renegotiation import join_parts, verify
 from planner.replanning.commitment import Commitment
 from planner.request import Request
 from planner.reservation import AtomAllocation, Holding
+from planner.rows import split
 from planner.view import PlanView
 from rdl.errors import RdlError
 from rdl.work_graph import (
@@ -67,8 +67,8 @@ class Move:
         """Return an allocation of the remainder as one of the whole request."""
         if not placed.placed:
             return placed
-        together = joined(self.request, dict(self.fixed), self.remainder, placed)
-        return judged(self.request, together, self.max_period_ms)
+        together = join_parts(self.request, dict(self.fixed), self.remainder, placed)
+        return verify(self.request, together, self.max_period_ms)
 
 
 def move_of(

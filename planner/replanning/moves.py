@@ -1,4 +1,4 @@
-"""Ways to move a promise: the part that is hit, what does not fit of it, or all that is left."""
+"""Ways to move a commitment: the part that is hit, what does not fit of it, or all that is left."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.capacity.profile import FreeProfile
-from planner.holding import stacked
 from planner.plan.plan import Plan
 from planner.renegotiation.fixed import FixedAtom
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan, Overcommitment
 from planner.replanning.move import Move, move_of, numbers_of
 from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import add_up, dense
 from planner.view import Demand
 from rdl.compile.shapes import is_reachable
 
 
 class CommitmentMoves:
-    """The moves of each promise, made when first asked for; those that no room decides are kept."""
+    """Moves of each commitment, made on first use.
+
+    Moves that do not depend on the free profile are cached.
+    """
 
     def __init__(self, plan: Plan, shortage: Overcommitment) -> None:
         self._plan = plan
@@ -54,7 +57,7 @@ class CommitmentMoves:
             if int(rows[0, 0]) < self._plan.now:
                 continue
             alone = AtomAllocation(path, atom.bundle, atom.label, rows)
-            if self._shortage.hits(layout.pieces(promise, Holding((alone,), 0, 0))):
+            if self._shortage.hits(layout.takings(promise, Holding((alone,), 0, 0))):
                 hit = True
             else:
                 keep[path] = FixedAtom.whole(atom, rows)
@@ -91,7 +94,7 @@ def _cut_down(
     g, h, multiple, lease, work = numbers
     demand = layout.ledger.demand(atom.bundle, atom.label, promise.tenant, promise.queue)
     first, end = int(rows[0, 0]), int(rows[-1, 1])
-    held = _dense(rows, first, end)
+    held = dense(rows, first, end - first)
     kept = np.minimum(held, _room(layout.ledger, demand, first, end)) // multiple * multiple
     kept[kept < g] = 0
     left = work - int(kept.sum())
@@ -103,17 +106,10 @@ def _cut_down(
     if not kept.any() or not is_reachable(g, beside or h, multiple, lease, left):
         return None
     steps = np.arange(first, end)
-    parts = stacked(np.stack([steps, steps + 1, kept], axis=1)[kept > 0])
+    parts = add_up(np.stack([steps, steps + 1, kept], axis=1)[kept > 0])
     return FixedAtom(
         atom.bundle, atom.label, parts, left, int(parts[0, 0]), int(parts[-1, 1]), beside
     )
-
-
-def _dense(rows: Rows, first: int, end: int) -> NDArray[np.int64]:
-    held = np.zeros(end - first, dtype=np.int64)
-    for start, stop, bundles in rows.tolist():
-        held[start - first : stop - first] += bundles
-    return held
 
 
 def _room(ledger: FreeProfile, demand: Demand, first: int, end: int) -> NDArray[np.int64]:

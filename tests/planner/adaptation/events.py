@@ -10,10 +10,10 @@ from planner.adaptation.adapter import adapt
 from planner.adaptation.result import Adaptation
 from planner.agent import Limits
 from planner.cluster import Cluster, Outage
-from planner.holding import split
 from planner.metrics import measure
 from planner.plan.changes import Advance, Reconfigure
 from planner.plan.plan import Plan
+from planner.rows import split
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import a_cluster, a_request, ask, commit

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
-from planner.holding import split
 from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
@@ -20,6 +19,7 @@ from planner.plan.plan import Plan
 from planner.policy import RequestLimits
 from planner.policy import Scope as PolicyScope
 from planner.reservation_state import State
+from planner.rows import split
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document

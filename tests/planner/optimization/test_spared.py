@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.capacity.overlay import pieces_of
+from planner.capacity.overlay import takings_of
 from planner.optimization.change_value import is_useless
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.optimizer import optimize
@@ -19,7 +19,7 @@ from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Change, Degrade, Reconfigure, Update
 from planner.plan.plan import Plan
-from planner.replanning.draft_plan import unfit
+from planner.replanning.draft_plan import exceeds_machines
 from planner.reservation_state import State
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
@@ -105,8 +105,8 @@ def _without_idle_moves(plan: Plan, changes: tuple[Change, ...]) -> Iterator[tup
 def _unfit(plan: Plan, id_: str) -> bool:
     number = plan.table.number_of(id_)
     assert number is not None
-    pieces = pieces_of(plan.table.holding(number), plan.ledger, *plan.table.scope(number))
-    return unfit(plan.ledger, pieces)
+    pieces = takings_of(plan.table.holding(number), plan.ledger, *plan.table.scope(number))
+    return exceeds_machines(plan.ledger, pieces)
 
 
 def _over(plan: Plan, changes: tuple[Change, ...]) -> bool:
