@@ -6,8 +6,8 @@ once as a batch, where only the portfolios change the order. Milliseconds are pr
 one thread that plans; `whole_ms` counts the commits too.
 
 The figures of YARN's own two agents beside them were measured by this project: YARN's classes,
-compiled and run in a warm JVM on a machine like that of docs/results/index.md. YARN publishes none. Its
-agents round windows to their own steps: a comparison of what is admitted, not of milliseconds.
+compiled and run in a warm JVM on a machine like that of docs/results/index.md. YARN publishes none.
+Its agents round windows to their own steps: a comparison of what is admitted, not of milliseconds.
 """
 
 from __future__ import annotations
