@@ -142,28 +142,30 @@ def _run(command: Command, address: str, printed: str) -> Result:
     )
 
 
-def _session(page: Path, folder: Path, address: str, slow: bool) -> int:
-    """Run a page's commands in order; return how many ran."""
-    commands = {command.line: command for command in commands_of(page)}
-    ran, printed, last = 0, "", ""
+def _session(page: Path, folder: Path, address: str, *, slow: bool) -> None:
+    """Run a page's commands in order; what a page shows of an answer must be in it."""
+    commands = list(commands_of(page))
+    printed = last = ""
     for block in blocks_of(page):
         _save(block, folder)
         if block.language == "text" and last:
             for line in block.lines:
                 assert " ".join(line.split()) in " ".join(last.split()), f"{page}: {line}"
         inside = range(block.line, block.line + len(block.lines))
-        for command in (one for line, one in commands.items() if line in inside):
-            if _is_left_out(command) or (command.text in SLOW and not slow):
-                continue
-            if command.text.startswith("curl") and shutil.which("curl") is None:
-                continue
+        for command in (one for one in commands if one.line in inside and _runs(one, slow=slow)):
             done = _run(command, address, printed)
-            begin = next((text for text in EXIT_CODES if command.text.startswith(text)), None)
-            expected = 0 if begin is None else EXIT_CODES[begin]
+            expected = next(
+                (c for text, c in EXIT_CODES.items() if command.text.startswith(text)), 0
+            )
             assert done.exit_code == expected, f"{command.where}: {command.text}\n{done.output}"
             printed, last = done.output + printed, done.output
-            ran += 1
-    return ran
+
+
+def _runs(command: Command, *, slow: bool) -> bool:
+    """Return whether a command runs here."""
+    if command.text.startswith("curl") and shutil.which("curl") is None:
+        return False
+    return not _is_left_out(command) and (slow or command.text not in SLOW)
 
 
 @pytest.mark.parametrize("page", RUN_HERE, ids=name_of)
