@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from service.cli.main import main
 from service.example_day import write_example_day
-from tests.docs.pages import PAGES, ROOT, Block, Command, blocks_of, commands_of, name_of
+from tests.docs.pages import PAGES, ROOT, Block, Command, blocks_of, commands_of, name_of, spans_of
 from tests.end_to_end.server_process import serving
 
 #: How a command begins that is not run here -> why.
@@ -48,7 +48,7 @@ SLOW = (
 #: Exit codes that are not 0: a refusal is an answer.
 EXIT_CODES = {"agenda submit greedy.rdl": 3}
 
-#: A printed id -> the command that names the real one in what it prints.
+#: An id as pages print it -> what the real one looks like, in what was printed before.
 IDS = {
     "p-5f1c...": re.compile(r"\bp-[0-9a-f]{4,}\b"),
     "o-8f0c2d1e4a5b": re.compile(r"\bo-[0-9a-f]{4,}\b"),
@@ -72,9 +72,11 @@ request = { cpu = 2, memory = "4 GiB" }
 mean_time = "60s"
 """
 
+_OURS = re.compile(r"(?:\S+=\S* )?(?:make|python|\.venv/bin/python|\.ci/\w+)\b")
+
 WITH_COMMANDS = [page for page in PAGES if next(commands_of(page), None) is not None]
 #: Pages of results print commands at full size: read here, not run.
-RUN_HERE = [page for page in WITH_COMMANDS if "results" not in page.as_posix()]
+RUN_HERE = [page for page in WITH_COMMANDS if "results" not in name_of(page)]
 
 
 def _is_left_out(command: Command) -> bool:
@@ -140,28 +142,30 @@ def _run(command: Command, address: str, printed: str) -> Result:
     )
 
 
-def _session(page: Path, folder: Path, address: str, slow: bool) -> int:
-    """Run a page's commands in order; return how many ran."""
-    commands = {command.line: command for command in commands_of(page)}
-    ran, printed, last = 0, "", ""
+def _session(page: Path, folder: Path, address: str, *, slow: bool) -> None:
+    """Run a page's commands in order; what a page shows of an answer must be in it."""
+    commands = list(commands_of(page))
+    printed = last = ""
     for block in blocks_of(page):
         _save(block, folder)
         if block.language == "text" and last:
             for line in block.lines:
                 assert " ".join(line.split()) in " ".join(last.split()), f"{page}: {line}"
         inside = range(block.line, block.line + len(block.lines))
-        for command in (one for line, one in commands.items() if line in inside):
-            if _is_left_out(command) or (command.text in SLOW and not slow):
-                continue
-            if command.text.startswith("curl") and shutil.which("curl") is None:
-                continue
+        for command in (one for one in commands if one.line in inside and _runs(one, slow=slow)):
             done = _run(command, address, printed)
-            begin = next((text for text in EXIT_CODES if command.text.startswith(text)), None)
-            expected = 0 if begin is None else EXIT_CODES[begin]
+            expected = next(
+                (c for text, c in EXIT_CODES.items() if command.text.startswith(text)), 0
+            )
             assert done.exit_code == expected, f"{command.where}: {command.text}\n{done.output}"
             printed, last = done.output + printed, done.output
-            ran += 1
-    return ran
+
+
+def _runs(command: Command, *, slow: bool) -> bool:
+    """Return whether a command runs here."""
+    if command.text.startswith("curl") and shutil.which("curl") is None:
+        return False
+    return not _is_left_out(command) and (slow or command.text not in SLOW)
 
 
 @pytest.mark.parametrize("page", RUN_HERE, ids=name_of)
@@ -226,20 +230,25 @@ def test_the_lists_name_what_is_printed() -> None:
 
 
 def test_cases_targets_and_scripts_exist() -> None:
-    """Every `python -m ...`, target of make and script that a page prints is there."""
+    """Every `python -m ...`, target of make and script that a page prints or names is there."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for page in PAGES:
-        for command in commands_of(page):
+    for page in (page for page in PAGES if "decisions" not in page.parts):
+        named = [Command(page, line, text) for line, text in spans_of(page)]
+        for command in (*commands_of(page), *named):
+            if not re.match(
+                r"(?:\S+=\S* )?(?:make|python|\.venv/bin/python|\.ci/\w+)\b", command.text
+            ):
+                continue
             words = [word for word in _words(command) if "=" not in word]
             if words[0] == "make":
                 assert set(words[1:]) <= targets, command.where
             elif words[0].startswith(".ci/"):
                 assert (ROOT / words[0]).exists(), command.where
-            elif words[:3] == ["python", "-m", "bench"] and not words[3].startswith("-"):
-                assert list((ROOT / "bench").rglob(f"{words[3]}.py")) or _has_case(words[3])
-            elif words[:2] == ["python", "-m"]:
+            elif words[1:2] == ["-m"] and words[2] not in ("pytest", "bench"):
                 path = ROOT / words[2].replace(".", "/")
                 assert path.with_suffix(".py").exists() or path.is_dir(), command.where
+            elif words[1:3] == ["-m", "bench"] and words[3:] and re.match("[a-z]", words[3]):
+                assert _has_case(words[3]), command.where
 
 
 def _has_case(name: str) -> bool:

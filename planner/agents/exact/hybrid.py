@@ -3,8 +3,8 @@
 What was found (docs/results/exact.md, docs/decisions/0009): to give the hardest few to a solver
 first and GREE-L the rest loses to placing all greedily in an order of one's own, and solving anew
 a refused request with all around it finds nothing that a search over all does not. So greedy
-agents place all, in any order, and `exact`'s search goes on from there. Of many requests
-the bound is that of buckets of steps: it takes some seconds, and then a core is free.
+agents place all, in any order, and `exact`'s search goes on from there. Of many requests the bound
+is that of buckets of steps: it takes some seconds, and then a core is free.
 """
 
 from __future__ import annotations
