@@ -68,11 +68,10 @@ class MasterColumn:
     shares: F64
     idle: int = 0
 
-    def equals(self, other: MasterColumn) -> bool:
-        """Return whether both place the same, up to rounding of shares."""
+    def places(self, other: MasterColumn) -> bool:
+        """Return whether it is the placement of another column, up to rounding of shares."""
         return (
-            self.owner == other.owner
-            and self.worth == other.worth
+            self.worth == other.worth
             and np.array_equal(self.cells, other.cells)
             and np.allclose(self.shares, other.shares)
         )
@@ -178,7 +177,8 @@ class ColumnGeneration:
         """Add a placement unless it is there already; return how many were added."""
         cells = np.flatnonzero(use > _LEAST_SHARE)
         column = MasterColumn(owner, worth, cells, use[cells])
-        if any(column.equals(other) for other in reversed(self.columns[-_MOST_COMPARED:])):
+        newest = self.columns[-_MOST_COMPARED:]
+        if any(other.owner == owner and other.places(column) for other in newest):
             return 0
         self.columns.append(column)
         return 1
