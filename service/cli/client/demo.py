@@ -117,7 +117,7 @@ def _serving(folder: Path, cluster: Path, port: int) -> Iterator[Server]:
     ]  # fmt: skip
     log_path = folder / "server.log"
     with log_path.open("wb") as log:
-        process = _started(command, log)
+        process = _start(command, log)
         try:
             server = Server(f"http://127.0.0.1:{port}")
             _wait_until_ready(server, process, log_path)
@@ -126,7 +126,7 @@ def _serving(folder: Path, cluster: Path, port: int) -> Iterator[Server]:
             _end(process)
 
 
-def _started(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     # A session of its own: ^C reaches this process only, which then ends the server in order.
     return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
@@ -199,7 +199,7 @@ def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
         for number, line in enumerate(lines, start=1):
             body = {name: value for name, value in line.items() if name != "submitted"}
             began = time.perf_counter()
-            reply = _answered(server, body)
+            reply = _post_until_answered(server, body)
             posted.seconds.append(time.perf_counter() - began)
             posted.replies.append(reply)
             run.progress(number, len(lines))
@@ -208,7 +208,7 @@ def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
     return posted
 
 
-def _answered(server: Server, body: dict[str, Any]) -> ServerReply:
+def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
     """Post one request until it is answered: a server that still compiles says 503."""
     deadline = time.monotonic() + _ANSWER_WITHIN_S
     while True:
