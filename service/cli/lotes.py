@@ -95,19 +95,19 @@ def lotes(
     options = LotesOptions(mode=mode, wheel=wheel, solver=solver)
     with running("job classes") as run:
         run.progress(0, 2)
-        asked = _read(cluster, classes, seed)
+        inputs = _read(cluster, classes, seed)
         run.progress(1, 2)
         try:
-            result = plan_lotes(asked.instance, options)
+            result = plan_lotes(inputs.instance, options)
         except ValueError as error:
             raise CliError(f"{classes}: {error}") from error
         run.progress(2, 2)
     if picture is not None:
         from service.pictures.lotes import write_lotes
 
-        write_lotes(result, asked.own_rate_per_h, picture)
-    print_answer(asked, result, form, explain)
-    return _warned(asked, result)
+        write_lotes(result, inputs.own_rate_per_h, picture)
+    print_answer(inputs, result, form, explain)
+    return _warn(inputs, result)
 
 
 def _read(cluster_path: Path, path: Path, seed: int) -> LotesInput:
@@ -168,7 +168,7 @@ def _kind_of_json(path: Path) -> str:
     return "plan" if isinstance(whole, dict) and "reservations" in whole else "workload"
 
 
-def _warned(asked: LotesInput, result: LotesResult) -> int:
+def _warn(inputs: LotesInput, result: LotesResult) -> int:
     """Report on standard error what is not served; an error if that is everything."""
     for left in result.unserved:
         too_large = left.shortfall > 1
@@ -190,10 +190,10 @@ def _warned(asked: LotesInput, result: LotesResult) -> int:
     if not result.arrival_rate:
         click.echo("agenda: no class has a machine at a positive rate: lambda is 0", err=True)
         return ERROR
-    own = asked.own_rate_per_h
+    own = inputs.own_rate_per_h
     if own is not None and result.load(own) > 1:
         click.echo(
-            f"the {asked.source} brings {result.load(own):.2f} times what the machines sustain: "
+            f"the {inputs.source} brings {result.load(own):.2f} times what the machines sustain: "
             "its queue grows without end",
             err=True,
         )

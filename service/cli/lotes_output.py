@@ -21,7 +21,7 @@ _TABLE_COLUMNS = ("class", "machines", "part", "target")
 
 @dataclass(frozen=True, slots=True)
 class LotesInput:
-    """What the LPs are asked, and where it came from.
+    """What the LPs are given, and where it came from.
 
     Attributes
     ----------
@@ -113,52 +113,52 @@ def _table(result: LotesResult) -> list[dict[str, Any]]:
     ]
 
 
-def _explained(asked: LotesInput, result: LotesResult) -> dict[str, Any]:
+def _explanation(inputs: LotesInput, result: LotesResult) -> dict[str, Any]:
     """Return every intermediate result, and the work's own rate (a second) against lambda."""
-    own = asked.own_rate_per_h
+    own = inputs.own_rate_per_h
     return {
-        "source": asked.source,
-        "jobs": None if asked.work is None else asked.work.jobs,
+        "source": inputs.source,
+        "jobs": None if inputs.work is None else inputs.work.jobs,
         "own_rate": None if own is None else own / 3600,
         "load": None if own is None else _finite(result.load(own)),
         "classes": [
             {
                 "name": name,
-                "share": float(asked.instance.classes.share[k]),
-                "request": _request(asked, k).to_json(),
+                "share": float(inputs.instance.classes.share[k]),
+                "request": _request(inputs, k).to_json(),
                 "mean_time_s": {
-                    group: 3600 / float(asked.instance.rate[j, k])
-                    for j, group in enumerate(asked.instance.configurations.names)
-                    if asked.instance.rate[j, k]
+                    group: 3600 / float(inputs.instance.rate[j, k])
+                    for j, group in enumerate(inputs.instance.configurations.names)
+                    if inputs.instance.rate[j, k]
                 },
             }
-            for k, name in enumerate(asked.instance.classes.names)
+            for k, name in enumerate(inputs.instance.classes.names)
         ],
         "stages": result.to_json(),
     }
 
 
-def _request(asked: LotesInput, index: int) -> Any:
+def _request(inputs: LotesInput, index: int) -> Any:
     from dispatch.tables.job_classes import request_of
 
-    return request_of(asked.cluster, asked.instance, index)
+    return request_of(inputs.cluster, inputs.instance, index)
 
 
 def _finite(value: float) -> float | None:
     return value if value < float("inf") else None
 
 
-def print_answer(asked: LotesInput, result: LotesResult, form: str, explain: bool) -> None:
+def print_answer(inputs: LotesInput, result: LotesResult, form: str, explain: bool) -> None:
     """Print the answer in one of the three forms; `explain` adds what led to it."""
     document = lotes_json(result)
     if form == JSON:
-        print_json(document | ({"explain": _explained(asked, result)} if explain else {}))
+        print_json(document | ({"explain": _explanation(inputs, result)} if explain else {}))
     elif form == CSV:
         print_csv(_TABLE_COLUMNS, [list(row.values()) for row in document["table"]])
     else:
         if explain:
-            _print_explained(asked, result)
-        _print_stages(asked, result)
+            _print_explained(inputs, result)
+        _print_stages(inputs, result)
         _print_bins(document, explain)
         click.echo()
         print_table(
@@ -172,16 +172,16 @@ def print_answer(asked: LotesInput, result: LotesResult, form: str, explain: boo
         print_table(_TABLE_COLUMNS, [list(row.values()) for row in document["table"]])
 
 
-def _print_stages(asked: LotesInput, result: LotesResult) -> None:
+def _print_stages(inputs: LotesInput, result: LotesResult) -> None:
     fluid = result.allocation.arrival_rate
     rates = [
         ("allocation LP", fluid),
         (f"assignment LP ({result.mode})", result.assignment.relaxed_rate),
         ("rounded", result.arrival_rate),
     ]
-    own = asked.own_rate_per_h
+    own = inputs.own_rate_per_h
     if own is not None:
-        rates.append((f"the {asked.source}'s own rate", own))
+        rates.append((f"the {inputs.source}'s own rate", own))
     rows = [(name, rate / 3600, rate, rate / fluid if fluid else None) for name, rate in rates]
     print_table(("lambda", "jobs/s", "jobs/h", "of the first"), rows)
     if own is not None and result.arrival_rate:
@@ -205,14 +205,14 @@ def _print_bins(document: dict[str, Any], explain: bool) -> None:
         click.echo(f"... and {len(rows) - len(shown):,} more (--explain shows them all)")
 
 
-def _print_explained(asked: LotesInput, result: LotesResult) -> None:
-    explained = _explained(asked, result)
+def _print_explained(inputs: LotesInput, result: LotesResult) -> None:
+    explained = _explanation(inputs, result)
     rates = result.class_rates()
     rows = [
         (
             one["name"],
             one["share"],
-            str(_request(asked, k)),
+            str(_request(inputs, k)),
             ", ".join(f"{group} {time:,.1f}" for group, time in one["mean_time_s"].items()),
             rates[one["name"]] / 3600,
         )

@@ -150,7 +150,7 @@ def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
         for number, line in enumerate(lines, start=1):
             body = {name: value for name, value in line.items() if name != "submitted"}
             began = time.perf_counter()
-            reply = _answered(server, body)
+            reply = _post_until_answered(server, body)
             posted.seconds.append(time.perf_counter() - began)
             posted.replies.append(reply)
             run.progress(number, len(lines))
@@ -159,7 +159,7 @@ def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
     return posted
 
 
-def _answered(server: Server, body: dict[str, Any]) -> ServerReply:
+def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
     """Post one request until it is answered: a server that still compiles says 503."""
     deadline = time.monotonic() + _ANSWER_WITHIN_S
     while True:

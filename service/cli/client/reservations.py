@@ -129,10 +129,10 @@ def _object(text: str) -> dict[str, Any] | None:
 def _code_of(reply: ServerReply) -> int:
     if reply.ok:
         return DONE
-    return REFUSED if _said(reply, "code") in REFUSALS else ERROR
+    return REFUSED if _member(reply, "code") in REFUSALS else ERROR
 
 
-def _said(reply: ServerReply, name: str) -> Any:
+def _member(reply: ServerReply, name: str) -> Any:
     """Return a member of a problem document; None where something else answered."""
     return reply.body.get(name) if isinstance(reply.body, dict) else None
 
@@ -152,7 +152,7 @@ def _print_replies(
             unnamed = f"request {number}: " if len(bodies) > 1 else ""
             name = f"{body['id']}: " if "id" in body else unnamed
             click.echo(f"{name}{why_not(body, reply)}", err=True)
-            for line in offer_lines((_said(reply, "refusal") or {}).get("offers", ())):
+            for line in offer_lines((_member(reply, "refusal") or {}).get("offers", ())):
                 click.echo(line, err=True)
 
 
