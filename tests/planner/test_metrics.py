@@ -190,9 +190,9 @@ def test_size(rdl: str, size: float) -> None:
 
 
 def test_worth() -> None:
-    """The product of the preferences of what was chosen."""
+    """The product of the preferences of what was chosen; options count in order of preference."""
     one = "atom(<1 cpu>, 1, 1, 1, 1)"
     graph = compiled(f"all(any({one}, {one}, prefer=[1, 0.5]), any({one}, {one}, prefer=[0.2, 1]))")
     first, second = (v for v, path in enumerate(graph.paths) if path in ("0", "1"))
     assert worth_of(graph, ()) == 1.0
-    assert worth_of(graph, ((first, 1), (second, 0))) == pytest.approx(0.1)
+    assert worth_of(graph, ((first, 1), (second, 1))) == pytest.approx(0.1)
