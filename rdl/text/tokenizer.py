@@ -16,17 +16,22 @@ INSTANT: Final = 7  # 2026-01-05T09:00:00Z
 END: Final = 8
 OTHER: Final = 9  # a character that starts no token
 
-# Possessive, and no two alternatives start alike: matching is linear whatever the text.
+# No two alternatives start alike, and what repeats never gives back more than once: matching is
+# linear whatever the text.
 _SKIP: Final = r"(?:[ \t\r\n]++|\#[^\n]*+)*+"
+
+# Python before 3.11.4 does not go back where a possessive group has read something and then fails:
+# what such a group needs is looked at before it reads, and a plain group reads names.
+_NUMBER: Final = r"\d++(?:(?=\.\d)\.\d++)?+"
 
 _TOKEN: Final = re.compile(
     rf"""{_SKIP}(?:
       (->|\.\.|[(),;:=+\[\]])
-    | ((?!\d{{4}}-\d\d-\d\d)\d++(?:\.\d++)?+(?:[A-Za-z_]++(?:\d++(?:\.\d++)?+)?+)*+)
-    | ([A-Za-z_](?:[\w./]|-(?!>))*+(?={_SKIP}=))
-    | ([A-Za-z_](?:[\w./]|-(?!>))*+)
+    | ((?!\d{{4}}-\d\d-\d\d){_NUMBER}(?:[A-Za-z_]++(?:{_NUMBER})?+)*+)
+    | ([A-Za-z_](?:[\w./]++|-(?!>))*(?={_SKIP}=))
+    | ([A-Za-z_](?:[\w./]++|-(?!>))*)
     | (<(?:[^<>();\#]++|\#[^\n]*+)*+>)
-    | ("(?:[^"\\\n]|\\.)*+")
+    | ("(?:[^"\\\n]|(?=\\.)\\.)*+")
     | (\d{{4}}-\d\d-\d\d[0-9A-Za-z:.+\-]*+)
     | (\Z)
     | (.)
