@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numba
 import pytest
 from numba.core.registry import CPUDispatcher
 
@@ -157,6 +158,7 @@ def test_a_damaged_cache_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """An index or code that was cut short, by a full disk say, is compiled anew."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     for suffix in ("nbi", "nbc"):
         assert _load_taker(tmp_path, "pairs", "Pair").result() == 2
         (damaged,) = tmp_path.rglob(f"taking.taker*.{suffix}")
