@@ -37,12 +37,17 @@ class ClusterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """`count` machines alike; machine i is called ``name-i``, i from 0."""
+    """`count` machines alike; machine i is called ``name-i``, i from 0.
+
+    `domains` are sorted pairs of a domain and its value, such as ``("rack", "r1")``: where the
+    machines stand together with those of other groups.
+    """
 
     name: str
     count: int
     resources: Resources
     labels: frozenset[str] = frozenset()
+    domains: tuple[tuple[str, str], ...] = ()
 
     def machine_names(self) -> list[str]:
         """Return the names of its machines."""
