@@ -205,7 +205,9 @@ class Reservation:
             "choices": dict(self.choices),
             "notes": list(self.notes),
             "promise": self.promise.value,
-            "atoms": [one for atom in self.atoms for one in atom_to_json(atom, grid, self.machines)],
+            "atoms": [
+                one for atom in self.atoms for one in atom_to_json(atom, grid, self.machines)
+            ],
         }
         if self.creditable:
             entry["creditable"] = True
@@ -261,7 +263,7 @@ def atom_to_json(
         entry: dict[str, Any] = {"path": path, "bundle": atom.bundle.to_json()}
         if atom.label is not None:
             entry["on"] = atom.label
-        entry |= rule_to_json(atom.rule)
+        entry |= rule_to_json(atom)
         entry["allocation"] = rows_to_json(rows, grid)
         if slots is not None:
             entry["slots"] = slots_to_json(slots, grid, machines)
@@ -275,14 +277,15 @@ def rows_to_json(rows: Rows, grid: TimeGrid) -> list[list[int | float]]:
     return [[grid.seconds(s), grid.seconds(e), bundles] for s, e, bundles in rows.tolist()]
 
 
-def rule_to_json(rule: MachineRule) -> dict[str, Any]:
-    """Return what a rule asks, without what it does not."""
+def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
+    """Return what an atom asks of machines, without what it does not."""
+    rule = atom.rule
     entry: dict[str, Any] = {}
     if rule.spread:
         entry["spread"] = rule.spread
     if rule.domain is not None:
         entry["domain"] = rule.domain
-    if not rule.handover:
+    if atom.slots is not None and not rule.handover:
         entry["handover"] = False
     return entry
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from planner.cluster import Cluster
 from planner.machines.kernels.arrays import Sought, Table, Wanted
-from planner.machines.rule import ANYWHERE, MachineRule
 from planner.machines.slot_atom import SlotAtom
 from planner.machines.stripes import Stripes
 from planner.machines.time_ring import TimeRing
+from planner.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 

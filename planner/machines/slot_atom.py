@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.machines.rule import ANYWHERE, MachineRule
+from planner.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 
 

@@ -201,10 +201,17 @@ Change: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A change that the record carries."""
+    """A change that the record carries.
+
+    Attributes
+    ----------
+    result
+        Where an admission stands if it is elsewhere than its agent put it, for want of machines.
+    """
 
     index: int
     id: str | None
+    result: PlacementResult | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from rdl.work_graph import (
 )
 
 #: Starts that the search for one atom tries, by the number of machines from which on it tries them.
-_TRIES: Final = ((1000, 4), (100, 16), (0, 32))
+_TRIES: Final = ((1000, 4), (100, 16), (0, 256))
 
 #: How often an agent is asked again.
 _ROUNDS: Final = 12
@@ -54,9 +54,7 @@ def tries_for(machines: int) -> int:
     return next(tries for least, tries in _TRIES if machines >= least)
 
 
-def search_alone(
-    batch: SlotBatch, overlay: Overlay, request: Request, first: int
-) -> Found | None:
+def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
     """Return another place for a request of one atom that occurs once, its slots taken; or None.
 
     Parameters
@@ -224,5 +222,5 @@ class CappedView:
 
     def _with(self, view: PlanView) -> CappedView:
         twin = CappedView(view)
-        twin._caps, twin._segments = list(self._caps), self._segments  # noqa: SLF001 - its own class
+        twin._caps, twin._segments = list(self._caps), self._segments
         return twin

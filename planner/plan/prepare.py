@@ -11,7 +11,7 @@ from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.explain import time_text
 from planner.holding import details_of, holding_of, past_of, release_rows, with_slots
-from planner.placement import Binding, Code
+from planner.placement import Binding, Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
     Admit,
@@ -84,7 +84,8 @@ def prepare(
                 outcomes.append(answer)
             else:
                 records.append(answer)
-                outcomes.append(Committed(index, getattr(answer, "id", None)))
+                result = batch.results.get(index)
+                outcomes.append(Committed(index, getattr(answer, "id", None), result))
     finally:
         batch.close()
     failed = (atomic or joint) and len(records) < len(changes)
@@ -131,6 +132,8 @@ class _Batch:
         self._slots: SlotBatch | None = None
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
+        #: Where admissions stand that were placed elsewhere than by their agent, by place.
+        self.results: dict[int, PlacementResult] = {}
 
     @property
     def slots(self) -> SlotBatch:
@@ -235,6 +238,8 @@ class _Batch:
             result, holding = found
         self._add(takings)
         self.admitted.append(takings)
+        if result is not change.result:
+            self.results[index] = result
         self.new_ids.add(request.id)
         self.added[scope] = self.added.get(scope, 0) + 1
         return Admitted(
@@ -305,14 +310,14 @@ class _Batch:
     def _no_machines(self, index: int, id_: str, missed: Unplaced) -> Conflict:
         """Return the conflict of a request that the pool has room for and machines have not."""
         atom, grid = missed.atom, self.plan.grid
-        binding = Binding(
-            atom.path, "machines", missed.start, None, missed.needed, missed.found
+        binding = Binding(atom.path, "machines", missed.start, None, missed.needed, missed.found)
+        start, end = (
+            time_text(step, grid).removeprefix("at ") for step in (missed.start, missed.end)
         )
         detail = (
-            f"the pool has room for atom {atom.path or 'the request'}, but machines hold only "
-            f"{missed.found} of {missed.needed} bundles from {time_text(missed.start, grid)} to "
-            f"{time_text(missed.end, grid)}"
-        ).replace("from at ", "from ").replace("to at ", "to ")
+            f"the pool has room for atom {atom.path or 'the request'}, but from {start} to {end} "
+            f"machines hold only {missed.found} of {missed.needed} bundles"
+        )
         return Conflict(index, id_, Code.CAPACITY, detail, binding)
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:
@@ -390,7 +395,10 @@ class _Batch:
         number = self.plan.table.number_of(change.id)
         assert number is not None
         kept = change.kept
-        if self.plan.table.promise(number) is not PromiseLevel.POOLED and not self._machines_assured:
+        if (
+            self.plan.table.promise(number) is not PromiseLevel.POOLED
+            and not self._machines_assured
+        ):
             if not self._given:
                 self._give(number)
             kept = self.slots.cut(self.plan.table.holding(number), kept)

@@ -158,7 +158,9 @@ class SlotBatch:
         }
         atoms: dict[int, AtomAllocation] = {}
         # What stays as it is chooses first.
-        order = sorted(self._largest_first(after), key=lambda i: not _is_same(after.atoms[i], known))
+        order = sorted(
+            self._largest_first(after), key=lambda i: not _is_same(after.atoms[i], known)
+        )
         for index in order:
             atom = after.atoms[index]
             found = self._again(atom, known)
@@ -214,7 +216,7 @@ class SlotBatch:
         return sort_slots(kept), later
 
     def move(self, before: Holding, after: Holding) -> bool:
-        """Take the slots of `after`, given back by `before`; False, and nothing, if some do not fit.
+        """Take the slots of `after` once `before` is given back; False if some do not fit.
 
         What stays on its machine needs no room: it may stand on one that was lost.
         """
@@ -318,9 +320,7 @@ def _is_same(atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]) -> bool
     return all(path in known and _equal(rows, known[path][0]) for path, rows in atom.occurrences())
 
 
-def _match(
-    begun: Slots, running: NDArray[np.int64], now: int
-) -> tuple[Slots, Slots]:
+def _match(begun: Slots, running: NDArray[np.int64], now: int) -> tuple[Slots, Slots]:
     """Give the ends of running pieces to begun slots, the oldest first; return both parts.
 
     The second part are bundles whose new rows end at `now`.
