@@ -18,10 +18,10 @@ from planner.validation.document import (
     WHOLE,
     Held,
     PlanViolation,
-    UnreadableError,
     read_reservation,
 )
 from planner.validation.metrics import metrics_violations
+from planner.validation.plain_values import UnreadableError
 from planner.validation.policies import policy_violations
 from rdl.oracle.satisfaction import check
 from rdl.time_grid import TimeGrid
