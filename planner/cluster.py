@@ -36,12 +36,16 @@ class ClusterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """`count` machines alike; machine i is called ``name-i``, i from 0."""
+    """`count` machines alike; machine i is called ``name-i``, i from 0.
+
+    `domains` are (domain, value), sorted: what fails together, such as ``("rack", "r1")``.
+    """
 
     name: str
     count: int
     resources: Resources
     labels: frozenset[str] = frozenset()
+    domains: tuple[tuple[str, str], ...] = ()
 
     def machine_names(self) -> list[str]:
         """Return the names of its machines."""

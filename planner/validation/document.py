@@ -167,15 +167,15 @@ def _atom(entry: object, where: str, expression: Expression, grid: TimeGrid) -> 
         path,
         bundle,
         asked.on,
-        _rows(fields.get("allocation"), f"{where}/allocation", grid),
-        _rows(fields.get("released", []), f"{where}/released", grid),
+        read_rows(fields.get("allocation"), f"{where}/allocation", grid),
+        read_rows(fields.get("released", []), f"{where}/released", grid),
         lease_and_work(asked, grid.step_ms)[0],
         read_slots(fields, where, grid),
         read_rule(fields, where),
     )
 
 
-def _rows(value: object, where: str, grid: TimeGrid) -> NDArray[np.int64]:
+def read_rows(value: object, where: str, grid: TimeGrid) -> NDArray[np.int64]:
     """Return rows in steps: half-open, sorted, merged, inside the horizon."""
     if not isinstance(value, list):
         raise UnreadableError(where, "rows", "rows are a list of [start_s, end_s, bundles]")
