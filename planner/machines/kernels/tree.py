@@ -35,8 +35,8 @@ def _lift_lane(tree: I32, stripe: int, resource: int, lane: int, lo: int, hi: in
     """Make the rows above [lo, hi) of one lane true again."""
     rows = tree[stripe]
     a, b = lo >> 1, (hi - 1) >> 1
-    while a >= 1:
-        for i in range(a, b + 1):
+    while b >= 1:
+        for i in range(b, max(a, 1) - 1, -1):  # children, which may be among them, first
             rows[i, resource, lane] = min(
                 rows[2 * i, resource, lane], rows[2 * i + 1, resource, lane]
             )
@@ -178,8 +178,8 @@ def lift_columns(table: Table, a: int, b: int) -> None:
 def lift_rows(rows: I32, lo: int, hi: int) -> None:
     """Make the rows above [lo, hi) of one stripe true again."""
     a, b = lo >> 1, (hi - 1) >> 1
-    while a >= 1:
-        for i in range(a, b + 1):
+    while b >= 1:
+        for i in range(b, max(a, 1) - 1, -1):  # children, which may be among them, first
             for resource in range(rows.shape[1]):
                 left, right, out = (
                     rows[2 * i, resource],
