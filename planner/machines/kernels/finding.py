@@ -6,25 +6,9 @@ import numpy as np
 
 from planner.machines.kernels.arrays import F64, I32, I64, LANES, Float, Int, Table, Wanted
 from planner.machines.kernels.compiled import kernel
-from planner.machines.kernels.tree import minima
+from planner.machines.kernels.tree import MOST_ROWS, cover, lanes_with
 
 _TAKEN = 1e300
-
-
-@kernel
-def _lanes_that_fit(low: I32, amounts: I64, lanes: I64) -> Int:
-    """Write the lanes that hold a bundle into `lanes`; return how many."""
-    fit = np.ones(LANES, dtype=np.bool_)
-    for k in range(amounts.shape[0]):
-        row, amount = low[k], np.int32(amounts[k, 1])
-        for j in range(LANES):
-            fit[j] &= row[j] >= amount
-    found = 0
-    for j in range(LANES):
-        if fit[j]:
-            lanes[found] = j
-            found += 1
-    return found
 
 
 @kernel
@@ -93,11 +77,12 @@ def find(
     rows, found, score = 0, np.int64(0), 0.0
     if wanted.amounts.shape[0] == 0 or a >= b:
         return rows, found, score
+    covering = np.empty(MOST_ROWS, dtype=np.int64)
+    covering = covering[: cover(table.ring, a, b, covering)]
     for stripe in wanted.order:
         if found >= need:
             break
-        minima(table, wanted.amounts, stripe, a, b, low)
-        fitting = _lanes_that_fit(low, wanted.amounts, lanes)
+        fitting = lanes_with(table.tree[stripe], wanted.amounts, covering, low, lanes)
         for i in range(fitting):
             spare[i] = _spare(low, wanted, lanes[i])
         for _ in range(fitting):
@@ -135,11 +120,12 @@ def count_slots(table: Table, wanted: Wanted, use: I64, a: int, b: int, most: in
     found = np.int64(0)
     if wanted.amounts.shape[0] == 0 or a >= b:
         return found
+    covering = np.empty(MOST_ROWS, dtype=np.int64)
+    covering = covering[: cover(table.ring, a, b, covering)]
     for stripe in wanted.order:
         if found >= most:
             break
-        minima(table, wanted.amounts, stripe, a, b, low)
-        fitting = _lanes_that_fit(low, wanted.amounts, lanes)
+        fitting = lanes_with(table.tree[stripe], wanted.amounts, covering, low, lanes)
         for i in range(fitting):
             limit = min(most - found, _limit(table, wanted, use, stripe, lanes[i]))
             if limit > 0:

@@ -21,6 +21,9 @@ from planner.machines.kernels.arrays import (
 )
 from planner.machines.kernels.compiled import kernel
 
+#: Most rows that cover some columns: two of each level, on either side of the end of the ring.
+MOST_ROWS = 256
+
 
 @kernel
 def columns(ring: I64, start: int, end: int) -> tuple[Int, Int]:
@@ -82,65 +85,72 @@ def take_slots(table: Table, amounts: I64, slots: I64, sign: int) -> None:
 
 
 @kernel
-def _lower(rows: I32, i: int, resource: int, out: I32) -> None:
-    row = rows[i, resource]
-    for j in range(LANES):
-        out[j] = min(out[j], row[j])
+def cover(ring: I64, a: int, b: int, found: I64) -> Int:
+    """Write the rows that cover the columns [a, b), not empty, the largest last; return how many."""
+    size = ring[SIZE]
+    lo = size + a % size
+    hi = lo + b - a
+    count = 0
+    if hi <= 2 * size:
+        return _cover_part(lo, hi, found, 0)
+    count = _cover_part(lo, 2 * size, found, 0)
+    return _cover_part(size, hi - size, found, count)
 
 
 @kernel
-def _minima_part(rows: I32, amounts: I64, lo: int, hi: int, out: I32) -> None:
+def _cover_part(lo: int, hi: int, found: I64, count: int) -> Int:
     while lo < hi:
         if lo & 1:
-            for k in range(amounts.shape[0]):
-                _lower(rows, lo, amounts[k, 0], out[k])
+            found[count] = lo
+            count += 1
             lo += 1
         if hi & 1:
             hi -= 1
-            for k in range(amounts.shape[0]):
-                _lower(rows, hi, amounts[k, 0], out[k])
+            found[count] = hi
+            count += 1
         lo >>= 1
         hi >>= 1
+    return count
 
 
 @kernel
-def minima(table: Table, amounts: I64, stripe: int, a: int, b: int, out: I32) -> None:
-    """Write into `out[k, lane]` the least of each resource of a bundle over [a, b), not empty."""
-    size = table.ring[SIZE]
-    rows = table.tree[stripe]
-    lo = size + a % size
-    hi = lo + b - a
-    out[: amounts.shape[0]] = np.int32(2**31 - 1)
-    if hi <= 2 * size:
-        _minima_part(rows, amounts, lo, hi, out)
-    else:
-        _minima_part(rows, amounts, lo, 2 * size, out)
-        _minima_part(rows, amounts, size, hi - size, out)
+def lanes_with(rows: I32, amounts: I64, covering: I64, low: I32, lanes: I64) -> Int:
+    """Find the lanes of a stripe that hold a bundle over the rows of a cover; return how many.
+
+    Writes their numbers into `lanes`, and into `low[k, lane]` the least of each resource. Stops
+    reading, the largest rows first, when no lane is left.
+    """
+    fit = np.ones(LANES, dtype=np.bool_)
+    last = covering.shape[0] - 1
+    for i in range(last, -1, -1):
+        for k in range(amounts.shape[0]):
+            row, least, amount = rows[covering[i], amounts[k, 0]], low[k], np.int32(amounts[k, 1])
+            if i == last:
+                for j in range(LANES):
+                    least[j] = row[j]
+                    fit[j] &= least[j] >= amount
+            else:
+                for j in range(LANES):
+                    least[j] = min(least[j], row[j])
+                    fit[j] &= least[j] >= amount
+        if not fit.any():
+            return 0
+    found = 0
+    for j in range(LANES):
+        if fit[j]:
+            lanes[found] = j
+            found += 1
+    return found
 
 
 @kernel
 def least_of_lane(table: Table, place: int, resource: int, a: int, b: int) -> Int:
     """Return the least of one resource of one lane over [a, b), not empty."""
-    size = table.ring[SIZE]
-    rows = table.tree[place // LANES]
-    lane = place % LANES
+    rows, lane = table.tree[place // LANES], place % LANES
+    covering = np.empty(MOST_ROWS, dtype=np.int64)
     least = np.int64(2**31 - 1)
-    lo = size + a % size
-    hi = lo + b - a
-    parts = 1 if hi <= 2 * size else 2
-    for part in range(parts):
-        i, j = lo, hi
-        if parts == 2:
-            i, j = (lo, 2 * size) if part == 0 else (size, hi - size)
-        while i < j:
-            if i & 1:
-                least = min(least, np.int64(rows[i, resource, lane]))
-                i += 1
-            if j & 1:
-                j -= 1
-                least = min(least, np.int64(rows[j, resource, lane]))
-            i >>= 1
-            j >>= 1
+    for row in covering[: cover(table.ring, a, b, covering)]:
+        least = min(least, np.int64(rows[row, resource, lane]))
     return least
 
 
