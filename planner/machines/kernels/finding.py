@@ -12,7 +12,7 @@ _TAKEN = 1e300
 
 
 @kernel
-def _bundles_of_lane(low: I32, amounts: I64, lane: int, most: int) -> Int:
+def _bundles_of_lane(low: I32, amounts: I64, lane: Int, most: Int) -> Int:
     """Return how many bundles one lane holds, at most `most`."""
     bundles = np.int64(most)
     for k in range(amounts.shape[0]):
@@ -23,7 +23,7 @@ def _bundles_of_lane(low: I32, amounts: I64, lane: int, most: int) -> Int:
 
 
 @kernel
-def _limit(table: Table, wanted: Wanted, use: I64, stripe: int, lane: int) -> Int:
+def _limit(table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int) -> Int:
     """Return how many more bundles the rule allows on one lane."""
     if wanted.spread == 0:
         return np.int64(2**62)
@@ -34,7 +34,7 @@ def _limit(table: Table, wanted: Wanted, use: I64, stripe: int, lane: int) -> In
 
 
 @kernel
-def _spare(low: I32, wanted: Wanted, lane: int) -> Float:
+def _spare(low: I32, wanted: Wanted, lane: Int) -> Float:
     """Return what a bundle leaves on a lane, summed over its resources as shares."""
     spare = 0.0
     for k in range(wanted.amounts.shape[0]):
@@ -44,7 +44,7 @@ def _spare(low: I32, wanted: Wanted, lane: int) -> Float:
 
 @kernel
 def _note_pick(
-    table: Table, wanted: Wanted, use: I64, stripe: int, lane: int, bundles: int
+    table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int, bundles: Int
 ) -> None:
     if wanted.spread > 0:
         domain = wanted.domains[stripe]
@@ -55,7 +55,7 @@ def _note_pick(
 
 
 @kernel
-def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: int) -> None:
+def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: Int) -> None:
     """Take what `find` noted out of `use` again."""
     for i in range(count):
         place = table.lane_of[picks[i, 0]]
@@ -64,7 +64,7 @@ def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: int)
 
 @kernel
 def find(
-    table: Table, wanted: Wanted, use: I64, a: int, b: int, need: int, picks: I64
+    table: Table, wanted: Wanted, use: I64, a: Int, b: Int, need: Int, picks: I64
 ) -> tuple[Int, Int, Float]:
     """Find up to `need` bundles over the columns [a, b): stripes in order, best fit in each.
 
@@ -104,7 +104,7 @@ def find(
 
 
 @kernel
-def _least(values: F64, count: int) -> Int:
+def _least(values: F64, count: Int) -> Int:
     best = 0
     for i in range(1, count):
         if values[i] < values[best]:
@@ -113,7 +113,7 @@ def _least(values: F64, count: int) -> Int:
 
 
 @kernel
-def count_slots(table: Table, wanted: Wanted, use: I64, a: int, b: int, most: int) -> Int:
+def count_slots(table: Table, wanted: Wanted, use: I64, a: Int, b: Int, most: Int) -> Int:
     """Return how many bundles find a slot over the columns [a, b), at most `most`."""
     low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
     lanes = np.empty(LANES, dtype=np.int64)

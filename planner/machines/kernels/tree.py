@@ -26,7 +26,7 @@ MOST_ROWS = 256
 
 
 @kernel
-def columns(ring: I64, start: int, end: int) -> tuple[Int, Int]:
+def columns(ring: I64, start: Int, end: Int) -> tuple[Int, Int]:
     """Return the columns [a, b) that the steps [start, end) touch, inside the ring."""
     a = max(start // ring[WIDTH], ring[FIRST])
     b = min(-(-end // ring[WIDTH]), ring[END])
@@ -34,7 +34,7 @@ def columns(ring: I64, start: int, end: int) -> tuple[Int, Int]:
 
 
 @kernel
-def _lift_lane(tree: I32, stripe: int, resource: int, lane: int, lo: int, hi: int) -> None:
+def _lift_lane(tree: I32, stripe: Int, resource: Int, lane: Int, lo: Int, hi: Int) -> None:
     """Make the rows above [lo, hi) of one lane true again."""
     rows = tree[stripe]
     a, b = lo >> 1, (hi - 1) >> 1
@@ -48,7 +48,7 @@ def _lift_lane(tree: I32, stripe: int, resource: int, lane: int, lo: int, hi: in
 
 
 @kernel
-def _take_part(tree: I32, place: int, resource: int, lo: int, hi: int, amount: int) -> None:
+def _take_part(tree: I32, place: Int, resource: Int, lo: Int, hi: Int, amount: Int) -> None:
     """Take `amount` from the rows [lo, hi), which are leaves, of the lane at `place`."""
     stripe, lane = place // LANES, place % LANES
     rows = tree[stripe]
@@ -58,7 +58,7 @@ def _take_part(tree: I32, place: int, resource: int, lo: int, hi: int, amount: i
 
 
 @kernel
-def take_columns(table: Table, amounts: I64, place: int, a: int, b: int, bundles: int) -> None:
+def take_columns(table: Table, amounts: I64, place: Int, a: Int, b: Int, bundles: Int) -> None:
     """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 gives back."""
     size = table.ring[SIZE]
     lo = size + a % size
@@ -73,7 +73,7 @@ def take_columns(table: Table, amounts: I64, place: int, a: int, b: int, bundles
 
 
 @kernel
-def take_slots(table: Table, amounts: I64, slots: I64, sign: int) -> None:
+def take_slots(table: Table, amounts: I64, slots: I64, sign: Int) -> None:
     """Take slots (sign 1) or give them back (-1); what is outside the ring is cut."""
     for i in range(slots.shape[0]):
         if slots[i, MACHINE] < 0:
@@ -85,8 +85,8 @@ def take_slots(table: Table, amounts: I64, slots: I64, sign: int) -> None:
 
 
 @kernel
-def cover(ring: I64, a: int, b: int, found: I64) -> Int:
-    """Write the rows that cover the columns [a, b), not empty, the largest last; return how many."""
+def cover(ring: I64, a: Int, b: Int, found: I64) -> Int:
+    """Write the rows that cover [a, b), not empty, each part's largest last; return how many."""
     size = ring[SIZE]
     lo = size + a % size
     hi = lo + b - a
@@ -98,7 +98,7 @@ def cover(ring: I64, a: int, b: int, found: I64) -> Int:
 
 
 @kernel
-def _cover_part(lo: int, hi: int, found: I64, count: int) -> Int:
+def _cover_part(lo: Int, hi: Int, found: I64, count: Int) -> Int:
     while lo < hi:
         if lo & 1:
             found[count] = lo
@@ -144,7 +144,7 @@ def lanes_with(rows: I32, amounts: I64, covering: I64, low: I32, lanes: I64) -> 
 
 
 @kernel
-def least_of_lane(table: Table, place: int, resource: int, a: int, b: int) -> Int:
+def least_of_lane(table: Table, place: Int, resource: Int, a: Int, b: Int) -> Int:
     """Return the least of one resource of one lane over [a, b), not empty."""
     rows, lane = table.tree[place // LANES], place % LANES
     covering = np.empty(MOST_ROWS, dtype=np.int64)
@@ -155,7 +155,7 @@ def least_of_lane(table: Table, place: int, resource: int, a: int, b: int) -> In
 
 
 @kernel
-def set_columns(table: Table, capacity: I32, outages: I64, a: int, b: int) -> None:
+def set_columns(table: Table, capacity: I32, outages: I64, a: Int, b: Int) -> None:
     """Set the columns [a, b), at most a ring, to the capacity less outages."""
     tree, ring = table.tree, table.ring
     size, stripes = ring[SIZE], tree.shape[0]
@@ -171,7 +171,7 @@ def set_columns(table: Table, capacity: I32, outages: I64, a: int, b: int) -> No
 
 
 @kernel
-def lift_columns(table: Table, a: int, b: int) -> None:
+def lift_columns(table: Table, a: Int, b: Int) -> None:
     """Make all rows above the columns [a, b), not empty, true again."""
     tree, size = table.tree, table.ring[SIZE]
     lo = size + a % size
@@ -185,7 +185,7 @@ def lift_columns(table: Table, a: int, b: int) -> None:
 
 
 @kernel
-def lift_rows(rows: I32, lo: int, hi: int) -> None:
+def lift_rows(rows: I32, lo: Int, hi: Int) -> None:
     """Make the rows above [lo, hi) of one stripe true again."""
     a, b = lo >> 1, (hi - 1) >> 1
     while b >= 1:
