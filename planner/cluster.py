@@ -36,12 +36,17 @@ class ClusterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """`count` machines alike; machine i is called ``name-i``, i from 0."""
+    """`count` machines alike; machine i is called ``name-i``, i from 0.
+
+    `domains` are (domain, value) that hold for all of them, such as ``("rack", "r1")``, sorted:
+    what atoms may be spread over.
+    """
 
     name: str
     count: int
     resources: Resources
     labels: frozenset[str] = frozenset()
+    domains: tuple[tuple[str, str], ...] = ()
 
     def machine_names(self) -> list[str]:
         """Return the names of its machines."""
@@ -197,7 +202,9 @@ class Cluster:
 
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
-        return tuple(MachineShape(g.name, g.resources, g.labels) for g in self.machines)
+        return tuple(
+            MachineShape(g.name, g.resources, g.labels, g.count, g.domains) for g in self.machines
+        )
 
     def context(
         self,

@@ -24,6 +24,7 @@ from rdl.work_graph import (
     CHILD_COUNT,
     CHILD_FIRST,
     COLUMNS,
+    DOMAIN,
     END,
     EVERY,
     KIND,
@@ -121,7 +122,8 @@ class _Build:
         inner = piece.shifts if piece.kind == EVERY else shifts
         kids = [self.add(child, inner) for child in piece.children]
         row = np.zeros(COLUMNS, dtype=np.int64)
-        row[[KIND, PARENT, LABEL, SATISFIABLE, SHIFT_COUNT]] = piece.kind, -1, -1, 1, 1
+        row[[KIND, PARENT, LABEL, DOMAIN]] = piece.kind, -1, -1, -1
+        row[[SATISFIABLE, SHIFT_COUNT]] = 1
         row[START], row[END] = piece.window
         row[CHILD_FIRST], row[CHILD_COUNT] = len(self.children), len(kids)
         vertex = len(self.rows)
