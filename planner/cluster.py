@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.policy import Policy, Quota
+from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.resources import Resources, format_amount
@@ -98,6 +99,10 @@ class Cluster:
         Aware UTC instant of step 0, or None.
     max_period_ms
         Period of endless recurring requests.
+    promise
+        What promises say about machines, where a request does not choose.
+    promise_choices
+        Levels that a request may choose instead.
     """
 
     step_ms: int
@@ -109,6 +114,8 @@ class Cluster:
     queues: tuple[Queue, ...] = field(default=(Queue(DEFAULT_QUEUE),))
     prices: tuple[Price, ...] = ()
     policies: tuple[Policy, ...] = ()
+    promise: PromiseLevel = PromiseLevel.POOLED
+    promise_choices: tuple[PromiseLevel, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.
@@ -122,6 +129,8 @@ class Cluster:
         _must_be_unique("machine group", names)
         _must_be_unique("queue", [queue.name for queue in self.queues])
         _must_be_unique("policy", [policy.name for policy in self.policies])
+        for group in self.machines:
+            _must_be_unique(f"a domain of {group.name},", [name for name, _ in group.domains])
         if self.horizon_ms < self.step_ms:
             raise ClusterError(
                 f"the horizon {duration_text(self.horizon_ms)} is shorter than a step of "
