@@ -39,8 +39,8 @@ class ClusterError(ValueError):
 class MachineGroup:
     """`count` machines alike; machine i is called ``name-i``, i from 0.
 
-    `domains` are (domain, value) that hold for all of them, such as ``("rack", "r1")``, sorted:
-    what atoms may be spread over.
+    `domains` are sorted pairs of a domain and its value, such as ``("rack", "r1")``: where the
+    machines stand together with those of other groups.
     """
 
     name: str
@@ -99,10 +99,8 @@ class Cluster:
         Aware UTC instant of step 0, or None.
     max_period_ms
         Period of endless recurring requests.
-    promise
-        What promises say about machines, where a request does not choose.
-    promise_choices
-        Levels that a request may choose instead.
+    promise, promise_choices
+        What a reservation is promised, and what else a request may choose.
     """
 
     step_ms: int

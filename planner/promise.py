@@ -1,4 +1,4 @@
-"""How much a promise says about machines."""
+"""What a promise of the Plan is good for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from enum import StrEnum
 
 
 class PromiseLevel(StrEnum):
-    """What holds of a reservation at every step, besides the totals of resources and policies."""
+    """How much of the machines a reservation is promised; the last is the strongest."""
 
-    #: The totals of all machines together have room; single machines may not.
     POOLED = "pooled"
-    #: Some packing of everything promised onto the machines exists at every step.
+    """Totals only: machines may be too scattered to hold all bundles."""
+
     PACKABLE = "packable"
-    #: Every bundle has a machine from the commit on.
+    """At every step some packing exists; a bundle may have to move between steps."""
+
     PLACED = "placed"
+    """Every bundle has a machine for as long as it is held."""
