@@ -207,6 +207,11 @@ class Cluster:
         """Labels that some machines carry, sorted."""
         return tuple(sorted(frozenset().union(*(group.labels for group in self.machines))))
 
+    @cached_property
+    def machine_names(self) -> tuple[str, ...]:
+        """Names of all machines by number: all groups in order."""
+        return tuple(name for group in self.machines for name in group.machine_names())
+
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
         return tuple(
@@ -245,6 +250,23 @@ def _must_be_unique(what: str, names: list[str]) -> None:
         if name in seen:
             raise ClusterError(f"{what} {name!r} is given twice")
         seen.add(name)
+
+
+def renumbered_machines(before: Cluster, after: Cluster) -> NDArray[np.int64]:
+    """Return int64[machines before]: the number that each machine has after, -1 where it is gone.
+
+    A machine is the same where its group has the same name and it the same index in it.
+    """
+    first, place = 0, {}
+    for group in after.machines:
+        place[group.name] = (first, group.count)
+        first += group.count
+    parts = [np.zeros(0, dtype=np.int64)]
+    for group in before.machines:
+        begin, count = place.get(group.name, (0, 0))
+        numbers = np.arange(group.count, dtype=np.int64)
+        parts.append(np.where(numbers < count, numbers + begin, -1))
+    return np.concatenate(parts)
 
 
 def groups_with(cluster: Cluster, label: str | None) -> list[int]:

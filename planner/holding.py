@@ -11,19 +11,33 @@ from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
 from planner.reservation import NEVER, AtomAllocation, Holding, RequestDetails, Rows
 from planner.rows import add_up, differences, split, subtract
+from planner.slots import (
+    ANYWHERE,
+    NOWHERE,
+    MachineRule,
+    Slots,
+    sort_slots,
+    split_by_rows,
+    split_slots,
+)
 from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
     EVERY,
+    HANDOVER,
     KIND,
     LABEL,
     PARENT,
     SHIFT_COUNT,
+    SPREAD,
     WorkGraph,
     choices_of,
 )
 
 _ONCE = (0,)
+
+#: The rule of a gang that asks nothing else: its bundles stay where they are.
+_STAYS = MachineRule(handover=False)
 
 
 def details_of(request: Request, result: PlacementResult) -> RequestDetails:
@@ -52,8 +66,16 @@ def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
     bundle, name = graph.bundles[graph.vertices[0, BUNDLE]], None
     if graph.labels and graph.vertices[0, LABEL] >= 0:
         name = graph.labels[graph.vertices[0, LABEL]]
-    atom = AtomAllocation(graph.paths[0], bundle, name, rows, _ONCE)
+    atom = AtomAllocation(graph.paths[0], bundle, name, rows, _ONCE, rule=rule_of(graph, 0))
     return Holding((atom,), rows.item(0), rows.item(-2))
+
+
+def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
+    """Return what an atom asks of the machines of its bundles."""
+    spread, domain, handover = graph.vertices[vertex, SPREAD : HANDOVER + 1].tolist()
+    if not spread:
+        return ANYWHERE if handover else _STAYS
+    return MachineRule(spread, graph.domains[domain] if domain >= 0 else None, bool(handover))
 
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:
@@ -68,9 +90,11 @@ def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocat
         if recurring:
             path, inner = _pattern_of(graph, vertex)
             shifts = tuple(shifts_of(graph, vertex).tolist())
-            yield AtomAllocation(path, bundle, name, rows, shifts, None, inner)
+            rule = rule_of(graph, vertex)
+            yield AtomAllocation(path, bundle, name, rows, shifts, None, inner, rule)
         else:
-            yield AtomAllocation(graph.paths[vertex], bundle, name, rows, _ONCE)
+            rule = rule_of(graph, vertex)
+            yield AtomAllocation(graph.paths[vertex], bundle, name, rows, _ONCE, rule=rule)
 
 
 def patterns_of(graph: WorkGraph) -> dict[str, tuple[int, ...]]:
@@ -103,10 +127,13 @@ def without_after(holding: Holding, step: int) -> Holding:
     """
     atoms: list[AtomAllocation] = []
     for atom in holding.atoms:
-        for path, rows in atom.occurrences():
+        occurrences = zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+        for (path, rows), slots in occurrences:
             past, rest = split(rows, step)
             if len(past) or len(rest):
-                atoms.append(AtomAllocation(path, atom.bundle, atom.label, past, _ONCE, rest))
+                kept = None if slots is None else split_slots(slots, step)[0]
+                alone = AtomAllocation(path, atom.bundle, atom.label, past, _ONCE, rest)
+                atoms.append(replace(alone, rule=atom.rule, slots=kept))
     finish = max((int(atom.rows[-1, 1]) for atom in atoms if len(atom.rows)), default=step)
     return Holding(tuple(atoms), min(holding.begin, finish), finish)
 
@@ -171,9 +198,12 @@ def release_rows(
             kept.append(atom)
             continue
         before = less[:0] if atom.released is None else atom.released
-        given.append(replace(atom, rows=less, released=None))
+        back, stays = (
+            (None, None) if atom.slots is None else split_by_rows(atom.slots, add_up(less))
+        )
+        given.append(replace(atom, rows=less, released=None, slots=back))
         rows, gone = subtract(atom.rows, less), add_up(np.concatenate([before, less]))
-        kept.append(replace(atom, rows=rows, released=gone))
+        kept.append(replace(atom, rows=rows, released=gone, slots=stays))
     return _bounded(kept, now), _bounded(given, now)
 
 
@@ -193,5 +223,23 @@ def extend_shifts(
     for atom, wanted in zip(holding.atoms, shifts, strict=True):
         known = set(atom.shifts) if only_new else ()
         kept = tuple(shift for shift in wanted if shift not in known)
-        atoms.append(replace(atom, shifts=kept))
+        slots = None if atom.slots is None else _extended_slots(atom, kept, only_new=only_new)
+        atoms.append(replace(atom, shifts=kept, slots=slots))
     return Holding(tuple(atoms), holding.begin, holding.finish, holding.endless)
+
+
+def _extended_slots(atom: AtomAllocation, shifts: Sequence[int], *, only_new: bool) -> Slots:
+    """Return the slots of an atom with other occurrences; new ones have no machine yet."""
+    assert atom.slots is not None
+    new = tuple(shift for shift in shifts if shift not in atom.shifts)
+    rows = replace(atom, shifts=new).all_rows() if new else atom.rows[:0]
+    added = np.concatenate([rows, np.full((len(rows), 1), NOWHERE)], axis=1)
+    return sort_slots(added if only_new else np.concatenate([atom.slots, added]))
+
+
+def with_slots(holding: Holding, slots: Sequence[Slots | None]) -> Holding:
+    """Return a holding whose atoms have these slots, in their order."""
+    atoms = tuple(
+        replace(atom, slots=mine) for atom, mine in zip(holding.atoms, slots, strict=True)
+    )
+    return replace(holding, atoms=atoms)

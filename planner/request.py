@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
+from planner.promise import PromiseLevel
 from rdl.work_graph import WorkGraph
 
 
@@ -92,6 +93,8 @@ class Request:
         The compiled expression, on the Plan's grid.
     creditable
         Whether work run above its entitlement makes leases held later unnecessary.
+    promise
+        The level it asks for; None takes the cluster's.
     """
 
     id: str
@@ -102,3 +105,4 @@ class Request:
     priority: int
     graph: WorkGraph
     creditable: bool = False
+    promise: PromiseLevel | None = None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.placement import TIMED_KINDS, Binding, Code
+from planner.promise import PromiseLevel
 from planner.reservation_state import State
+from planner.slots import ANYWHERE, NOWHERE, MachineRule, Slots, slots_of, split_by_rows
 from rdl.durations import rfc3339_text
 from rdl.expressions import Expression
 from rdl.resources import CPU, Resources
@@ -38,6 +40,11 @@ class AtomAllocation:
     inner
         For `every` inside `every`: how many occurrences each has, innermost first, the outermost
         left out; shifts then stand with the innermost counted first.
+    rule
+        What it asks of the machines of its bundles.
+    slots
+        int64[k, 4]: start step, end step, bundles, machine, of all occurrences (`planner.slots`);
+        None where it is promised totals only.
     """
 
     path: str
@@ -47,12 +54,25 @@ class AtomAllocation:
     shifts: tuple[int, ...] = (0,)
     released: Rows | None = None
     inner: tuple[int, ...] = ()
+    rule: MachineRule = ANYWHERE
+    slots: Slots | None = None
 
     def occurrences(self) -> Iterator[tuple[str, Rows]]:
         """Yield (path, rows) of every occurrence that holds something."""
         for number, shift in enumerate(self.shifts):
             rows = self.rows + np.array([shift, shift, 0]) if shift else self.rows
             yield self._path_of(number), rows
+
+    def occurrence_slots(self) -> Iterator[Slots | None]:
+        """Yield the slots of every occurrence, in the order of :meth:`occurrences`."""
+        left = self.slots
+        if left is None or self.shifts == (0,):
+            for _ in self.shifts:
+                yield left
+            return
+        for _, rows in self.occurrences():
+            mine, left = _slots_of_occurrence(left, rows)
+            yield mine
 
     def _path_of(self, number: int) -> str:
         """Return the path of an occurrence; the last ``@*`` is the innermost."""
@@ -71,6 +91,19 @@ class AtomAllocation:
         moved = np.repeat(self.rows[None], len(shifts), axis=0)
         moved[:, :, :2] += shifts[:, None, None]
         return moved.reshape(-1, 3)
+
+
+def _slots_of_occurrence(slots: Slots, rows: Rows) -> tuple[Slots, Slots]:
+    """Return the slots of one occurrence out of many, and the others."""
+    if not len(rows):
+        return slots[:0], slots
+    # Occurrences that stand apart in time need no cutting.
+    inside = (slots[:, 0] >= rows[0, 0]) & (slots[:, 1] <= rows[-1, 1])
+    mine = slots[inside]
+    area = int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
+    if int(((mine[:, 1] - mine[:, 0]) * mine[:, 2]).sum()) == area:
+        return mine, slots[~inside]
+    return split_by_rows(slots, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +163,10 @@ class Reservation:
         Of a degraded reservation: why, and what is offered instead.
     creditable
         Whether work run above its entitlement makes leases held later unnecessary.
+    promise
+        What it is good for.
+    machines
+        Names of the cluster's machines by number, as of the version it was read at.
     """
 
     id: str
@@ -148,6 +185,8 @@ class Reservation:
     history: tuple[HistoryEntry, ...] = ()
     degradation: Degradation | None = None
     creditable: bool = False
+    promise: PromiseLevel = PromiseLevel.POOLED
+    machines: Sequence[str] = ()
 
     def to_json(self, grid: TimeGrid, *, history: bool = False) -> dict[str, Any]:
         """Return the form of plan files: times in seconds, one atom entry an occurrence."""
@@ -165,7 +204,10 @@ class Reservation:
             "expression": self.expression,
             "choices": dict(self.choices),
             "notes": list(self.notes),
-            "atoms": [one for atom in self.atoms for one in atom_to_json(atom, grid)],
+            "promise": self.promise.value,
+            "atoms": [
+                one for atom in self.atoms for one in atom_to_json(atom, grid, self.machines)
+            ],
         }
         if self.creditable:
             entry["creditable"] = True
@@ -212,13 +254,19 @@ class Refusal:
         return entry | {"creditable": True} if self.creditable else entry
 
 
-def atom_to_json(atom: AtomAllocation, grid: TimeGrid) -> Iterator[dict[str, Any]]:
+def atom_to_json(
+    atom: AtomAllocation, grid: TimeGrid, machines: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
     """Yield the plan file's entry of every occurrence; released rows stand with occurrence 0."""
-    for number, (path, rows) in enumerate(atom.occurrences()):
+    held = zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+    for number, ((path, rows), slots) in enumerate(held):
         entry: dict[str, Any] = {"path": path, "bundle": atom.bundle.to_json()}
         if atom.label is not None:
             entry["on"] = atom.label
+        entry |= rule_to_json(atom)
         entry["allocation"] = rows_to_json(rows, grid)
+        if slots is not None:
+            entry["slots"] = slots_to_json(slots, grid, machines)
         if number == 0 and atom.released is not None and len(atom.released):
             entry["released"] = rows_to_json(atom.released, grid)
         yield entry
@@ -227,6 +275,27 @@ def atom_to_json(atom: AtomAllocation, grid: TimeGrid) -> Iterator[dict[str, Any
 def rows_to_json(rows: Rows, grid: TimeGrid) -> list[list[int | float]]:
     """Return ``[start_s, end_s, bundles]`` for each row."""
     return [[grid.seconds(s), grid.seconds(e), bundles] for s, e, bundles in rows.tolist()]
+
+
+def rule_to_json(atom: AtomAllocation) -> dict[str, Any]:
+    """Return what an atom asks of machines, without what it does not."""
+    rule = atom.rule
+    entry: dict[str, Any] = {}
+    if rule.spread:
+        entry["spread"] = rule.spread
+    if rule.domain is not None:
+        entry["domain"] = rule.domain
+    if atom.slots is not None and not rule.handover:
+        entry["handover"] = False
+    return entry
+
+
+def slots_to_json(slots: Slots, grid: TimeGrid, machines: Sequence[str]) -> list[list[Any]]:
+    """Return ``[start_s, end_s, bundles, machine]`` for each slot; None where it has no machine."""
+    return [
+        [grid.seconds(s), grid.seconds(e), n, None if m == NOWHERE else machines[m]]
+        for s, e, n, m in slots.tolist()
+    ]
 
 
 def amount_to_json(resource: str, amount: int | None) -> int | float | str | None:
@@ -364,16 +433,21 @@ class Holding:
 
 
 def _atom_record(atom: AtomAllocation) -> list[Any]:
-    """Return ``[path, {resource: amount}, label, rows, shifts, released, inner]``, cut short."""
+    """Return the record of an atom; what is at its default at the end is left out.
+
+    ``[path, {resource: amount}, label, rows, shifts, released, inner, slots, rule]``.
+    """
     released = [] if atom.released is None else atom.released.tolist()
     record: list[Any] = [atom.path, dict(atom.bundle), atom.label, atom.rows.tolist()]
-    if atom.shifts != (0,) or released or atom.inner:
-        record.append(list(atom.shifts))
-    if released or atom.inner:
-        record.append(released)
-    if atom.inner:
-        record.append(list(atom.inner))
-    return record
+    slots = None if atom.slots is None else atom.slots.tolist()
+    rest: list[Any] = [list(atom.shifts), released, list(atom.inner), slots, list(atom.rule)]
+    while rest and rest[-1] == _DEFAULT_REST[len(rest) - 1]:
+        rest.pop()
+    return record + rest
+
+
+#: What the end of an atom's record is where nothing is said.
+_DEFAULT_REST: Final = ([0], [], [], None, list(ANYWHERE))
 
 
 def _atom_from_record(record: Sequence[Any]) -> AtomAllocation:
@@ -381,7 +455,11 @@ def _atom_from_record(record: Sequence[Any]) -> AtomAllocation:
     shifts = tuple(record[4]) if len(record) > 4 else (0,)
     released = rows_of(record[5]) if len(record) > 5 and record[5] else None
     inner = tuple(record[6]) if len(record) > 6 else ()
-    return AtomAllocation(path, Resources.of(bundle), label, rows_of(rows), shifts, released, inner)
+    slots = slots_of(record[7]) if len(record) > 7 and record[7] is not None else None
+    rule = MachineRule(*record[8]) if len(record) > 8 else ANYWHERE
+    return AtomAllocation(
+        path, Resources.of(bundle), label, rows_of(rows), shifts, released, inner, rule, slots
+    )
 
 
 def rows_of(rows: Sequence[Sequence[int]]) -> Rows:

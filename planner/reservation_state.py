@@ -29,6 +29,7 @@ class Event(StrEnum):
     RESTORE = "restore"  # capacity is back; the state follows from the clock
     FAIL = "fail"  # its window can no longer hold it
     RELEASE = "release"  # some rows of the future are given back
+    RELOCATE = "relocate"  # bundles get other machines
     RENEGOTIATE = "renegotiate"  # another allocation, perhaps all in the future again
 
 
@@ -40,12 +41,15 @@ TRANSITIONS: Final[dict[tuple[State, Event], frozenset[State]]] = {
     (State.ACCEPTED, Event.DEGRADE): frozenset({State.DEGRADED}),
     (State.ACCEPTED, Event.RELEASE): frozenset({State.ACCEPTED}),
     (State.ACCEPTED, Event.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
+    (State.ACCEPTED, Event.RELOCATE): frozenset({State.ACCEPTED}),
     (State.ACTIVE, Event.END): frozenset({State.COMPLETED}),
     (State.ACTIVE, Event.CLOSE): frozenset({State.COMPLETED}),
     (State.ACTIVE, Event.CANCEL): frozenset({State.CANCELLED}),
     (State.ACTIVE, Event.DEGRADE): frozenset({State.DEGRADED}),
     (State.ACTIVE, Event.RELEASE): frozenset({State.ACTIVE}),
     (State.ACTIVE, Event.RENEGOTIATE): frozenset({State.ACTIVE, State.ACCEPTED}),
+    (State.ACTIVE, Event.RELOCATE): frozenset({State.ACTIVE}),
+    (State.DEGRADED, Event.RELOCATE): frozenset({State.DEGRADED}),
     (State.DEGRADED, Event.DEGRADE): frozenset({State.DEGRADED}),  # and it loses more
     (State.DEGRADED, Event.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Event.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),

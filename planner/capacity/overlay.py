@@ -96,6 +96,25 @@ class Overlay:
         """Return which atom the machines cannot hold, whatever else is held, or None."""
         return self._fit_shortage(takings, merge_takings(takings))
 
+    def room_for(self, demand: Demand, low: int, high: int) -> NDArray[np.int64]:
+        """Return int64[high - low]: bundles that totals, policies and machines leave room for.
+
+        Averages over windows are not looked at.
+        """
+        self._count_waiting()
+        ledger = self.ledger
+        columns = slice(low - ledger.first, high - ledger.first)
+        fit = np.array(demand.fit, dtype=np.int64)
+        steps = np.arange(low, high)
+        room = fit[np.searchsorted(ledger.calendar.breaks, steps, side="right") - 1]
+        for row, amount in zip(demand.rows, demand.amounts, strict=True):
+            left = ledger.free[row, columns]
+            taken = self._use.get(row)
+            if taken is not None:
+                left = left - taken[columns]
+            room = np.minimum(room, np.maximum(left, 0) // amount)
+        return room
+
     def added(self, takings: Sequence[Taking]) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
         """Return what takings add to each row of the profile, and to each window average."""
         return self._changes(merge_takings(takings)), self._average_changes(takings)

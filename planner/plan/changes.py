@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from planner.agent import Agent
 from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
 from planner.placement import Binding, Code, PlacementResult
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
+from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservation import Holding, Rows
+from planner.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,21 @@ class UncompiledRequest:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Keep what an agent placed; `anew` where the request was refused before."""
+    """Keep what an agent placed.
+
+    Attributes
+    ----------
+    anew
+        Whether the request was refused before.
+    planner
+        Asked once more where machines cannot hold what was placed; None asks nobody.
+    """
 
     request: Request
     result: PlacementResult
     agent: str
     anew: bool = False
+    planner: Agent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,26 @@ class Degrade:
     reason: str
     offers: tuple[dict[str, Any], ...] = ()
     cause: str = DEGRADED
+
+
+@dataclass(frozen=True, slots=True)
+class Relocate:
+    """Give bundles of a reservation other machines; what it holds and when stays as it is.
+
+    Attributes
+    ----------
+    slots
+        Those of each atom, in the order of the holding; what has begun stays on its machine. None
+        for an atom that is promised totals only.
+    promise
+        The level it then has.
+    """
+
+    id: str
+    revision: int
+    slots: tuple[Slots | None, ...]
+    promise: PromiseLevel
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +185,33 @@ class Reconfigure:
 
 
 Change: TypeAlias = (
-    Admit | Refuse | Update | Degrade | Release | Fail | Cancel | Close | Advance | Reconfigure
+    Admit
+    | Refuse
+    | Update
+    | Degrade
+    | Relocate
+    | Release
+    | Fail
+    | Cancel
+    | Close
+    | Advance
+    | Reconfigure
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A change that the record carries."""
+    """A change that the record carries.
+
+    Attributes
+    ----------
+    result
+        Where an admission stands if it is elsewhere than its agent put it, for want of machines.
+    """
 
     index: int
     id: str | None
+    result: PlacementResult | None = None
 
 
 @dataclass(frozen=True, slots=True)

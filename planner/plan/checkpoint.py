@@ -27,6 +27,7 @@ from planner.plan.reservation_records import Refused
 from planner.plan.table import ReservationTable
 from planner.reservation import Degradation, HistoryEntry, Refusal
 from planner.reservation_state import LIVE
+from planner.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 
 #: Layout of the document; a reader refuses what it does not know.
@@ -93,14 +94,15 @@ def take_checkpoint(plan: Plan) -> Checkpoint:
         "ids": list(table._ids),
         "names": list(table._names.values),
         "paths": list(table._paths.values),
-        "kinds": [[dict(bundle), label] for bundle, label in table._kinds.values],
+        "kinds": [[dict(bundle), label, list(rule)] for bundle, label, rule in table._kinds.values],
         "shifts": list(table._shifts.values),
         "idle_rows": table._idle_rows,
+        "idle_slots": table._idle_slots,
         "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
     }
     return Checkpoint(
         head,
-        tuple(column.copy().data for column in (table._meta, table._atoms, table._rows)),
+        tuple(column.copy().data for column in _columns_of(table)),
         words,
         tuple(table.details._kept),
         {number: tuple(entries) for number, entries in table._history.items()},
@@ -141,8 +143,8 @@ def read_checkpoint(encoded: bytes) -> Plan:
 
 
 def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
-    columns = (table._meta, table._atoms, table._rows)
-    for column, (descr, data) in zip(columns, document["columns"], strict=True):
+    # A state of before slots has three columns.
+    for column, (descr, data) in zip(_columns_of(table), document["columns"], strict=False):
         _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
     table._ids = document["ids"]
     table._numbers = IdIndex(table._ids)
@@ -150,11 +152,13 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
         table._names.number(name)
     for path in document["paths"]:
         table._paths.number(_frozen(path))
-    for bundle, label in document["kinds"]:
-        table._kinds.number((Resources.of(bundle), label))
+    for bundle, label, *rule in document["kinds"]:
+        kind = (Resources.of(bundle), label, MachineRule(*rule[0]) if rule else ANYWHERE)
+        table._kinds.number(kind)
     for shifts in document["shifts"]:
         table._shifts.number(_frozen(shifts))
     table._idle_rows = document["idle_rows"]
+    table._idle_slots = document.get("idle_slots", 0)
     table.details._kept = document["details"]
     for number, entry in document.get("degradations", ()):
         table.degradations[number] = Degradation.from_json(entry)
@@ -164,12 +168,17 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
         table._released[index] = np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
+def _columns_of(table: ReservationTable) -> tuple[Column, ...]:
+    return table._meta, table._atoms, table._rows, table._slots
+
+
 def _fill_column(column: Column, stored: NDArray[Any]) -> None:
     """Copy by name; a field that the stored state lacks is zero."""
     wanted = np.zeros(len(stored), dtype=column.data.dtype)
     for name in stored.dtype.names or ():
         if name in (wanted.dtype.names or ()):
             wanted[name] = stored[name]
+    column.count = 0
     column.append(wanted, len(wanted))
 
 

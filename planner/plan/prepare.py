@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, takings_of
-from planner.holding import details_of, holding_of, past_of
-from planner.placement import Code
+from planner.capacity.snapshot import PlanSnapshot
+from planner.explain import time_text
+from planner.holding import details_of, holding_of, past_of, release_rows, with_slots
+from planner.placement import Binding, Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
     Admit,
@@ -26,15 +28,27 @@ from planner.plan.changes import (
     Reconfigure,
     Refuse,
     Release,
+    Relocate,
     UncompiledRequest,
     Update,
 )
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
+from planner.plan.machine_search import Found, search_again, search_alone
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.release import keep_released, release_conflict
-from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
+from planner.plan.reservation_records import (
+    Admitted,
+    Degraded,
+    Ended,
+    Refused,
+    Released,
+    Relocated,
+    Updated,
+)
 from planner.plan.rolling_horizon import extensions
+from planner.plan.slot_batch import SlotBatch, Unplaced, relocation_fault
 from planner.plan.state import PlanState
+from planner.promise import PromiseLevel
 from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import Event, State, may
@@ -61,13 +75,19 @@ def prepare(
         batch.foresee(changes)
     records: list[RecordedChange] = []
     outcomes: list[Outcome] = []
-    for index, change in enumerate(changes):
-        answer = batch.answer(index, change)
-        if isinstance(answer, Conflict):
-            outcomes.append(answer)
-        else:
-            records.append(answer)
-            outcomes.append(Committed(index, getattr(answer, "id", None)))
+    try:
+        if joint:
+            batch.give_all(changes)
+        for index, change in enumerate(changes):
+            answer = batch.answer(index, change)
+            if isinstance(answer, Conflict):
+                outcomes.append(answer)
+            else:
+                records.append(answer)
+                result = batch.results.get(index)
+                outcomes.append(Committed(index, getattr(answer, "id", None), result))
+    finally:
+        batch.close()
     failed = (atomic or joint) and len(records) < len(changes)
     if failed or not records:
         return Prepared(None, tuple(outcomes))
@@ -82,6 +102,7 @@ def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[C
     """Return the conflicts that changes have on a Plan however much room there is."""
     batch = _Batch(plan)
     batch.assume_room()
+    batch.assume_machines()
     answers = [batch.answer(index, change) for index, change in enumerate(changes)]
     return [one for one in answers if isinstance(one, Conflict)]
 
@@ -102,14 +123,50 @@ class _Batch:
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
+        self._changed: list[Taking] = []
         self._foreseen: dict[int, tuple[Holding, list[Taking]]] = {}
         self._assured = False
+        self._may_search = True
+        self._machines_assured = False
+        self._given = False
+        self._slots: SlotBatch | None = None
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
+        #: Where admissions stand that were placed elsewhere than by their agent, by place.
+        self.results: dict[int, PlacementResult] = {}
+
+    @property
+    def slots(self) -> SlotBatch:
+        """What the batch takes of machines; made when a change first asks for some."""
+        if self._slots is None:
+            self._slots = SlotBatch(self.plan)
+        return self._slots
+
+    def close(self) -> None:
+        """Give back everything that was taken of machines."""
+        if self._slots is not None:
+            self._slots.close()
+
+    def assume_machines(self) -> None:
+        """Find machines for nothing."""
+        self._machines_assured = True
+
+    def give_all(self, changes: Sequence[Change]) -> None:
+        """Give back the machines of all that a joint batch changes, before any change is judged."""
+        self._given = True
+        for change in changes:
+            number = self.plan.table.number_of(getattr(change, "id", "") or "")
+            if number is not None and not isinstance(change, Release):
+                self._give(number)
+
+    def _give(self, number: int) -> None:
+        if self.plan.table.promise(number) is not PromiseLevel.POOLED:
+            self.slots.give(self.plan.table.holding(number))
 
     def assume_room(self) -> None:
         """Judge no change for room: the whole batch has been."""
         self._assured = True
+        self._may_search = False
 
     def foresee(self, changes: Sequence[Change]) -> None:
         """Judge all admissions as one: if their sum fits, each fits in its turn."""
@@ -139,6 +196,8 @@ class _Batch:
                 return self._update(index, change)
             case Degrade():
                 return self._degrade(index, change)
+            case Relocate():
+                return self._relocate(index, change)
             case Release():
                 return self._release(index, change)
             case Fail():
@@ -169,9 +228,18 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
-        if not self._assured:
-            self.overlay.add(takings)
+        level = self._level(request)
+        if level is PromiseLevel.PLACED:
+            found = self._place(index, change, holding)
+            if isinstance(found, Conflict):
+                return found
+            if found[0] is not result:
+                takings = takings_of(found[1], self.plan.ledger, request.tenant, request.queue)
+            result, holding = found
+        self._add(takings)
         self.admitted.append(takings)
+        if result is not change.result:
+            self.results[index] = result
         self.new_ids.add(request.id)
         self.added[scope] = self.added.get(scope, 0) + 1
         return Admitted(
@@ -184,7 +252,73 @@ class _Batch:
             change.agent,
             details_of(request, result),
             holding,
+            level,
         )
+
+    def _add(self, takings: Sequence[Taking]) -> None:
+        """Count what a change takes, for the changes after it."""
+        self._changed.extend(takings)
+        if not self._assured:
+            self.overlay.add(takings)
+
+    def _doubt(self) -> None:
+        """Judge what follows one by one: an admission stands elsewhere than was foreseen."""
+        if self._assured:
+            self._assured = False
+            self.overlay.add(self._changed)
+
+    def _level(self, request: Request) -> PromiseLevel:
+        """Return what a request is promised, if it is."""
+        return request.promise or self.plan.cluster.promise
+
+    def _place(self, index: int, change: Admit, holding: Holding) -> Found | Conflict:
+        """Return the answer to a request and what it holds, with machines; or why there are none.
+
+        First where its agent put it, then where machines have room.
+        """
+        if self._machines_assured:
+            return change.result, holding
+        placed = self.slots.place(holding)
+        if not isinstance(placed, Unplaced):
+            return change.result, placed
+        found = self._search(change, placed) if self._may_search else placed
+        if isinstance(found, Unplaced):
+            return self._no_machines(index, change.request.id, found)
+        takings = takings_of(
+            found[1], self.plan.ledger, change.request.tenant, change.request.queue
+        )
+        short = self.overlay.shortage(takings)
+        if short is not None:
+            return Conflict(index, change.request.id, short.code, short.detail, short.binding)
+        return found
+
+    def _search(self, change: Admit, missed: Unplaced) -> Found | Unplaced:
+        self._doubt()
+        first = max(self.plan.now, self.plan.ledger.first)
+        alone = search_alone(self.slots, self.overlay, change.request, first)
+        if alone is not None:
+            return alone
+        if change.planner is None or len(change.request.graph.atoms) < 2:
+            return missed
+        ledger = self.plan.ledger
+        if self._changed:
+            ledger = ledger.copy()
+            ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
+        view = PlanSnapshot(ledger, self.plan.version)
+        return search_again(self.slots, view, change.request, change.planner, missed)
+
+    def _no_machines(self, index: int, id_: str, missed: Unplaced) -> Conflict:
+        """Return the conflict of a request that the pool has room for and machines have not."""
+        atom, grid = missed.atom, self.plan.grid
+        binding = Binding(atom.path, "machines", missed.start, None, missed.needed, missed.found)
+        start, end = (
+            time_text(step, grid).removeprefix("at ") for step in (missed.start, missed.end)
+        )
+        detail = (
+            f"the pool has room for atom {atom.path or 'the request'}, but from {start} to {end} "
+            f"machines hold only {missed.found} of {missed.needed} bundles"
+        )
+        return Conflict(index, id_, Code.CAPACITY, detail, binding)
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:
         asked = change.request
@@ -217,11 +351,21 @@ class _Batch:
             detail = "what was held before now is not what the new allocation says"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
         holding = keep_released(holding, before, change.request, change.result)
+        level = self._level(change.request)
         takings = takings_of_change(plan, change)
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        self.overlay.add(takings)
+        if not self._given:
+            self._give(number)
+        if level is PromiseLevel.PLACED and not self._machines_assured:
+            placed = self.slots.replace(before, holding)
+            if isinstance(placed, Unplaced):
+                if not self._given:
+                    self.slots.take(before)
+                return self._no_machines(index, change.id, placed)
+            holding = placed
+        self._add(takings)
         self.touched.add(change.id)
         request = change.request
         return Updated(
@@ -233,6 +377,7 @@ class _Batch:
             details_of(request, change.result),
             holding,
             change.cause,
+            level,
         )
 
     def _degrade(self, index: int, change: Degrade) -> _Answer:
@@ -245,9 +390,40 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        self.overlay.add(takings)
+        self._add(takings)
         self.touched.add(change.id)
-        return Degraded(change.id, change.kept, change.reason, change.offers, change.cause)
+        number = self.plan.table.number_of(change.id)
+        assert number is not None
+        kept = change.kept
+        if (
+            self.plan.table.promise(number) is not PromiseLevel.POOLED
+            and not self._machines_assured
+        ):
+            if not self._given:
+                self._give(number)
+            kept = self.slots.cut(self.plan.table.holding(number), kept)
+        return Degraded(change.id, kept, change.reason, change.offers, change.cause)
+
+    def _relocate(self, index: int, change: Relocate) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.RELOCATE)
+        if blocked is not None:
+            return blocked
+        number = self.plan.table.number_of(change.id)
+        assert number is not None
+        before = self.plan.table.holding(number)
+        detail = relocation_fault(before, change.slots, self.plan.now)
+        if detail:
+            return Conflict(index, change.id, Code.CONFLICT, detail)
+        after = with_slots(before, change.slots)
+        if not self._given:
+            self.slots.give(before)
+        if not self.slots.move(before, after):
+            if not self._given:
+                self.slots.take(before)
+            detail = "its new machines have no room any more"
+            return Conflict(index, change.id, Code.CONFLICT, detail)
+        self.touched.add(change.id)
+        return Relocated(change.id, change.slots, change.promise, change.reason)
 
     def _release(self, index: int, change: Release) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)
@@ -255,8 +431,12 @@ class _Batch:
             blocked = release_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        self.overlay.add(takings_of_change(self.plan, change))
+        self._add(takings_of_change(self.plan, change))
         self.touched.add(change.id)
+        number = self.plan.table.number_of(change.id)
+        if number is not None and self.plan.table.promise(number) is not PromiseLevel.POOLED:
+            held = self.plan.table.holding(number)
+            self.slots.give(release_rows(held, change.released, self.plan.now)[1])
         return Released(change.id, change.released, change.reason)
 
     def _end(
@@ -266,8 +446,11 @@ class _Batch:
         if blocked is not None:
             return blocked
         # What is given back in this batch serves the changes after it, from the present step on.
-        self.overlay.add(takings_of_change(self.plan, change))
+        self._add(takings_of_change(self.plan, change))
         self.touched.add(change.id)
+        number = self.plan.table.number_of(change.id)
+        if number is not None and not self._given:
+            self._give(number)
         return Ended(change.id, state, self.plan.now, getattr(change, "reason", ""))
 
     def _advance(self, index: int, change: Advance) -> _Answer:

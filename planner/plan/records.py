@@ -9,14 +9,23 @@ from typing import Any, ClassVar, TypeAlias
 from planner.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
-from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
+from planner.plan.reservation_records import (
+    Admitted,
+    Degraded,
+    Ended,
+    Refused,
+    Released,
+    Relocated,
+    Updated,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
     """The present moved; endless recurrences got the occurrences that fit the new horizon.
 
-    `extended` maps a reservation to the shifts its atoms have now, one list an atom.
+    `extended` maps a reservation to the shifts its atoms have now, one list an atom. New
+    occurrences of one that is promised machines have none until they are laid (`Relocated`).
     """
 
     now_step: int
@@ -63,7 +72,7 @@ class Reconfigured:
 
 
 RecordedChange: TypeAlias = (
-    Admitted | Refused | Updated | Degraded | Released | Ended | Advanced | Reconfigured
+    Admitted | Refused | Updated | Degraded | Released | Relocated | Ended | Advanced | Reconfigured
 )
 _KINDS: dict[str, Any] = {
     kind.op: kind
@@ -73,6 +82,7 @@ _KINDS: dict[str, Any] = {
         Updated,
         Degraded,
         Released,
+        Relocated,
         Ended,
         Advanced,
         Reconfigured,

@@ -7,14 +7,26 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.placement import Binding, Code
+from planner.promise import PromiseLevel
 from planner.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
 from planner.reservation_state import State
+from planner.slots import Slots, slots_of
 
 #: Cause of an update that its owner asked for; others are told in the history in their own word.
 RENEGOTIATED = "renegotiated"
 
 #: Cause of a change that takes part of what was promised away.
 DEGRADED = "degraded"
+
+
+def promise_entry(level: PromiseLevel) -> dict[str, Any]:
+    """Return the key of a record that says the level; totals only say nothing."""
+    return {} if level is PromiseLevel.POOLED else {"promise": level.value}
+
+
+def promise_of_entry(entry: Mapping[str, Any]) -> PromiseLevel:
+    """Return the level that a record says."""
+    return PromiseLevel(entry.get("promise", PromiseLevel.POOLED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,7 @@ class Admitted:
     agent: str
     details: RequestDetails
     holding: Holding
+    promise: PromiseLevel = PromiseLevel.POOLED
     op: ClassVar[str] = "admit"
 
     def to_json(self) -> dict[str, Any]:
@@ -45,6 +58,7 @@ class Admitted:
             "agent": self.agent,
             **self.details.to_json(),
             **self.holding.to_json(),
+            **promise_entry(self.promise),
         }
 
     @classmethod
@@ -60,6 +74,7 @@ class Admitted:
             entry["agent"],
             RequestDetails.from_json(entry),
             Holding.from_json(entry),
+            promise_of_entry(entry),
         )
 
 
@@ -130,6 +145,7 @@ class Updated:
     details: RequestDetails
     holding: Holding
     cause: str = RENEGOTIATED
+    promise: PromiseLevel = PromiseLevel.POOLED
     op: ClassVar[str] = "update"
 
     def to_json(self) -> dict[str, Any]:
@@ -143,6 +159,7 @@ class Updated:
             "priority": self.priority,
             **self.details.to_json(),
             **self.holding.to_json(),
+            **promise_entry(self.promise),
         }
         return entry if self.cause == RENEGOTIATED else entry | {"cause": self.cause}
 
@@ -158,6 +175,7 @@ class Updated:
             RequestDetails.from_json(entry),
             Holding.from_json(entry),
             entry.get("cause", RENEGOTIATED),
+            promise_of_entry(entry),
         )
 
 
@@ -185,6 +203,36 @@ class Degraded:
         offers = tuple(entry.get("offers", ()))
         cause = entry.get("cause", DEGRADED)
         return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers, cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """Bundles of a reservation have other machines; what it holds and when stays as it was.
+
+    Attributes
+    ----------
+    slots
+        Those of each atom, in the order of the holding; None for totals only.
+    """
+
+    id: str
+    slots: tuple[Slots | None, ...]
+    promise: PromiseLevel
+    reason: str = ""
+    op: ClassVar[str] = "relocate"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        slots = [None if held is None else held.tolist() for held in self.slots]
+        entry: dict[str, Any] = {"op": self.op, "id": self.id, "slots": slots}
+        entry |= promise_entry(self.promise)
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Relocated:
+        """Read what :meth:`to_json` wrote."""
+        slots = tuple(None if held is None else slots_of(held) for held in entry["slots"])
+        return cls(entry["id"], slots, promise_of_entry(entry), entry.get("reason", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,20 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import Taking, merge_takings, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
-from planner.holding import extend_shifts, release_rows, without_after
+from planner.cluster import Cluster, renumbered_machines
+from planner.holding import extend_shifts, release_rows, with_slots, without_after
+from planner.machines.room import MachineRoom
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
-from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Released, Updated
-from planner.plan.table import ReservationTable
+from planner.plan.reservation_records import (
+    Admitted,
+    Degraded,
+    Ended,
+    Refused,
+    Released,
+    Relocated,
+    Updated,
+)
+from planner.plan.table import LEVEL_NUMBERS, ReservationTable
 from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
 from planner.reservation_state import LIVE, STATE_NUMBERS, State
 from rdl.time_grid import TimeGrid
@@ -56,6 +65,8 @@ class PlanState:
         self.version = 0
         self.now = 0
         self.table = ReservationTable()
+        self.table.machines = cluster.machine_names
+        self._room: MachineRoom | None = None
         self.ledger = FreeProfile(CapacityRows(cluster), grid, 0)
         self._refusals: dict[str, Refusal] = {}
         self._live: dict[tuple[str, str], int] = {}
@@ -85,8 +96,22 @@ class PlanState:
         for id_ in ids:
             number = self.table.number_of(id_)
             if number is not None:
-                self._take(ledger, number, self.table.holding(number), -1)
+                tenant, queue = self.table.scope(number)
+                held = takings_of(self.table.holding(number), ledger, tenant, queue, -1)
+                ledger.take((taking.demand, taking.rows, -1) for taking in held)
         return PlanSnapshot(ledger, self.version)
+
+    @property
+    def room(self) -> MachineRoom:
+        """What slots leave of every machine; made when it is first asked for.
+
+        It is written by the Plan's one writer, who alone may read it.
+        """
+        if self._room is None:
+            self._room = MachineRoom(self.cluster, self.grid, self.ledger.first)
+            for held in self.table.held_slots():
+                self._room.take(held.slots, held.bundle, 1)
+        return self._room
 
     def reservation(self, id: str) -> Reservation | None:  # noqa: A002 - the field's word
         """Return a reservation, or None."""
@@ -129,6 +154,7 @@ class PlanState:
         """Stop sharing what is written with the Plan this is a copy of."""
         self.table = self.table.copy()
         self.ledger = self.ledger.copy()
+        self._room = None
         self._refusals = dict(self._refusals)
         self._live = dict(self._live)
         self._readers = weakref.WeakSet()
@@ -178,6 +204,8 @@ class PlanState:
                 self._degrade(change, record)
             case Released():
                 self._release(change, record)
+            case Relocated():
+                self._relocate(change, record)
             case Ended():
                 self._end(change, record)
             case Advanced():
@@ -208,10 +236,12 @@ class PlanState:
             if change.holding.begin <= self.now and self.now > 0:
                 self.table.meta[number]["state"] = _ACTIVE
         self.ledger.take((group.demand, group.rows, 1) for group in merge_takings(takings))
+        for change in changes:
+            self._take_slots(change.holding, 1)
 
     def _update(self, change: Updated, record: CommitRecord) -> None:
         number = self._number(change.id)
-        self._take(self.ledger, number, self.table.holding(number), -1)
+        self._take(number, self.table.holding(number), -1)
         self.table.replace(number, change.holding)
         self.table.details.put(number, change.details)
         meta = self.table.meta[number]
@@ -221,12 +251,13 @@ class PlanState:
         self._take_new(number, change.holding)
         started = change.holding.begin <= self.now
         meta["state"] = _ACTIVE if started else _ACCEPTED
+        meta["promise"] = LEVEL_NUMBERS[change.promise]
         self.table.degradations.pop(number, None)
         self.table.note(number, HistoryEntry(record.at_ms, record.version, change.cause))
 
     def _degrade(self, change: Degraded, record: CommitRecord) -> None:
         number = self._number(change.id)
-        self._take(self.ledger, number, self.table.holding(number), -1)
+        self._take(number, self.table.holding(number), -1)
         self.table.replace(number, change.holding)
         self._take_new(number, change.holding)
         self.table.meta[number]["revision"] += 1
@@ -240,16 +271,27 @@ class PlanState:
     def _release(self, change: Released, record: CommitRecord) -> None:
         number = self._number(change.id)
         kept, given = release_rows(self.table.holding(number), change.released, self.now)
-        self._take(self.ledger, number, given, -1)
+        self._take(number, given, -1)
         self.table.replace(number, kept)
         self.table.meta[number]["revision"] += 1
         entry = HistoryEntry(record.at_ms, record.version, "released", change.reason)
         self.table.note(number, entry)
 
+    def _relocate(self, change: Relocated, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        before = self.table.holding(number)
+        self._take_slots(before, -1)
+        after = with_slots(before, change.slots)
+        self.table.replace(number, after)
+        self._take_slots(after, 1)
+        self.table.meta[number]["promise"] = LEVEL_NUMBERS[change.promise]
+        entry = HistoryEntry(record.at_ms, record.version, "relocated", change.reason)
+        self.table.note(number, entry)
+
     def _end(self, change: Ended, record: CommitRecord) -> None:
         number = self._number(change.id)
         holding = self.table.holding(number)
-        self._take(self.ledger, number, holding, -1)
+        self._take(number, holding, -1)
         kept = without_after(holding, change.from_step)
         self.table.replace(number, kept)
         self._take_new(number, kept)
@@ -265,6 +307,8 @@ class PlanState:
         if first != self.ledger.first or change.horizon != self.grid.horizon:
             self.grid = self.grid.with_horizon(change.horizon)
             self.ledger = self.ledger.rolled(self.grid, first)
+            if self._room is not None:
+                self._room.advance(self.grid, first)
         self.now = max(self.now, change.now_step)
         for id_, shifts in change.extended:
             self._extend(self._number(id_), shifts)
@@ -280,9 +324,12 @@ class PlanState:
         later = extend_shifts(holding, shifts)
         added = extend_shifts(holding, shifts, only_new=True)
         self.table.replace(number, later)
-        self._take(self.ledger, number, added, 1)
+        self._take(number, added, 1)
 
     def _reconfigure(self, cluster: Cluster) -> None:
+        numbers = renumbered_machines(self.cluster, cluster)
+        self.table.renumber_machines(numbers, cluster.machine_names)
+        self._room = None
         self.cluster = cluster
         self.ledger = FreeProfile(CapacityRows(cluster), self.grid, self.ledger.first)
         self.take_all()
@@ -294,12 +341,20 @@ class PlanState:
             self.ledger.take([(demand, held.rows, 1)])
 
     def _take_new(self, number: int, holding: Holding) -> None:
-        self._take(self.ledger, number, holding, 1)
+        self._take(number, holding, 1)
 
-    def _take(self, ledger: FreeProfile, number: int, holding: Holding, sign: int) -> None:
+    def _take(self, number: int, holding: Holding, sign: int) -> None:
         tenant, queue = self.table.scope(number)
-        takings = takings_of(holding, ledger, tenant, queue, sign)
-        ledger.take((taking.demand, taking.rows, sign) for taking in takings)
+        takings = takings_of(holding, self.ledger, tenant, queue, sign)
+        self.ledger.take((taking.demand, taking.rows, sign) for taking in takings)
+        self._take_slots(holding, sign)
+
+    def _take_slots(self, holding: Holding, sign: int) -> None:
+        """Take what slots hold of machines; a room not asked for yet is made with them."""
+        if self._room is not None:
+            for atom in holding.atoms:
+                if atom.slots is not None and len(atom.slots):
+                    self._room.take(atom.slots, atom.bundle, sign)
 
     def set_state(self, number: int, state: State) -> None:
         """Give a reservation another state, and count it among the live no more if it ended."""

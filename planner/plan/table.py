@@ -11,7 +11,7 @@ import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from planner.plan.details import DetailStore
 from planner.plan.growing_columns import Column, IdIndex, Words
 from planner.plan.reservation_records import Admitted
+from planner.promise import PromiseLevel
 from planner.request import RequestHeader
 from planner.reservation import (
     AtomAllocation,
@@ -29,6 +30,7 @@ from planner.reservation import (
     Reservation,
 )
 from planner.reservation_state import NUMBERED_STATES, STATE_NUMBERS, State
+from planner.slots import NOWHERE, MachineRule, Slots
 from rdl.resources import Resources
 
 _META = np.dtype(
@@ -48,6 +50,7 @@ _META = np.dtype(
         ("queue", np.int32),
         ("agent", np.int32),
         ("state", np.int8),
+        ("promise", np.int8),
     ]
 )
 _META_NAMES = _META.names or ()
@@ -58,9 +61,21 @@ _ATOM = np.dtype(
         ("path", np.int32),
         ("kind", np.int32),
         ("shifts", np.int32),
+        ("slot", np.int32),
+        ("slots", np.int32),
     ]
 )
 _ROW = np.dtype([("start", np.int32), ("end", np.int32), ("bundles", np.int64)])
+_SLOT = np.dtype(
+    [("start", np.int32), ("end", np.int32), ("bundles", np.int32), ("machine", np.int32)]
+)
+
+#: The first slot of an atom that is promised totals only. (0 is that of a state of before.)
+_POOLED: Final = 0
+
+#: Promise levels by the numbers that columns keep; the first is that of a state of before.
+_LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PACKABLE, PromiseLevel.PLACED)
+LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(_LEVELS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +89,41 @@ class HeldRows:
     rows: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class HeldSlots:
+    """Slots of all reservations with one bundle; int64[k, 4], unsorted."""
+
+    bundle: Resources
+    slots: Slots
+
+
 class ReservationTable:
-    """All reservations of a Plan, by number in order of admission."""
+    """All reservations of a Plan, by number in order of admission.
+
+    Attributes
+    ----------
+    machines
+        Names of the machines that slots name by number.
+    """
 
     def __init__(self) -> None:
         self.details = DetailStore()
         self._meta = Column(_META)
         self._atoms = Column(_ATOM)
         self._rows = Column(_ROW)
+        self._slots = _slot_column()
+        self.machines: Sequence[str] = ()
         self._numbers = IdIndex()
         self._ids: list[str] = []
         self._names: Words[str] = Words()
         self._paths: Words[tuple[str, tuple[int, ...]]] = Words()
-        self._kinds: Words[tuple[Resources, str | None]] = Words()
+        self._kinds: Words[tuple[Resources, str | None, MachineRule]] = Words()
         self._shifts: Words[tuple[int, ...]] = Words()
         self._released: dict[int, NDArray[np.int64]] = {}
         self._history: dict[int, list[HistoryEntry]] = {}
         self.degradations: dict[int, Degradation] = {}
         self._idle_rows = 0
+        self._idle_slots = 0
 
     def copy(self) -> ReservationTable:
         """Return an equal table that shares nothing that is written."""
@@ -102,8 +134,8 @@ class ReservationTable:
     def _detach(self) -> None:
         """Stop sharing what is written with the table this is a copy of."""
         self.details = self.details.copy()
-        self._meta, self._atoms, self._rows = (
-            column.copy() for column in (self._meta, self._atoms, self._rows)
+        self._meta, self._atoms, self._rows, self._slots = (
+            column.copy() for column in (self._meta, self._atoms, self._rows, self._slots)
         )
         self._numbers, self._ids = self._numbers.copy(), list(self._ids)
         self._names, self._paths = self._names.copy(), self._paths.copy()
@@ -149,6 +181,7 @@ class ReservationTable:
                     self._names.number(one.queue),
                     self._names.number(one.agent),
                     accepted,
+                    LEVEL_NUMBERS[one.promise],
                 )
             )
             atom += len(holding.atoms)
@@ -162,19 +195,25 @@ class ReservationTable:
         """Append the atoms and rows of holdings; return the index of the first atom."""
         first = self._atoms.count
         row = self._rows.count
-        atoms: list[tuple[int, int, int, int, int]] = []
+        slot = self._slots.count
+        atoms: list[tuple[int, int, int, int, int, int, int]] = []
         rows: list[NDArray[np.int64]] = []
+        slots: list[Slots] = []
         for holding in holdings:
             for atom in holding.atoms:
                 if atom.released is not None and len(atom.released):
                     self._released[first + len(atoms)] = atom.released
                 path = self._paths.number((atom.path, atom.inner))
-                kind = self._kinds.number((atom.bundle, atom.label))
+                kind = self._kinds.number((atom.bundle, atom.label, atom.rule))
                 shifts = self._shifts.number(atom.shifts)
                 count = len(atom.rows)
-                atoms.append((row, count, path, kind, shifts))
+                held = (_POOLED, 0) if atom.slots is None else (slot, len(atom.slots))
+                atoms.append((row, count, path, kind, shifts, *held))
                 rows.append(atom.rows)
                 row += count
+                if atom.slots is not None:
+                    slots.append(atom.slots)
+                    slot += len(atom.slots)
         if atoms:
             self._atoms.append(atoms, len(atoms))
             joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
@@ -182,6 +221,10 @@ class ReservationTable:
             self._rows.append(
                 [tuple(joined[0].tolist())] if plain else _structured(joined), len(joined)
             )
+        if slots:
+            held_slots = slots[0] if len(slots) == 1 else np.concatenate(slots)
+            if len(held_slots):
+                self._slots.append(_structured_slots(held_slots), len(held_slots))
         return first
 
     def held(self) -> Iterator[HeldRows]:
@@ -205,10 +248,38 @@ class ReservationTable:
         for number, (tenant, queue, kind, shifts) in enumerate(kinds.tolist()):
             chosen = index[order[(ends[number - 1] if number else 0) : ends[number]]]
             rows = self._rows_of(chosen)
-            bundle, label = self._kinds.values[kind]
+            bundle, label, _ = self._kinds.values[kind]
             moved = AtomAllocation("", bundle, label, rows, self._shifts.values[shifts])
             names = self._names.values
             yield HeldRows(names[tenant], names[queue], bundle, label, moved.all_rows())
+
+    def held_slots(self) -> Iterator[HeldSlots]:
+        """Yield the slots of all reservations, joined by bundle."""
+        meta, atoms = self._meta.data, self._atoms.data
+        index = _ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
+        index = index[atoms["slots"][index] > 0]
+        kinds = atoms["kind"][index]
+        for kind in np.unique(kinds).tolist():
+            chosen = atoms[index[kinds == kind]]
+            first, count = chosen["slot"].astype(np.int64), chosen["slots"].astype(np.int64)
+            yield HeldSlots(
+                self._kinds.values[kind][0], _plain_slots(self._slots.data[_ranges(first, count)])
+            )
+
+    def renumber_machines(self, numbers: NDArray[np.int64], machines: Sequence[str]) -> None:
+        """Give every slot the number its machine has in another description of the cluster.
+
+        Parameters
+        ----------
+        numbers
+            int64[machines before]: the new number of each, or `NOWHERE`.
+        machines
+            Names by the new numbers.
+        """
+        known = self._slots.data["machine"]
+        there = known != NOWHERE
+        known[there] = numbers[known[there]]
+        self.machines = machines
 
     def matching(
         self,
@@ -266,20 +337,22 @@ class ReservationTable:
         meta = self._meta.data[number]
         for index in range(int(meta["atom"]), int(meta["atom"]) + int(meta["atoms"])):
             self._idle_rows += int(self._atoms.data[index]["rows"])
+            self._idle_slots += int(self._atoms.data[index]["slots"])
             self._released.pop(index, None)
         first = self._append_atoms([holding])
         meta = self._meta.data[number]
         meta["atom"], meta["atoms"] = first, len(holding.atoms)
         meta["begin"], meta["finish"] = holding.begin, holding.finish
         meta["endless"] = holding.endless
-        if self._idle_rows > 4096 and 2 * self._idle_rows > self._rows.count:
+        idle = (self._idle_rows, self._rows.count), (self._idle_slots, self._slots.count)
+        if any(some > 4096 and 2 * some > count for some, count in idle):
             self._compact()
 
     def _compact(self) -> None:
         """Rewrite atoms and rows without the idle ones."""
         holdings = [self.holding(number) for number in range(len(self))]
-        self._atoms, self._rows = Column(_ATOM), Column(_ROW)
-        self._released, self._idle_rows = {}, 0
+        self._atoms, self._rows, self._slots = Column(_ATOM), Column(_ROW), _slot_column()
+        self._released, self._idle_rows, self._idle_slots = {}, 0, 0
         for number, holding in enumerate(holdings):
             self._meta.data[number]["atom"] = self._append_atoms([holding])
 
@@ -299,15 +372,22 @@ class ReservationTable:
         return dict(zip(_META_NAMES, self._meta.data[number].item(), strict=True))
 
     def _atom(self, index: int) -> AtomAllocation:
-        row, count, path, kind, shifts = self._atoms.data[index].tolist()
+        row, count, path, kind, shifts, slot, held = self._atoms.data[index].tolist()
         rows = _plain(self._rows.data[row : row + count])
         rows.flags.writeable = False
-        bundle, label = self._kinds.values[kind]
+        slots = None
+        if slot != _POOLED:
+            slots = _plain_slots(self._slots.data[slot : slot + held])
+            slots.flags.writeable = False
+        bundle, label, rule = self._kinds.values[kind]
         released = self._released.get(index)
         name, inner = self._paths.values[path]
-        return AtomAllocation(
-            name, bundle, label, rows, self._shifts.values[shifts], released, inner
-        )
+        moved = self._shifts.values[shifts]
+        return AtomAllocation(name, bundle, label, rows, moved, released, inner, rule, slots)
+
+    def promise(self, number: int) -> PromiseLevel:
+        """Return what a reservation is promised."""
+        return _LEVELS[int(self._meta.data[number]["promise"])]
 
     def scope(self, number: int) -> tuple[str, str]:
         """Return (tenant, queue)."""
@@ -352,6 +432,8 @@ class ReservationTable:
             atoms=self.holding(number).atoms,
             history=(admitted, *self._history.get(number, ())),
             degradation=self.degradations.get(number),
+            promise=_LEVELS[meta["promise"]],
+            machines=self.machines,
         )
 
     def agent_number(self, name: str) -> int:
@@ -369,6 +451,7 @@ class ReservationTable:
     def nbytes(self) -> int:
         """Return the bytes of everything but details: see the head of this file."""
         columns = self._meta.nbytes() + self._atoms.nbytes() + self._rows.nbytes()
+        columns += self._slots.nbytes()
         words = self._names.nbytes() + self._paths.nbytes() + self._shifts.nbytes()
         index = self._numbers.nbytes() + sys.getsizeof(self._ids)
         return columns + words + self._kinds.nbytes() + index
@@ -377,6 +460,26 @@ class ReservationTable:
 def _structured(rows: NDArray[np.int64]) -> NDArray[Any]:
     out = np.empty(len(rows), dtype=_ROW)
     out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]
+    return out
+
+
+def _slot_column() -> Column:
+    """Return a column of slots; its first entry stands for none."""
+    column = Column(_SLOT)
+    column.append([(0, 0, 0, NOWHERE)])
+    return column
+
+
+def _structured_slots(slots: Slots) -> NDArray[Any]:
+    out = np.empty(len(slots), dtype=_SLOT)
+    out["start"], out["end"], out["bundles"], out["machine"] = slots.T
+    return out
+
+
+def _plain_slots(slots: NDArray[Any]) -> Slots:
+    out = np.empty((len(slots), 4), dtype=np.int64)
+    out[:, 0], out[:, 1] = slots["start"], slots["end"]
+    out[:, 2], out[:, 3] = slots["bundles"], slots["machine"]
     return out
 
 

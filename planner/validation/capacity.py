@@ -34,7 +34,7 @@ class MachineCounts:
                 for index in outage.indices if outage.machines == group.name else ():
                     away.setdefault(index, []).append(lost)
             for spans in away.values():
-                for start, end in _merged(spans):
+                for start, end in merged_spans(spans):
                     up[max(0, start) : max(0, end)] -= 1
 
     def capacity(self, resource: str, label: str | None) -> Steps:
@@ -139,7 +139,7 @@ def exceeded(
     return PlanViolation(where, rule, detail, None, worst, used, limit)
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the union of half-open spans as disjoint spans."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):

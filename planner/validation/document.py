@@ -6,27 +6,38 @@ writes its reservations shows. Everything that cannot be read is a violation, ne
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.validation.plain_values import (
+    UnreadableError,
+    is_int,
+    list_in,
+    milliseconds,
+    object_at,
+    steps_and_bundles,
+    text_in,
+)
+from planner.validation.slot_document import (
+    HeldRule,
+    HeldSlots,
+    read_promise,
+    read_rule,
+    read_slots,
+)
 from rdl.errors import RdlError
 from rdl.expressions import Expression, atom_at
+from rdl.oracle.atoms import lease_and_work
 from rdl.resources import AmountError, Resources
 from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
 
 #: States of a reservation that stands in a plan; a refusal stands apart.
 STATES = ("accepted", "active", "completed", "cancelled", "degraded", "failed")
-
-#: Bundles in one row and seconds in one time beyond which sums would not be exact; no RDL has more.
-_MOST_BUNDLES = 2**31 - 1
-_MOST_SECONDS = 10**12
 
 #: The greatest weight that may be asked for; beyond it values would not be finite.
 _MOST_WEIGHT = 10**9
@@ -43,10 +54,10 @@ class PlanViolation:
     ----------
     where
         JSON pointer into the document, or the account that is exceeded: ``pool``, ``label:ssd``,
-        ``policy:ads-quota``.
+        ``machine:wide-3``, ``policy:ads-quota``.
     rule
-        One word: ``shape id state queue expression path bundle rows oracle capacity fit policy
-        metrics asked``.
+        One word: ``shape id state queue expression path bundle rows oracle capacity fit slots
+        machine label lease spread packing moved policy metrics asked``.
     detail
         One sentence with the numbers.
     reservation
@@ -67,20 +78,12 @@ class PlanViolation:
     limit: int | None = None
 
 
-class UnreadableError(ValueError):
-    """Part of a document that cannot be read; carries the rule and where, never leaves here."""
-
-    def __init__(self, where: str, rule: str, detail: str) -> None:
-        self.where = where
-        self.rule = rule
-        super().__init__(detail)
-
-
 @dataclass(frozen=True, slots=True)
 class HeldAtom:
     """One atom of a reservation and its rows, int64[n, 3], in steps.
 
     `rows` is what it holds and `released` what it gave back; the promise is the two together.
+    `lease` is in steps. `slots` are None where the document has none.
     """
 
     path: str
@@ -88,6 +91,9 @@ class HeldAtom:
     label: str | None
     rows: NDArray[np.int64]
     released: NDArray[np.int64]
+    lease: int
+    slots: HeldSlots | None
+    rule: HeldRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class Held:
     expression: Expression
     choices: dict[str, int]
     atoms: tuple[HeldAtom, ...]
+    promise: str
 
 
 def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
@@ -114,34 +121,35 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
     UnreadableError
         For the first thing that is not as files.md says.
     """
-    fields = _object(entry, where)
-    state = _text(fields, "state", where)
+    fields = object_at(entry, where)
+    state = text_in(fields, "state", where)
     if state not in STATES:
         raise UnreadableError(f"{where}/state", "state", f"{state!r} is no state of a reservation")
     weight = _checked_weight(fields, where)
-    expression = _expression(_text(fields, "expression", where), f"{where}/expression")
+    expression = _expression(text_in(fields, "expression", where), f"{where}/expression")
     atoms = [
         _atom(atom, f"{where}/atoms/{i}", expression, grid)
-        for i, atom in enumerate(_list(fields, "atoms", where))
+        for i, atom in enumerate(list_in(fields, "atoms", where))
     ]
     _once([atom.path for atom in atoms], f"{where}/atoms")
     return Held(
         where,
-        _text(fields, "id", where),
-        _text(fields, "tenant", where),
-        _text(fields, "queue", where),
+        text_in(fields, "id", where),
+        text_in(fields, "tenant", where),
+        text_in(fields, "queue", where),
         state,
-        _ms(fields.get("submitted"), f"{where}/submitted"),
+        milliseconds(fields.get("submitted"), f"{where}/submitted"),
         weight,
         expression,
         _choices(fields, where),
         tuple(atoms),
+        read_promise(fields, where),
     )
 
 
 def _atom(entry: object, where: str, expression: Expression, grid: TimeGrid) -> HeldAtom:
-    fields = _object(entry, where)
-    path = _text(fields, "path", where)
+    fields = object_at(entry, where)
+    path = text_in(fields, "path", where)
     asked = atom_at(expression, path)
     if asked is None:
         raise UnreadableError(f"{where}/path", "path", f"{path!r} is no atom of the expression")
@@ -159,12 +167,15 @@ def _atom(entry: object, where: str, expression: Expression, grid: TimeGrid) -> 
         path,
         bundle,
         asked.on,
-        _rows(fields.get("allocation"), f"{where}/allocation", grid),
-        _rows(fields.get("released", []), f"{where}/released", grid),
+        read_rows(fields.get("allocation"), f"{where}/allocation", grid),
+        read_rows(fields.get("released", []), f"{where}/released", grid),
+        lease_and_work(asked, grid.step_ms)[0],
+        read_slots(fields, where, grid),
+        read_rule(fields, where),
     )
 
 
-def _rows(value: object, where: str, grid: TimeGrid) -> NDArray[np.int64]:
+def read_rows(value: object, where: str, grid: TimeGrid) -> NDArray[np.int64]:
     """Return rows in steps: half-open, sorted, merged, inside the horizon."""
     if not isinstance(value, list):
         raise UnreadableError(where, "rows", "rows are a list of [start_s, end_s, bundles]")
@@ -179,17 +190,9 @@ def _rows(value: object, where: str, grid: TimeGrid) -> NDArray[np.int64]:
 
 
 def _row(value: object, where: str, grid: TimeGrid) -> tuple[int, int, int]:
-    if not isinstance(value, list) or len(value) != 3 or not _is_int(value[2]):
+    if not isinstance(value, list) or len(value) != 3:
         raise UnreadableError(where, "rows", f"{value!r} is not [start_s, end_s, bundles]")
-    start, end = (_ms(value[i], where) for i in (0, 1))
-    if start % grid.step_ms or end % grid.step_ms:
-        raise UnreadableError(where, "rows", f"{value!r} does not start and end on a step")
-    first, last = start // grid.step_ms, end // grid.step_ms
-    if not 0 <= first < last <= grid.horizon or not 1 <= value[2] <= _MOST_BUNDLES:
-        whole = f"[0, {grid.horizon}) x {_MOST_BUNDLES}"
-        detail = f"steps [{first}, {last}) x {value[2]} are empty or outside {whole}"
-        raise UnreadableError(where, "rows", detail)
-    return first, last, value[2]
+    return steps_and_bundles(value, where, "rows", grid)
 
 
 def _expression(text: str, where: str) -> Expression:
@@ -206,50 +209,20 @@ def _checked_weight(fields: Mapping[str, object], where: str) -> float:
     if not known or not 0 <= float(str(weight)) <= _MOST_WEIGHT:
         detail = f"a weight is 0 to {_MOST_WEIGHT:,}, not {weight!r}"
         raise UnreadableError(f"{where}/weight", "shape", detail)
-    if not _is_int(revision) or revision < 1:
+    if not is_int(revision) or revision < 1:
         detail = f"a revision is 1 or more, not {revision!r}"
         raise UnreadableError(f"{where}/revision", "shape", detail)
     return float(str(weight))
 
 
 def _choices(fields: Mapping[str, object], where: str) -> dict[str, int]:
-    choices = _object(fields.get("choices"), f"{where}/choices")
+    choices = object_at(fields.get("choices"), f"{where}/choices")
     found: dict[str, int] = {}
     for path, option in choices.items():
-        if not _is_int(option) or option < 0:
+        if not is_int(option) or option < 0:
             raise UnreadableError(f"{where}/choices", "shape", f"{option!r} is no option")
         found[path] = option
     return found
-
-
-def _ms(seconds: object, where: str) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise UnreadableError(where, "shape", f"a time is a number of seconds, not {seconds!r}")
-    known = -_MOST_SECONDS < seconds < _MOST_SECONDS  # not so for NaN and the infinite
-    ms = round(seconds * 1000) if known else 0
-    if not known or not math.isclose(ms, seconds * 1000, rel_tol=1e-12, abs_tol=1e-6):
-        raise UnreadableError(where, "shape", f"{seconds!r} s is no whole number of milliseconds")
-    return ms
-
-
-def _object(value: object, where: str) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise UnreadableError(where, "shape", f"must be an object, not {value!r}")
-    return value
-
-
-def _list(fields: Mapping[str, object], key: str, where: str) -> Sequence[object]:
-    value = fields.get(key)
-    if not isinstance(value, list):
-        raise UnreadableError(f"{where}/{key}", "shape", "must be a list")
-    return value
-
-
-def _text(fields: Mapping[str, object], key: str, where: str) -> str:
-    value = fields.get(key)
-    if not isinstance(value, str):
-        raise UnreadableError(f"{where}/{key}", "shape", f"must be a text, not {value!r}")
-    return value
 
 
 def _once(paths: Sequence[str], where: str) -> None:
@@ -258,7 +231,3 @@ def _once(paths: Sequence[str], where: str) -> None:
         if path in seen:
             raise UnreadableError(f"{where}/{i}/path", "path", f"{path!r} is given twice")
         seen.add(path)
-
-
-def _is_int(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)

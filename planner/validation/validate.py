@@ -2,7 +2,8 @@
 
 It re-checks a whole plan document from nothing and shares no algorithm with the planners: rows and
 ids as files.md writes them, each reservation by the oracle, capacity, fit caps and policies step by
-step, and the metrics that can be recomputed. It lists all violations, each with where and how much.
+step, slots machine by machine, and the metrics that can be recomputed. It lists all violations,
+each with where and how much.
 One thing it takes from the compiler: the window that a policy's limits are held against. Whether
 rows lie inside the windows that were asked for is the oracle's word alone.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from planner.cluster import Cluster, ClusterError
 from planner.placement import Code
@@ -19,13 +21,24 @@ from planner.validation.document import (
     WHOLE,
     Held,
     PlanViolation,
-    UnreadableError,
     read_reservation,
 )
+from planner.validation.machines.named_machines import NamedMachines
+from planner.validation.machines.packing import PlanDoubt, packing_findings
+from planner.validation.machines.room import room_violations
+from planner.validation.machines.slot_rules import slot_violations
 from planner.validation.metrics import metrics_violations
+from planner.validation.plain_values import UnreadableError
 from planner.validation.policies import policy_violations
 from rdl.oracle.satisfaction import check
 from rdl.time_grid import TimeGrid
+
+
+class PlanVerdict(NamedTuple):
+    """What the validator finds: what is wrong, and what it could show neither right nor wrong."""
+
+    violations: list[PlanViolation]
+    doubts: list[PlanDoubt]
 
 
 def validate(
@@ -52,11 +65,28 @@ def validate(
         Whether to hold the plan against the policies. A policy that was lowered evicts nobody, so
         a plan may rightly exceed the policies of today.
     """
+    verdict = judge(document, cluster=cluster, grid=grid, asked=asked, policies=policies)
+    return verdict.violations
+
+
+def judge(
+    document: Mapping[str, object],
+    *,
+    cluster: Cluster | None = None,
+    grid: TimeGrid | None = None,
+    asked: Iterable[str] | None = None,
+    policies: bool = True,
+) -> PlanVerdict:
+    """Return what :func:`validate` does, and the doubts beside it; the parameters are its own.
+
+    A doubt makes no plan invalid: whether bundles can be packed is hard to say, and of many
+    bundles a packing that was not found is not one that does not exist.
+    """
     try:
         cluster = _cluster_of(document) if cluster is None else cluster
         grid = cluster.grid() if grid is None else grid
     except (UnreadableError, ClusterError, ValueError) as error:
-        return [PlanViolation("/cluster", "shape", str(error))]
+        return PlanVerdict([PlanViolation("/cluster", "shape", str(error))], [])
     held, found = _read(document, grid)
     found += _ids(document, asked)
     found += _refusals(document)
@@ -68,9 +98,14 @@ def validate(
     ]
     found += capacity_violations(held, cluster, grid)
     found += fit_violations(held, cluster, grid)
+    machines = NamedMachines(cluster, grid)
+    found += slot_violations(held, machines)
+    found += room_violations(held, machines)
+    unpacked, doubts = packing_findings(held, machines)
+    found += unpacked
     if policies:
         found += policy_violations(held, cluster, grid)
-    return found + _metrics(document, held, cluster, grid)
+    return PlanVerdict(found + _metrics(document, held, cluster, grid), doubts)
 
 
 def _cluster_of(document: Mapping[str, object]) -> Cluster:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.agent import Agent, Limits, SolverAgent, SolverOutcome, SolverReport
+from planner.agents import DEFAULT_AGENT, agent_named
 from planner.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
-from planner.plan.changes import Admit, Change, Refuse
+from planner.plan.changes import Admit, Change, Committed, Refuse
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import prices_of
@@ -86,7 +87,7 @@ def plan_from_nothing(
     runtime_ms = (timer() - started) * 1000
     answers = iter(placed)
     results = [next(answers) if refused is None else refused for refused in screened]
-    results = _commit(plan, workload, results, agent.name)
+    results = _commit(plan, workload, results, agent)
     outcomes = [
         outcome_of(request, result, cluster.nominal)
         for request, result in zip(requests, results, strict=True)
@@ -127,20 +128,28 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
     )
 
 
-def change_of(request: Request, result: PlacementResult, agent: str) -> Change:
-    """Return the change that an answer asks for."""
+def change_of(
+    request: Request, result: PlacementResult, agent: str, planner: Agent | None = None
+) -> Change:
+    """Return the change that an answer asks for.
+
+    Parameters
+    ----------
+    planner
+        Asked once more where machines cannot hold what was placed.
+    """
     if result.code is None:
-        return Admit(request, result, agent)
+        return Admit(request, result, agent, planner=planner)
     return Refuse(request, result.code, result.detail, result.binding)
 
 
 def _commit(
-    plan: Plan, workload: CompiledWorkload, results: Sequence[PlacementResult], agent: str
+    plan: Plan, workload: CompiledWorkload, results: Sequence[PlacementResult], agent: Agent
 ) -> list[PlacementResult]:
     """Commit every answer in the order of the lines; return the answers as they ended.
 
-    A placement that the Plan does not take (a limit on the number of reservations, which agents do
-    not see) becomes a refusal with the Plan's reason.
+    A placement that the Plan does not take (a limit on the number of reservations, or machines,
+    which agents do not see) becomes a refusal with the Plan's reason.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
     prepared = plan.prepare(_changes(workload, final, agent), plan.version)
@@ -149,17 +158,21 @@ def _commit(
             assert one.id is not None
             final[one.id] = PlacementResult(one.code, one.detail, binding=one.binding)
         prepared = plan.prepare(_changes(workload, final, agent), plan.version)
+    for outcome in prepared.outcomes:
+        if isinstance(outcome, Committed) and outcome.id is not None and outcome.result is not None:
+            final[outcome.id] = outcome.result
     if prepared.record is not None:
         plan.apply(prepared.record, prepared.takings)
     return [final[request.id] for request in workload.requests]
 
 
 def _changes(
-    workload: CompiledWorkload, results: Mapping[str, PlacementResult], agent: str
+    workload: CompiledWorkload, results: Mapping[str, PlacementResult], agent: Agent
 ) -> list[Change]:
     """Return one change a line, in the order of the lines."""
+    planner = agent_named(DEFAULT_AGENT) if isinstance(agent, SolverAgent) else agent
     changes: list[tuple[int, Change]] = [
-        (position, change_of(request, results[request.id], agent))
+        (position, change_of(request, results[request.id], agent.name, planner))
         for request, position in zip(workload.requests, workload.positions, strict=True)
     ]
     changes += [

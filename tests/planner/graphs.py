@@ -27,6 +27,7 @@ from rdl.work_graph import (
     DOMAIN,
     END,
     EVERY,
+    HANDOVER,
     KIND,
     LABEL,
     LAST_SHIFT,
@@ -142,6 +143,7 @@ class _Build:
         g, h, lease, work, multiple = piece.numbers
         row[[MIN_HEIGHT, MAX_HEIGHT, LEASE, WORK, MULTIPLE]] = g, h, lease, work, multiple
         row[SHORTEST] = shortest_length(g, h, multiple, lease, work)
+        row[HANDOVER] = g < h
         if piece.bundle not in self.bundles:
             self.bundles.append(piece.bundle)
         row[BUNDLE] = self.bundles.index(piece.bundle)

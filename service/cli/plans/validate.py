@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
 @format_option(TABLE, JSON)
 @reports_errors
 def validate(plan: Path, workload: Path | None, form: str) -> int:
-    """Check PLAN independently: capacity, fit, expressions, policies, states and ids.
+    """Check PLAN independently: capacity, machines, expressions, policies, states and ids.
 
     Shares no code with the planner. Prints the first violation and exits with 1 if there is one;
-    -o json prints all of them.
+    -o json prints all of them. What can be shown neither right nor wrong is a doubt: it is
+    printed too, and the Plan is valid.
     """
-    from planner.validation.validate import validate as violations_of
+    from planner.validation.validate import judge
 
     document = read_object(plan)
     lines = None if workload is None else _asked(workload, document)
-    violations = violations_of(document, asked=None if lines is None else [one.id for one in lines])
+    asked = None if lines is None else [one.id for one in lines]
+    violations, doubts = judge(document, asked=asked)
     if lines is not None:
         from planner.validation.workload import asked_violations
 
@@ -50,16 +52,24 @@ def validate(plan: Path, workload: Path | None, form: str) -> int:
                 "reservations": count[0],
                 "refusals": count[1],
                 "violations": [asdict(violation) for violation in violations],
+                "doubts": [asdict(doubt) for doubt in doubts],
             }
         )
     elif violations:
-        more = f" (and {len(violations) - 1:,} more)" if len(violations) > 1 else ""
         first = violations[0]
         whose = f" ({first.reservation})" if first.reservation else ""
-        click.echo(f"{plan}: {first.where}{whose}: {first.rule}: {first.detail}{more}")
+        text = f"{first.where}{whose}: {first.rule}: {first.detail}{_more(violations)}"
+        click.echo(f"{plan}: {text}")
     else:
         click.echo(f"valid: {count[0]:,} reservations, {count[1]:,} refusals")
+    if doubts and form != JSON:
+        doubt = doubts[0]
+        click.echo(f"in doubt: {doubt.where}: {doubt.rule}: {doubt.detail}{_more(doubts)}")
     return ERROR if violations else DONE
+
+
+def _more(found: Sequence[object]) -> str:
+    return f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
 
 
 def read_object(path: Path) -> dict[str, Any]:

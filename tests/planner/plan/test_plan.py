@@ -88,6 +88,7 @@ def test_a_reservation_reads_as_the_format_writes_it() -> None:
         "expression": CHAIN,
         "choices": {},
         "notes": [],
+        "promise": "pooled",
         "atoms": [
             {"path": "0.0", "bundle": {"cpu": 1}, "allocation": [[440, 680, 10]]},
             {"path": "0.1", "bundle": {"cpu": 1}, "allocation": [[680, 800, 20]]},

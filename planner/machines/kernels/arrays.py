@@ -1,0 +1,91 @@
+"""Arrays that kernels of the machine room are handed, as tuples."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+# Compiled code has one integer, int64; in Python it is now an int, now a NumPy scalar.
+Int: TypeAlias = Any
+Float: TypeAlias = Any
+
+LANES: Final = 64  # machines of a stripe
+
+# Cells of a ring.
+WIDTH: Final = 0  # steps of a column
+SIZE: Final = 1  # columns of the ring
+FIRST: Final = 2  # first column
+END: Final = 3  # end of the columns
+
+# Columns of a slot.
+START: Final = 0
+STOP: Final = 1
+BUNDLES: Final = 2
+MACHINE: Final = 3
+
+
+class Table(NamedTuple):
+    """What every machine has left.
+
+    Attributes
+    ----------
+    tree
+        int32[stripe, 2 * size, resource, lane]: a tree of minima over the columns of the ring;
+        column c is row ``size + c % size``.
+    ring
+        int64[4]: `WIDTH`, `SIZE`, `FIRST`, `END`.
+    first_machine
+        int64[stripe]: number of the machine in lane 0.
+    lane_of
+        int64[machine]: 64 times its stripe, plus its lane.
+    """
+
+    tree: I32
+    ring: I64
+    first_machine: I64
+    lane_of: I64
+
+
+class Wanted(NamedTuple):
+    """Bundles of one kind, and where they may stand.
+
+    Attributes
+    ----------
+    amounts
+        int64[k, 2]: (resource, amount) of a bundle.
+    weights
+        float64[k]: one over what the largest machine has of the resource.
+    order
+        int64[q]: stripes, best first.
+    domains
+        int64[stripe]: number of its domain value, or -1 where each machine counts alone.
+    spread
+        Most bundles of the atom on a machine or in a domain at once; 0 is no limit.
+    """
+
+    amounts: I64
+    weights: F64
+    order: I64
+    domains: I64
+    spread: int
+
+
+class Sought(NamedTuple):
+    """The atom that a search is for: see `planner.machines.slot_atom`; `early` is 0 or 1."""
+
+    lo: int
+    hi: int
+    least: int
+    most: int
+    multiple: int
+    lease: int
+    work: int
+    early: int
+    tries: int
+    best_of: int

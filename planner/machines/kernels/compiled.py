@@ -1,0 +1,12 @@
+"""How the kernels of the machine room are compiled: what holds for all files of this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from planner.kernel_cache import KernelFamily
+
+FAMILY = KernelFamily(Path(__file__).parent, nogil=True, error_model="numpy")
+
+#: Compile a kernel.
+kernel = FAMILY.kernel

@@ -1,0 +1,16 @@
+"""How many bundles find a slot over one interval."""
+
+from __future__ import annotations
+
+from planner.machines.kernels.arrays import Int, Table, Wanted
+from planner.machines.kernels.compiled import kernel
+from planner.machines.kernels.finding import count_slots
+from planner.machines.kernels.tree import columns
+from planner.machines.kernels.using import no_use
+
+
+@kernel
+def count_over(table: Table, wanted: Wanted, start: int, end: int, most: int) -> Int:
+    """Return how many bundles find a slot over the steps [start, end), at most `most`."""
+    a, b = columns(table.ring, start, end)
+    return count_slots(table, wanted, no_use(table, wanted), a, b, most)

@@ -1,0 +1,149 @@
+"""Machines for bundles over one interval: how many there are, and which are best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.machines.kernels.arrays import F64, I32, I64, LANES, Float, Int, Table, Wanted
+from planner.machines.kernels.compiled import kernel
+from planner.machines.kernels.tree import minima
+
+_TAKEN = 1e300
+
+
+@kernel
+def _lanes_that_fit(low: I32, amounts: I64, lanes: I64) -> Int:
+    """Write the lanes that hold a bundle into `lanes`; return how many."""
+    fit = np.ones(LANES, dtype=np.bool_)
+    for k in range(amounts.shape[0]):
+        row, amount = low[k], np.int32(amounts[k, 1])
+        for j in range(LANES):
+            fit[j] &= row[j] >= amount
+    found = 0
+    for j in range(LANES):
+        if fit[j]:
+            lanes[found] = j
+            found += 1
+    return found
+
+
+@kernel
+def _bundles_of_lane(low: I32, amounts: I64, lane: int, most: int) -> Int:
+    """Return how many bundles one lane holds, at most `most`."""
+    bundles = np.int64(most)
+    for k in range(amounts.shape[0]):
+        amount = amounts[k, 1]
+        if np.int64(low[k, lane]) < bundles * amount:
+            bundles = np.int64(low[k, lane]) // amount
+    return bundles
+
+
+@kernel
+def _limit(table: Table, wanted: Wanted, use: I64, stripe: int, lane: int) -> Int:
+    """Return how many more bundles the rule allows on one lane."""
+    if wanted.spread == 0:
+        return np.int64(2**62)
+    domain = wanted.domains[stripe]
+    if domain < 0:
+        return wanted.spread - use[table.first_machine[stripe] + lane]
+    return wanted.spread - use[table.lane_of.shape[0] + domain]
+
+
+@kernel
+def _spare(low: I32, wanted: Wanted, lane: int) -> Float:
+    """Return what a bundle leaves on a lane, summed over its resources as shares."""
+    spare = 0.0
+    for k in range(wanted.amounts.shape[0]):
+        spare += (low[k, lane] - wanted.amounts[k, 1]) * wanted.weights[k]
+    return spare
+
+
+@kernel
+def _note_pick(
+    table: Table, wanted: Wanted, use: I64, stripe: int, lane: int, bundles: int
+) -> None:
+    if wanted.spread > 0:
+        domain = wanted.domains[stripe]
+        if domain < 0:
+            use[table.first_machine[stripe] + lane] += bundles
+        else:
+            use[table.lane_of.shape[0] + domain] += bundles
+
+
+@kernel
+def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: int) -> None:
+    """Take what `find` noted out of `use` again."""
+    for i in range(count):
+        place = table.lane_of[picks[i, 0]]
+        _note_pick(table, wanted, use, place // LANES, place % LANES, -picks[i, 1])
+
+
+@kernel
+def find(
+    table: Table, wanted: Wanted, use: I64, a: int, b: int, need: int, picks: I64
+) -> tuple[Int, Int, Float]:
+    """Find up to `need` bundles over the columns [a, b): stripes in order, best fit in each.
+
+    Writes (machine, bundles) into `picks` and notes them in `use`. Returns the rows written, the
+    bundles found, and what they leave, summed.
+    """
+    low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
+    lanes = np.empty(LANES, dtype=np.int64)
+    spare = np.empty(LANES)
+    rows, found, score = 0, np.int64(0), 0.0
+    if wanted.amounts.shape[0] == 0 or a >= b:
+        return rows, found, score
+    for stripe in wanted.order:
+        if found >= need:
+            break
+        minima(table, wanted.amounts, stripe, a, b, low)
+        fitting = _lanes_that_fit(low, wanted.amounts, lanes)
+        for i in range(fitting):
+            spare[i] = _spare(low, wanted, lanes[i])
+        for _ in range(fitting):
+            if found >= need:
+                break
+            best = _least(spare, fitting)
+            lane = lanes[best]
+            most = min(need - found, _limit(table, wanted, use, stripe, lane))
+            bundles = _bundles_of_lane(low, wanted.amounts, lane, most) if most > 0 else np.int64(0)
+            if bundles > 0:
+                picks[rows, 0] = table.first_machine[stripe] + lane
+                picks[rows, 1] = bundles
+                _note_pick(table, wanted, use, stripe, lane, bundles)
+                rows += 1
+                found += bundles
+                score += bundles * spare[best]
+            spare[best] = _TAKEN
+    return rows, found, score
+
+
+@kernel
+def _least(values: F64, count: int) -> Int:
+    best = 0
+    for i in range(1, count):
+        if values[i] < values[best]:
+            best = i
+    return best
+
+
+@kernel
+def count_slots(table: Table, wanted: Wanted, use: I64, a: int, b: int, most: int) -> Int:
+    """Return how many bundles find a slot over the columns [a, b), at most `most`."""
+    low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
+    lanes = np.empty(LANES, dtype=np.int64)
+    found = np.int64(0)
+    if wanted.amounts.shape[0] == 0 or a >= b:
+        return found
+    for stripe in wanted.order:
+        if found >= most:
+            break
+        minima(table, wanted.amounts, stripe, a, b, low)
+        fitting = _lanes_that_fit(low, wanted.amounts, lanes)
+        for i in range(fitting):
+            limit = min(most - found, _limit(table, wanted, use, stripe, lanes[i]))
+            if limit > 0:
+                bundles = _bundles_of_lane(low, wanted.amounts, lanes[i], limit)
+                _note_pick(table, wanted, use, stripe, lanes[i], bundles)
+                found += bundles
+    return found

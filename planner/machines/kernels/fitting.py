@@ -1,0 +1,58 @@
+"""Whether slots can be taken together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.machines.kernels.arrays import BUNDLES, I64, LANES, MACHINE, SIZE, START, STOP, Table
+from planner.machines.kernels.compiled import kernel
+from planner.machines.kernels.tree import columns, least_of_lane
+
+
+@kernel
+def all_fit(table: Table, amounts: I64, slots: I64) -> bool:
+    """Return whether no machine is below zero where the slots stand, once all are taken."""
+    order = np.argsort(slots[:, MACHINE])
+    i, count = 0, order.shape[0]
+    while i < count:
+        machine = slots[order[i], MACHINE]
+        j = i + 1
+        while j < count and slots[order[j], MACHINE] == machine:
+            j += 1
+        if machine >= 0 and not _lane_fits(table, amounts, slots, order[i:j]):
+            return False
+        i = j
+    return True
+
+
+@kernel
+def _lane_fits(table: Table, amounts: I64, slots: I64, chosen: I64) -> bool:
+    """Return whether some slots of one machine fit together."""
+    place = table.lane_of[slots[chosen[0], MACHINE]]
+    if chosen.shape[0] == 1:
+        slot = slots[chosen[0]]
+        a, b = columns(table.ring, slot[START], slot[STOP])
+        for k in range(amounts.shape[0]):
+            need = amounts[k, 1] * slot[BUNDLES]
+            if a < b and need > 0 and least_of_lane(table, place, amounts[k, 0], a, b) < need:
+                return False
+        return True
+    low, high = np.int64(2**62), np.int64(0)
+    for i in chosen:
+        a, b = columns(table.ring, slots[i, START], slots[i, STOP])
+        if a < b:
+            low, high = min(low, a), max(high, b)
+    change = np.zeros(max(0, high - low) + 1, dtype=np.int64)
+    for i in chosen:
+        a, b = columns(table.ring, slots[i, START], slots[i, STOP])
+        if a < b:
+            change[a - low] += slots[i, BUNDLES]
+            change[b - low] -= slots[i, BUNDLES]
+    size, held = table.ring[SIZE], np.int64(0)
+    for column in range(low, high):
+        held += change[column - low]
+        for k in range(amounts.shape[0]):
+            row = table.tree[place // LANES, size + column % size, amounts[k, 0]]
+            if held > 0 and row[place % LANES] < held * amounts[k, 1]:
+                return False
+    return True

@@ -1,0 +1,64 @@
+"""How many bundles of one atom stand on a machine, or in a domain, at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.machines.kernels.arrays import (
+    BUNDLES,
+    I64,
+    LANES,
+    MACHINE,
+    START,
+    STOP,
+    Int,
+    Table,
+    Wanted,
+)
+from planner.machines.kernels.compiled import kernel
+
+
+@kernel
+def key_of(table: Table, wanted: Wanted, machine: int) -> Int:
+    """Return what counts the bundles on a machine: itself, or its domain after all machines."""
+    domain = wanted.domains[table.lane_of[machine] // LANES]
+    return machine if domain < 0 else table.lane_of.shape[0] + domain
+
+
+@kernel
+def no_use(table: Table, wanted: Wanted) -> I64:
+    """Return zeros, one for each machine and domain; none where the rule has no limit."""
+    if wanted.spread == 0:
+        return np.zeros(0, dtype=np.int64)
+    domains = np.int64(0)
+    for stripe in range(wanted.domains.shape[0]):
+        domains = max(domains, wanted.domains[stripe] + 1)
+    return np.zeros(table.lane_of.shape[0] + domains, dtype=np.int64)
+
+
+@kernel
+def note_use(
+    table: Table, wanted: Wanted, slots: I64, count: int, start: int, end: int, use: I64
+) -> None:
+    """Write into `use` the most bundles that the first `count` slots hold at once in [start, end).
+
+    A sweep over starts and ends, ends first where they meet.
+    """
+    use[:] = 0
+    events = np.empty(2 * count, dtype=np.int64)
+    found = 0
+    for i in range(count):
+        low, high = max(slots[i, START], start), min(slots[i, STOP], end)
+        if slots[i, MACHINE] >= 0 and low < high:
+            events[found] = (2 * (low - start) + 1) * count + i
+            events[found + 1] = 2 * (high - start) * count + i
+            found += 2
+    held = np.zeros(use.shape[0], dtype=np.int64)
+    for event in np.sort(events[:found]):
+        i = event % count
+        key = key_of(table, wanted, slots[i, MACHINE])
+        if event // count % 2 == 1:
+            held[key] += slots[i, BUNDLES]
+            use[key] = max(use[key], held[key])
+        else:
+            held[key] -= slots[i, BUNDLES]

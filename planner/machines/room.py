@@ -1,0 +1,322 @@
+"""What every machine has left, step by step, and the search for slots in it."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster import Cluster
+from planner.machines.kernels.arrays import Sought, Table, Wanted
+from planner.machines.slot_atom import SlotAtom
+from planner.machines.stripes import Stripes
+from planner.machines.time_ring import TimeRing
+from planner.slots import ANYWHERE, MachineRule
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+
+I64 = NDArray[np.int64]
+
+_NO_SLOTS = np.zeros((0, 4), dtype=np.int64)
+
+#: Kinds of bundles whose order of stripes is remembered.
+_MOST_KINDS = 4096
+
+
+class MachineRoom:
+    """What every machine of a cluster has left at every step.
+
+    Trees of minima over time, for 64 machines each. Machine numbers go over all groups in order.
+    Amounts are counted in 32 bits: a resource of which a machine has more than 2**28 is counted in
+    larger units, machines rounded down and bundles up. A room above `ROOM_BYTES` has machine steps
+    of several steps, slots rounded outward: what it grants is there, what it refuses may be.
+
+    Nothing here is safe to use from two threads at once while one of them takes.
+
+    Parameters
+    ----------
+    cluster
+        Whose machines; its outages leave no room.
+    grid
+        Where the room ends: `grid.horizon`.
+    first
+        First step of the room.
+    """
+
+    def __init__(self, cluster: Cluster, grid: TimeGrid, first: int) -> None:
+        self._stripes = Stripes(cluster)
+        shape = self._stripes.capacity.shape
+        self._ring = TimeRing.of(first, grid.horizon, 2 * self._stripes.capacity.nbytes)
+        self._tree = np.zeros((shape[0], 2 * self._ring.size, *shape[1:]), dtype=np.int32)
+        self._numbers = self._ring.numbers()
+        self._kinds: dict[tuple[Resources, str | None, int, str | None], Wanted] = {}
+        self._set(self._ring.first, self._ring.end)
+
+    @property
+    def machines(self) -> int:
+        """How many machines there are."""
+        return self._stripes.machines
+
+    @property
+    def width(self) -> int:
+        """Steps of a machine step."""
+        return self._ring.width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the trees."""
+        return self._tree.nbytes
+
+    def copy(self) -> MachineRoom:
+        """Return a room that changes alone."""
+        other = object.__new__(MachineRoom)
+        other.__dict__.update(self.__dict__)
+        other._tree = self._tree.copy()
+        return other
+
+    def advance(self, grid: TimeGrid, first: int) -> None:
+        """Move on to [first, grid.horizon), neither before what it is; new steps are empty."""
+        old = self._ring
+        self._ring = old.moved(first, grid.horizon)
+        if self._ring.size != old.size:
+            self._rebuild(old)
+        self._numbers = self._ring.numbers()
+        self._set(max(old.end, self._ring.first), self._ring.end)
+
+    def _rebuild(self, old: TimeRing) -> None:
+        """Move the columns that stay to a larger ring."""
+        ring, before = self._ring, self._tree
+        shape = before.shape
+        self._tree = np.zeros((shape[0], 2 * ring.size, *shape[2:]), dtype=np.int32)
+        kept = np.arange(ring.first, min(old.end, ring.end))
+        self._tree[:, ring.size + kept % ring.size] = before[:, old.size + kept % old.size]
+        if len(kept):
+            self._numbers = ring.numbers()
+            _tree_kernels().lift_columns(self._table(), int(kept[0]), int(kept[-1]) + 1)
+
+    def _set(self, start: int, end: int) -> None:
+        if start < end and self.machines:
+            stripes = self._stripes
+            kernels = _tree_kernels()
+            kernels.set_columns(self._table(), stripes.capacity, stripes.outages, start, end)
+
+    def _table(self) -> Table:
+        stripes = self._stripes
+        return Table(self._tree, self._numbers, stripes.first_machine, stripes.lane_of)
+
+    def _kind(self, bundle: Resources, label: str | None, rule: MachineRule) -> Wanted:
+        key = (bundle, label, rule.spread, rule.domain)
+        kind = self._kinds.get(key)
+        if kind is None:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds = {}
+            kind = self._kinds[key] = self._kind_of(bundle, label, rule)
+        return kind
+
+    def _kind_of(self, bundle: Resources, label: str | None, rule: MachineRule) -> Wanted:
+        stripes = self._stripes
+        amounts = stripes.amounts(bundle)
+        largest = stripes.capacity.max(axis=(0, 2), initial=1)[amounts[:, 0]]
+        return Wanted(
+            amounts,
+            1.0 / largest,
+            stripes.order(bundle, label),
+            stripes.domains(rule),
+            rule.spread,
+        )
+
+    def take(self, slots: I64, bundle: Resources, sign: int) -> None:
+        """Take slots (sign 1) or give them back (-1), whether there is room or not.
+
+        Parameters
+        ----------
+        slots
+            int64[k, 4]: start step, end step, bundles, machine. What is outside the room is cut;
+            machine -1 is none.
+        """
+        if len(slots):
+            amounts = self._stripes.amounts(bundle)
+            _tree_kernels().take_slots(self._table(), amounts, _owned(slots), sign)
+
+    def fits(self, slots: I64, bundle: Resources) -> bool:
+        """Return whether all slots together could be taken and leave no machine below zero."""
+        return bool(self._fits(slots, bundle))
+
+    def _fits(self, slots: I64, bundle: Resources) -> bool:
+        from planner.machines.kernels.fitting import all_fit
+
+        if not len(slots):
+            return True
+        if any(name not in self._stripes.shifts for name in bundle):
+            return not np.any((slots[:, 3] >= 0) & (slots[:, 2] > 0))
+        return bool(all_fit(self._table(), self._stripes.amounts(bundle), _owned(slots)))
+
+    def count(
+        self,
+        start: int,
+        end: int,
+        bundle: Resources,
+        rule: MachineRule = ANYWHERE,
+        label: str | None = None,
+        most: int = 2**31,
+    ) -> int:
+        """Return how many bundles find a slot over all of [start, end), at most `most`."""
+        from planner.machines.kernels.counting import count_over
+
+        wanted = self._kind(bundle, label, rule)
+        return int(count_over(self._table(), wanted, start, end, most))
+
+    def lay(
+        self,
+        pieces: I64,
+        bundle: Resources,
+        label: str | None,
+        rule: MachineRule,
+        beside: I64 | None = None,
+    ) -> I64 | None:
+        """Lay pieces on machines and take the slots; None, and nothing taken, if some find none.
+
+        Parameters
+        ----------
+        pieces
+            int64[p, 3]: start step, end step, bundles. Each bundle stays on one machine over its
+            whole interval.
+        beside
+            int64[k, 4]: slots that the atom holds already, which count for the rule.
+
+        Returns
+        -------
+        int64[k, 4], sorted by start, end and machine, or None.
+        """
+        slots, missing = self._lay(pieces, (bundle, label, rule), beside, whole=True)
+        return None if len(missing) else slots
+
+    def lay_some(
+        self,
+        pieces: I64,
+        bundle: Resources,
+        label: str | None,
+        rule: MachineRule,
+        beside: I64 | None = None,
+    ) -> tuple[I64, I64]:
+        """Do as `lay` and keep what is found; return the slots, and the pieces that found none."""
+        return self._lay(pieces, (bundle, label, rule), beside, whole=False)
+
+    def _lay(
+        self,
+        pieces: I64,
+        kind: tuple[Resources, str | None, MachineRule],
+        beside: I64 | None,
+        *,
+        whole: bool,
+    ) -> tuple[I64, I64]:
+        from planner.machines.kernels.laying import lay_pieces
+
+        asked = _joined(pieces)
+        if not len(asked):
+            return _NO_SLOTS.copy(), asked
+        slots, missing = lay_pieces(self._table(), self._kind(*kind), asked, _beside(beside), whole)
+        left = asked[missing > 0]
+        left[:, 2] = missing[missing > 0]
+        return _sorted(slots), left
+
+    def search(
+        self,
+        atom: SlotAtom,
+        room: I64,
+        tries: int,
+        best_of: int,
+        beside: I64 | None = None,
+    ) -> I64 | None:
+        """Find slots for one atom wherever its window allows, and take them.
+
+        Rectangles first: heights from the lowest, up to `tries` starts that the pool allows, the
+        best fit of the first `best_of` that find machines. Else, where bundles may be handed over,
+        lease by lease: free runs of machines, or whole blocks of a gang.
+
+        Parameters
+        ----------
+        room
+            int64[hi - lo]: bundles that the pool allows at each step of the window.
+        beside
+            int64[k, 4]: slots that the atom holds already, which count for the rule.
+
+        Returns
+        -------
+        int64[k, 4], sorted by start, end and machine; None, and nothing taken, if there are none.
+        """
+        from planner.machines.kernels.leases import search_atom
+
+        sought, cut = self._sought(atom, room, tries, best_of)
+        if sought is None:
+            return None
+        wanted = self._kind(atom.bundle, atom.label, atom.rule)
+        slots = search_atom(self._table(), wanted, sought, cut, _beside(beside), atom.rule.handover)
+        return _sorted(slots) if len(slots) else None
+
+    def most_found(
+        self, atom: SlotAtom, room: I64, tries: int, beside: I64 | None = None
+    ) -> tuple[int, int]:
+        """Return (start, bundles) of the start where most of the lowest rectangle find a slot.
+
+        It looks at the starts that `search` looks at, and (window start, 0) where there are none.
+        """
+        from planner.machines.kernels.rectangles import most_slots
+
+        sought, cut = self._sought(atom, room, tries, 1)
+        if sought is None:
+            return atom.lo, 0
+        wanted = self._kind(atom.bundle, atom.label, atom.rule)
+        start, found = most_slots(self._table(), wanted, sought, cut, _beside(beside))
+        return int(start), int(found)
+
+    def _sought(
+        self, atom: SlotAtom, room: I64, tries: int, best_of: int
+    ) -> tuple[Sought | None, I64]:
+        """Return the atom inside the room's steps, with the pool's room there."""
+        ring = self._ring
+        lo, hi = max(atom.lo, ring.first * ring.width), min(atom.hi, ring.end * ring.width)
+        if lo >= hi or atom.work < 1:
+            return None, room[:0]
+        numbers = (atom.least, atom.most, atom.multiple, atom.lease, atom.work, int(atom.early))
+        sought = Sought(lo, hi, *numbers, max(1, tries), max(1, best_of))
+        return sought, _owned(room[lo - atom.lo : hi - atom.lo])
+
+
+@cache
+def _tree_kernels() -> ModuleType:
+    """Return the compiled part, loaded when first needed: it takes a moment."""
+    from planner.machines.kernels import tree
+
+    return tree
+
+
+def _owned(values: I64) -> I64:
+    """Return a copy: compiled code would tell a read-only or cut array apart and compile twice."""
+    return np.array(values, dtype=np.int64, order="C")
+
+
+def _beside(slots: I64 | None) -> I64:
+    return _NO_SLOTS.copy() if slots is None else _owned(slots)
+
+
+def _joined(pieces: I64) -> I64:
+    """Return pieces with those of one interval joined, the longest first, then the earliest."""
+    kept = _owned(pieces[pieces[:, 2] > 0])
+    if len(kept) < 2:
+        return kept
+    order = np.lexsort((kept[:, 0], kept[:, 0] - kept[:, 1]))
+    kept = kept[order]
+    new = np.append(True, np.any(kept[1:, :2] != kept[:-1, :2], axis=1))
+    joined = kept[new]
+    joined[:, 2] = np.add.reduceat(kept[:, 2], np.flatnonzero(new))
+    return joined
+
+
+def _sorted(slots: I64) -> I64:
+    """Return slots sorted by start, end and machine."""
+    if len(slots) < 2:
+        return slots
+    return slots[np.lexsort((slots[:, 3], slots[:, 1], slots[:, 0]))]

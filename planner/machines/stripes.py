@@ -1,0 +1,129 @@
+"""Machines in stripes of 64, no stripe over two groups: their capacity, labels and domains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster import Cluster, groups_with
+from planner.slots import MachineRule
+from rdl.resources import Resources
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+#: Machines of a stripe.
+STRIPE = 64
+
+#: Most of a resource that a machine is counted to have; more is counted in larger units. What is
+#: taken beyond what is there goes below zero by eight times as much before it overflows.
+_MOST = 2**28
+
+
+@dataclass(frozen=True)
+class Stripes:
+    """The machines of a cluster as rows of 64.
+
+    Machine numbers go over all groups in order; a group's last stripe may be partly empty.
+    """
+
+    cluster: Cluster
+
+    @cached_property
+    def machines(self) -> int:
+        """How many machines there are."""
+        return sum(group.count for group in self.cluster.machines)
+
+    @cached_property
+    def group_of(self) -> I64:
+        """int64[stripes]: the group of each."""
+        sizes = [-(-group.count // STRIPE) for group in self.cluster.machines]
+        return np.repeat(np.arange(len(sizes)), sizes).astype(np.int64)
+
+    @cached_property
+    def first_machine(self) -> I64:
+        """int64[stripes]: number of the machine in the first lane of each."""
+        found: list[int] = []
+        number = 0
+        for group in self.cluster.machines:
+            found += range(number, number + group.count, STRIPE)
+            number += group.count
+        return np.array(found, dtype=np.int64)
+
+    @cached_property
+    def lane_of(self) -> I64:
+        """int64[machines]: 64 times the stripe of each machine, plus its lane."""
+        ends = np.append(self.first_machine[1:], self.machines)
+        lanes = [
+            np.arange(STRIPE * stripe, STRIPE * stripe + end - start)
+            for stripe, (start, end) in enumerate(zip(self.first_machine, ends, strict=True))
+        ]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *lanes]).astype(np.int64)
+
+    @cached_property
+    def shifts(self) -> dict[str, int]:
+        """By resource, how many bits of its amounts are not counted."""
+        names = self.cluster.resources
+        most = {n: max(g.resources.get(n, 0) for g in self.cluster.machines) for n in names}
+        return {name: max(0, (amount // _MOST).bit_length()) for name, amount in most.items()}
+
+    @cached_property
+    def capacity(self) -> I32:
+        """int32[stripes, resources, 64]: what each machine has, 0 in empty lanes."""
+        full = np.zeros((len(self.group_of), len(self.shifts), STRIPE), dtype=np.int32)
+        flat = full.transpose(0, 2, 1).reshape(-1, len(self.shifts)).copy()
+        number = 0
+        for group in self.cluster.machines:
+            amounts = [group.resources.get(n, 0) >> shift for n, shift in self.shifts.items()]
+            flat[self.lane_of[number : number + group.count]] = amounts
+            number += group.count
+        return np.ascontiguousarray(flat.reshape(-1, STRIPE, len(self.shifts)).transpose(0, 2, 1))
+
+    @cached_property
+    def outages(self) -> I64:
+        """int64[k, 3]: (machine, first step, end step) of every machine of every outage."""
+        step, starts, number = self.cluster.step_ms, {}, 0
+        for group in self.cluster.machines:
+            starts[group.name] = number
+            number += group.count
+        rows = [
+            (starts[outage.machines] + index, outage.start_ms // step, -(-outage.end_ms // step))
+            for outage in self.cluster.outages
+            for index in outage.indices
+        ]
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+    def amounts(self, bundle: Resources) -> I64:
+        """Return int64[k, 2]: (resource number, amount), rounded up; unknown resources left out."""
+        rows = [
+            (number, min(-(-bundle[name] >> shift), 2 * _MOST))
+            for number, (name, shift) in enumerate(self.shifts.items())
+            if name in bundle
+        ]
+        return np.array(rows, dtype=np.int64).reshape(-1, 2)
+
+    def order(self, bundle: Resources, label: str | None) -> I64:
+        """Return int64[k]: the stripes that a bundle may stand on, best matches first.
+
+        Without a label, machines with few labels come first; then those of which the bundle takes
+        the least dominant share.
+        """
+        groups = self.cluster.machines
+        keys = []
+        for index in groups_with(self.cluster, label):
+            share = bundle.dominant_share(groups[index].resources)
+            labels = 0 if label is not None else len(groups[index].labels)
+            if bundle and share <= 1:
+                keys.append((labels, share, index))
+        found = [np.flatnonzero(self.group_of == index) for _, _, index in sorted(keys)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
+
+    def domains(self, rule: MachineRule) -> I64:
+        """Return int64[stripes]: the number of each one's value of the rule's domain, or -1."""
+        values = [dict(group.domains).get(rule.domain or "") for group in self.cluster.machines]
+        known = sorted({value for value in values if value is not None})
+        numbers = [-1 if value is None else known.index(value) for value in values]
+        return np.array(numbers, dtype=np.int64)[self.group_of]

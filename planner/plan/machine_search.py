@@ -1,0 +1,226 @@
+"""Another place for a request whose bundles machines cannot hold where an agent put them.
+
+One atom is searched against what machines have left. A request of several atoms goes back to the
+agent, on a view in which machines hold no more of a bundle than was found where it did not fit,
+until everything finds machines or a number of tries is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agent import Agent, Limits
+from planner.capacity.overlay import Overlay
+from planner.holding import holding_of, rule_of
+from planner.machines.slot_atom import SlotAtom
+from planner.placement import PlacementResult
+from planner.plan.slot_batch import SlotBatch, Unplaced
+from planner.request import Request
+from planner.reservation import Holding
+from planner.rows import add_up
+from planner.value import PriceList
+from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+from rdl.work_graph import (
+    BUNDLE,
+    END,
+    LABEL,
+    LEASE,
+    MAX_HEIGHT,
+    MIN_HEIGHT,
+    MULTIPLE,
+    START,
+    WORK,
+)
+
+#: Starts that the search for one atom tries, by the number of machines from which on it tries them.
+_TRIES: Final = ((1000, 4), (100, 16), (0, 256))
+
+#: How often an agent is asked again.
+_ROUNDS: Final = 12
+
+#: A placed request, and what it then holds, with slots.
+Found = tuple[PlacementResult, Holding]
+
+
+def tries_for(machines: int) -> int:
+    """Return how many starts are tried on so many machines."""
+    return next(tries for least, tries in _TRIES if machines >= least)
+
+
+def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
+    """Return another place for a request of one atom that occurs once, its slots taken; or None.
+
+    Parameters
+    ----------
+    overlay
+        What the pool has left besides the changes of the batch.
+    first
+        The earliest step.
+    """
+    graph = request.graph
+    if len(graph.vertices) != 1 or len(graph.shifts) != 1:
+        return None
+    row = graph.vertices[0]
+    low, high = max(first, int(row[START])), min(int(row[END]), batch.plan.grid.horizon)
+    if low >= high:
+        return None
+    label = graph.labels[row[LABEL]] if graph.labels and row[LABEL] >= 0 else None
+    bundle = graph.bundles[int(row[BUNDLE])]
+    demand = batch.plan.ledger.demand(bundle, label, request.tenant, request.queue)
+    least, most, multiple, lease, work = (
+        int(row[column]) for column in (MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK)
+    )
+    rule = rule_of(graph, 0)
+    atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule)
+    slots = batch.search(atom, overlay.room_for(demand, low, high), tries_for(batch.room.machines))
+    if slots is None:
+        return None
+    rows = add_up(slots[:, :3])
+    index = np.zeros(1, dtype=np.int64)
+    result = PlacementResult(None, "", index, np.array([0, len(rows)]), rows)
+    holding = holding_of(request, result)
+    atoms = (replace(holding.atoms[0], slots=slots),)
+    return result, replace(holding, atoms=atoms)
+
+
+def search_again(
+    batch: SlotBatch, view: PlanView, request: Request, planner: Agent, missed: Unplaced
+) -> Found | Unplaced:
+    """Return another place for a request by its agent, slots taken; or what found no machine.
+
+    Parameters
+    ----------
+    view
+        What the pool has left besides the changes of the batch.
+    missed
+        What found no machine at first.
+    """
+    capped = CappedView(view)
+    for _ in range(_ROUNDS):
+        capped.cap(missed)
+        result = planner.plan([request], capped, Limits())[0]
+        if not result.placed:
+            return missed
+        found = batch.place(holding_of(request, result))
+        if not isinstance(found, Unplaced):
+            return result, found
+        missed = found
+    return missed
+
+
+class CappedView:
+    """A view in which machines hold fewer of some bundles during some steps than they have.
+
+    It is a `planner.view.PlanView`; what is free stays as it is, `segments` and the `fit` of
+    demands are finer.
+    """
+
+    def __init__(self, view: PlanView) -> None:
+        self._view = view
+        self._segments = view.segments
+        self._caps: list[Unplaced] = []
+        self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
+
+    def cap(self, missed: Unplaced) -> None:
+        """Let machines hold no more of a bundle than were found, where some were missed."""
+        self._caps.append(missed)
+        marks = [np.array([one.start, one.end]) for one in self._caps]
+        inner = np.concatenate(marks)
+        base = self._view.segments
+        inner = inner[(inner > base[0]) & (inner < base[-1])]
+        self._segments = np.unique(np.concatenate([base, inner])).astype(np.int64)
+        self._demands = {}
+
+    def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        """Return what `bundle` takes, with what machines hold of it in each segment."""
+        key = (bundle, label, tenant, queue)
+        known = self._demands.get(key)
+        if known is None:
+            known = self._demands[key] = self._capped(*key)
+        return known
+
+    def _capped(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        base = self._view.demand(bundle, label, tenant, queue)
+        starts = self._segments[:-1]
+        index = np.searchsorted(self._view.segments, starts, side="right") - 1
+        fit = np.array(base.fit, dtype=np.int64)[index]
+        for one in self._caps:
+            if one.atom.bundle == bundle and one.atom.label == label:
+                inside = (starts >= one.start) & (starts < one.end)
+                fit[inside] = np.minimum(fit[inside], one.found)
+        return replace(base, fit=tuple(fit.tolist()))
+
+    @property
+    def version(self) -> int:
+        """Version of the Plan this view shows."""
+        return self._view.version
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The Plan's grid."""
+        return self._view.grid
+
+    @property
+    def nominal(self) -> Resources:
+        """All machines together, no outages."""
+        return self._view.nominal
+
+    @property
+    def first(self) -> int:
+        """Step of column 0 of `free`."""
+        return self._view.first
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """int64[row, step - first], read-only."""
+        return self._view.free
+
+    @property
+    def row_names(self) -> tuple[tuple[str, str], ...]:
+        """(what, resource) of each row."""
+        return self._view.row_names
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """int64[s + 1]: steps at which what machines hold changes."""
+        return self._segments
+
+    @property
+    def averages(self) -> AverageSlack:
+        """What window averages leave."""
+        return self._view.averages
+
+    @property
+    def prices(self) -> PriceList | None:
+        """What a step costs."""
+        return self._view.prices
+
+    def arrays(self) -> ProfileArrays | None:
+        """Return the arrays behind the view; ask for demands first."""
+        return self._view.arrays()
+
+    def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> CappedView:
+        """Return a view in which `placed` holds its allocations besides, with the same caps."""
+        return self._with(self._view.after(placed, version))
+
+    def without(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
+    ) -> CappedView:
+        """Return a view in which `placed` does not stand, with the same caps."""
+        return self._with(self._view.without(placed, version))
+
+    def closed(self, steps: NDArray[np.bool_]) -> CappedView:
+        """Return a view in which no machine is free at some steps, with the same caps."""
+        return self._with(self._view.closed(steps))
+
+    def _with(self, view: PlanView) -> CappedView:
+        twin = CappedView(view)
+        twin._caps, twin._segments = list(self._caps), self._segments
+        return twin

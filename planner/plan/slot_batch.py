@@ -1,0 +1,346 @@
+"""Machines for the changes of one batch: slots are found on the Plan's room, and given back.
+
+A batch takes and gives in the room itself, so that each change sees those before it; at the end
+everything is undone, because only `Plan.apply` changes a Plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.machines.slot_atom import SlotAtom
+from planner.plan.state import PlanState
+from planner.reservation import AtomAllocation, Holding, Rows
+from planner.rows import add_up, subtract
+from planner.slots import (
+    NOWHERE,
+    Slots,
+    no_slots,
+    pieces_of,
+    slots_of,
+    sort_slots,
+    split_by_rows,
+    split_slots,
+)
+from rdl.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """Bundles of an atom that machines do not hold, though the pool does.
+
+    Attributes
+    ----------
+    start, end, needed
+        So many bundles for the steps [start, end).
+    found
+        How many of them machines hold.
+    """
+
+    atom: AtomAllocation
+    start: int
+    end: int
+    needed: int
+    found: int
+
+
+class SlotBatch:
+    """What the changes of one batch take of machines so far.
+
+    Parameters
+    ----------
+    plan
+        Its room is as before once :meth:`close` has been called.
+    """
+
+    def __init__(self, plan: PlanState) -> None:
+        self.plan = plan
+        self.room = plan.room
+        self._taken: list[tuple[Slots, Resources, int]] = []
+
+    def close(self) -> None:
+        """Undo everything."""
+        self._undo(0)
+
+    def mark(self) -> int:
+        """Return where the batch is, for :meth:`undo`."""
+        return len(self._taken)
+
+    def undo(self, mark: int) -> None:
+        """Undo what was taken and given since a mark."""
+        self._undo(mark)
+
+    def _undo(self, mark: int) -> None:
+        while len(self._taken) > mark:
+            slots, bundle, sign = self._taken.pop()
+            self.room.take(slots, bundle, -sign)
+
+    def _note(self, slots: Slots, bundle: Resources, sign: int = 1) -> None:
+        if len(slots):
+            self._taken.append((slots, bundle, sign))
+
+    def give(self, holding: Holding) -> None:
+        """Give back what a holding has of machines, for the changes after it."""
+        for atom in holding.atoms:
+            self._change(atom.slots, atom.bundle, -1)
+
+    def take(self, holding: Holding) -> None:
+        """Take what the slots of a holding say, whether there is room or not."""
+        for atom in holding.atoms:
+            self._change(atom.slots, atom.bundle, 1)
+
+    def _change(self, slots: Slots | None, bundle: Resources, sign: int) -> None:
+        if slots is not None and len(slots):
+            self.room.take(slots, bundle, sign)
+            self._note(slots, bundle, sign)
+
+    def place(self, holding: Holding) -> Holding | Unplaced:
+        """Return a holding with slots for all of its rows, taken; or where none were found."""
+        mark = self.mark()
+        slots: dict[int, Slots] = {}
+        for index in self._largest_first(holding):
+            found = self._lay(holding.atoms[index], holding.atoms[index].all_rows())
+            if isinstance(found, Unplaced):
+                self.undo(mark)
+                return found
+            slots[index] = found
+        atoms = tuple(replace(atom, slots=slots[i]) for i, atom in enumerate(holding.atoms))
+        return replace(holding, atoms=atoms)
+
+    def _largest_first(self, holding: Holding) -> list[int]:
+        """Return the atoms by the part of the cluster that one bundle takes, largest first."""
+        if len(holding.atoms) == 1:
+            return [0]
+        nominal = self.plan.cluster.nominal
+        size = [atom.bundle.dominant_share(nominal) for atom in holding.atoms]
+        return sorted(range(len(size)), key=lambda index: -size[index])
+
+    def _lay(self, atom: AtomAllocation, rows: Rows) -> Slots | Unplaced:
+        pieces = occurrence_pieces(atom) if len(atom.shifts) > 1 else pieces_of(rows)
+        found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
+        if found is None:
+            return self._unplaced(atom, pieces)
+        self._note(found, atom.bundle)
+        return found
+
+    def _unplaced(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> Unplaced:
+        """Return the first question that machines alone do not answer."""
+        for start, end, bundles in pieces.tolist():
+            found = self.room.count(start, end, atom.bundle, atom.rule, atom.label, bundles)
+            if found < bundles:
+                return Unplaced(atom, start, end, bundles, found)
+        start, end, bundles = pieces[0].tolist()
+        return Unplaced(atom, start, end, bundles, bundles - 1)
+
+    def search(self, atom: SlotAtom, room: NDArray[np.int64], tries: int) -> Slots | None:
+        """Return slots of one atom at times that machines have room at, taken; or None."""
+        found = self.room.search(atom, room, tries, tries)
+        if found is not None:
+            self._note(found, atom.bundle)
+        return found
+
+    def replace(self, before: Holding, after: Holding) -> Holding | Unplaced:
+        """Return a new holding with slots, taken: what has begun stays where it is.
+
+        What `before` has must have been given back. Atoms that hold what they held keep their
+        machines; of the others, what began before now goes on where it runs.
+        """
+        mark = self.mark()
+        known = {
+            path: (rows, slots)
+            for atom in before.atoms
+            for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+            if slots is not None
+        }
+        atoms: dict[int, AtomAllocation] = {}
+        # What stays as it is chooses first.
+        order = sorted(
+            self._largest_first(after), key=lambda i: not _is_same(after.atoms[i], known)
+        )
+        for index in order:
+            atom = after.atoms[index]
+            found = self._again(atom, known)
+            if isinstance(found, Unplaced):
+                self.undo(mark)
+                return found
+            atoms[index] = replace(atom, slots=found)
+        return replace(after, atoms=tuple(atoms[i] for i in range(len(after.atoms))))
+
+    def _again(
+        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]
+    ) -> Slots | Unplaced:
+        """Return the slots of one atom of a changed holding, taken."""
+        parts = [no_slots()]
+        for path, rows in atom.occurrences():
+            old_rows, old = known.get(path, (rows[:0], no_slots()))
+            kept, rest = (old, rows[:0]) if _equal(rows, old_rows) else self._going_on(rows, old)
+            if len(kept) and not self.room.fits(split_slots(kept, self.plan.now)[1], atom.bundle):
+                kept, rest = self._going_on(rows, old)
+                if len(kept) and not self.room.fits(kept, atom.bundle):
+                    start, end, bundles, _ = kept[-1].tolist()
+                    return Unplaced(atom, start, end, bundles, 0)
+            self._change(kept, atom.bundle, 1)
+            parts.append(kept)
+            if len(rest):
+                pieces = pieces_of(rest) if rest.shape[1] == 3 else rest
+                beside = np.concatenate(parts)
+                found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
+                if found is None:
+                    return self._unplaced(atom, pieces)
+                self._note(found, atom.bundle)
+                parts.append(found)
+        return sort_slots(np.concatenate(parts))
+
+    def _going_on(self, rows: Rows, old: Slots) -> tuple[Slots, NDArray[np.int64]]:
+        """Return what is past or runs now, on its machines, and the pieces that are to be laid."""
+        now = self.plan.now
+        pieces = pieces_of(rows)
+        running = pieces[(pieces[:, 0] < now) & (pieces[:, 1] > now)]
+        begun = old[(old[:, 0] < now) & (old[:, 1] > now)]
+        past = old[old[:, 1] <= now]
+        ended = pieces[(pieces[:, 0] < now) & (pieces[:, 1] <= now)]
+        later = pieces[pieces[:, 0] >= now]
+        goes_on, over = _match(begun, running, now)
+        kept = np.concatenate([past, goes_on, over])
+        if len(ended) or len(running):
+            held = add_up(kept[:, :3]) if len(kept) else rows[:0]
+            wanted = add_up(pieces[pieces[:, 0] < now])
+            missing = subtract(wanted, held) if len(held) else wanted
+            if len(missing):  # of a reservation that had no machines before
+                nowhere = np.full((len(missing), 1), NOWHERE, dtype=np.int64)
+                kept = np.concatenate([kept, np.concatenate([missing, nowhere], axis=1)])
+        return sort_slots(kept), later
+
+    def move(self, before: Holding, after: Holding) -> bool:
+        """Take the slots of `after` once `before` is given back; False if some do not fit.
+
+        What stays on its machine needs no room: it may stand on one that was lost.
+        """
+        mark = self.mark()
+        pairs = list(zip(before.atoms, after.atoms, strict=True))
+        for old, new in pairs:
+            self._change(_common(new.slots, old.slots), new.bundle, 1)
+        for old, new in pairs:
+            other = _others(new.slots, old.slots)
+            if len(other) and not self.room.fits(other, new.bundle):
+                self.undo(mark)
+                return False
+            self._change(other, new.bundle, 1)
+        return True
+
+    def cut(self, before: Holding, kept: Holding) -> Holding:
+        """Return what is kept of a holding with the machines it has; what is more has none yet.
+
+        What `before` has must have been given back; what is returned is taken.
+        """
+        known = {
+            path: (rows, slots)
+            for atom in before.atoms
+            for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+        }
+        atoms = [replace(atom, slots=self._cut_atom(atom, known)) for atom in kept.atoms]
+        return replace(kept, atoms=tuple(atoms))
+
+    def _cut_atom(
+        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots | None]]
+    ) -> Slots | None:
+        """Return the slots that an atom keeps of those it had, and new ones; None had none."""
+        parts = [no_slots()]
+        for path, rows in atom.occurrences():
+            old_rows, old = known.get(path, (rows[:0], None))
+            if old is None:
+                return None
+            less, more = subtract(old_rows, rows), subtract(rows, old_rows)
+            stays = split_by_rows(old, less)[1] if len(less) else old
+            self._change(stays, atom.bundle, 1)
+            parts += [stays, self._lay_more(atom, more, np.concatenate([*parts, stays]))]
+        return sort_slots(np.concatenate(parts))
+
+    def _lay_more(self, atom: AtomAllocation, rows: Rows, beside: Slots) -> Slots:
+        if not len(rows):
+            return no_slots()
+        found, rest = self.room.lay_some(
+            pieces_of(rows), atom.bundle, atom.label, atom.rule, beside
+        )
+        self._note(found, atom.bundle)
+        nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
+        return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
+
+
+def occurrence_pieces(atom: AtomAllocation) -> NDArray[np.int64]:
+    """Return the pieces of all occurrences of an atom; each occurrence ends on its own."""
+    one = pieces_of(atom.rows)
+    moved = [one + np.array([shift, shift, 0]) for shift in atom.shifts]
+    return np.concatenate(moved)
+
+
+def _common(slots: Slots | None, others: Slots | None) -> Slots:
+    """Return the slots that stand in both."""
+    return _chosen(slots, others, stands=True)
+
+
+def _others(slots: Slots | None, others: Slots | None) -> Slots:
+    """Return the slots that do not stand in `others`."""
+    return _chosen(slots, others, stands=False)
+
+
+def _chosen(slots: Slots | None, others: Slots | None, *, stands: bool) -> Slots:
+    if slots is None:
+        return no_slots()
+    known = set() if others is None else {tuple(one) for one in others.tolist()}
+    return slots[[(tuple(one) in known) is stands for one in slots.tolist()]]
+
+
+def relocation_fault(before: Holding, slots: Sequence[Slots | None], now: int) -> str:
+    """Return why slots cannot be those of a holding, or an empty text."""
+    if len(slots) != len(before.atoms):
+        return f"{len(slots)} lists of slots for {len(before.atoms)} atoms"
+    for atom, new in zip(before.atoms, slots, strict=True):
+        where = atom.path or "the request"
+        if new is None:
+            continue
+        if not _equal(add_up(new[:, :3]), add_up(atom.all_rows())):
+            return f"the slots of {where} are not what it holds"
+        if atom.slots is not None:
+            past, known = split_slots(new, now)[0], split_slots(atom.slots, now)[0]
+            if not _equal(past, known):
+                return f"what is past of {where} cannot change its machine"
+    return ""
+
+
+def _equal(rows: Rows, others: Rows) -> bool:
+    return rows.shape == others.shape and bool((rows == others).all())
+
+
+def _is_same(atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]) -> bool:
+    return all(path in known and _equal(rows, known[path][0]) for path, rows in atom.occurrences())
+
+
+def _match(begun: Slots, running: NDArray[np.int64], now: int) -> tuple[Slots, Slots]:
+    """Give the ends of running pieces to begun slots, the oldest first; return both parts.
+
+    The second part are bundles whose new rows end at `now`.
+    """
+    ends: list[list[int]] = [[end, count] for _, end, count in running.tolist()]
+    goes_on: list[list[int]] = []
+    over: list[list[int]] = []
+    # Those that the rows no longer hold at `now` are the oldest.
+    spare = int(begun[:, 2].sum()) - sum(count for _, count in ends)
+    for start, _, bundles, machine in begun.tolist():
+        left = bundles
+        if spare > 0:
+            part = min(spare, left)
+            over.append([start, now, part, machine])
+            spare, left = spare - part, left - part
+        while left and ends:
+            part = min(left, ends[0][1])
+            goes_on.append([start, ends[0][0], part, machine])
+            left -= part
+            ends[0][1] -= part
+            if not ends[0][1]:
+                ends.pop(0)
+    return slots_of(goes_on), slots_of(over)

@@ -1,0 +1,1 @@
+"""What slots promise of single machines, checked from a plan document alone."""

@@ -1,0 +1,77 @@
+"""The machines of a cluster by name and number, and when each is away."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster import Cluster, MachineGroup
+from planner.validation.capacity import merged_spans
+from planner.validation.document import HeldAtom
+from rdl.time_grid import TimeGrid
+
+#: Number of no machine: that of a slot without one, or of a name that no machine has.
+NOWHERE = -1
+
+
+class NamedMachines:
+    """Machines numbered through all groups in order, with the steps at which each is away."""
+
+    def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
+        self.groups = cluster.machines
+        self.horizon = grid.horizon
+        counts = [group.count for group in self.groups]
+        self._first = [0, *accumulate(counts)]
+        self._by_name = {group.name: i for i, group in enumerate(self.groups)}
+        lost: dict[int, list[tuple[int, int]]] = {}
+        for outage in cluster.outages:
+            # Any part of a step lost is the whole step lost.
+            span = max(0, grid.floor(outage.start_ms)), grid.ceil(outage.end_ms)
+            first = self._first[self._by_name[outage.machines]]
+            for index in outage.indices:
+                lost.setdefault(first + index, []).append(span)
+        self.away = {number: merged_spans(spans) for number, spans in lost.items()}
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._first[-1]
+
+    def number_of(self, name: str | None) -> int:
+        """Return the number of a machine such as ``wide-3``; `NOWHERE` if there is none."""
+        group, _, index = (name or "").rpartition("-")
+        at = self._by_name.get(group)
+        if at is None or not index.isascii() or not index.isdecimal() or len(index) > 9:
+            return NOWHERE
+        known = str(int(index)) == index and int(index) < self.groups[at].count
+        return self._first[at] + int(index) if known else NOWHERE
+
+    def numbers_of(self, atom: HeldAtom) -> NDArray[np.int64]:
+        """Return int64[k]: the machine of each slot of an atom."""
+        names = () if atom.slots is None else atom.slots.machines
+        return np.array([self.number_of(name) for name in names], dtype=np.int64)
+
+    def name_of(self, number: int) -> str:
+        """Return the name of a machine."""
+        at = self.group_number(number)
+        return f"{self.groups[at].name}-{number - self._first[at]}"
+
+    def group_number(self, number: int) -> int:
+        """Return which group a machine is of."""
+        return bisect_right(self._first, number) - 1
+
+    def group_of(self, number: int) -> MachineGroup:
+        """Return the group of a machine."""
+        return self.groups[self.group_number(number)]
+
+    def is_away(self, number: int, step: int) -> bool:
+        """Return whether a machine is lost in a step."""
+        return any(start <= step < end for start, end in self.away.get(number, ()))
+
+    def group_numbers(self) -> NDArray[np.int64]:
+        """Return int64[count]: the group of every machine."""
+        counts = [group.count for group in self.groups]
+        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)

@@ -1,0 +1,185 @@
+"""How long bundles stay on machines: leases, and who may go on on another machine.
+
+What an atom holds on one machine is read as stays: the bundle taken first is released first. This
+makes the shortest stay as long as any reading can, and slots that follow each other on one machine
+are one stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from planner.validation.document import WHOLE, Held, HeldAtom, PlanViolation
+from planner.validation.machines.named_machines import NOWHERE, NamedMachines
+
+#: (first step, first step past the last, bundles)
+Span = tuple[int, int, int]
+
+
+class Stay(NamedTuple):
+    """Bundles on one machine from taking to release."""
+
+    start: int
+    end: int
+    bundles: int
+    machine: int
+
+
+class _StayReader:
+    """The stays of one atom, and which of them were cut: by a release, or with their machine."""
+
+    def __init__(self, entry: Held, atom: HeldAtom, machines: NamedMachines) -> None:
+        self.machines = machines
+        assert atom.slots is not None
+        by_machine: dict[int, list[list[int]]] = {}
+        numbers = machines.numbers_of(atom).tolist()
+        for row, number in zip(atom.slots.rows.tolist(), numbers, strict=True):
+            by_machine.setdefault(number, []).append(row)
+        self.stays = [
+            Stay(*span, number)
+            for number in sorted(by_machine)
+            for span in first_in_first_out(by_machine[number])
+        ]
+        source = _source(atom.path)
+        self.released = [
+            (start, end)
+            for other in entry.atoms
+            if _source(other.path) == source
+            for start, end, _ in other.released.tolist()
+        ]
+        #: Steps in which the machine of a stay was lost: its bundles went on elsewhere.
+        self.lost = {stay.end for stay in self.stays if self.lost_machine(stay)}
+
+    def lost_machine(self, stay: Stay) -> bool:
+        """Return whether a stay ends because its machine is away."""
+        return stay.machine != NOWHERE and self.machines.is_away(stay.machine, stay.end)
+
+    def was_released(self, step: int) -> bool:
+        """Return whether bundles were given back for a step."""
+        return any(start <= step < end for start, end in self.released)
+
+    def begins_whole(self, stay: Stay) -> bool:
+        """Return whether a stay begins where its bundles were taken."""
+        return not self.was_released(stay.start - 1) and stay.start not in self.lost
+
+    def ends_whole(self, stay: Stay) -> bool:
+        """Return whether a stay ends of its own."""
+        return not self.was_released(stay.end) and not self.lost_machine(stay)
+
+
+def stay_violations(
+    entry: Held, atom: HeldAtom, where: str, machines: NamedMachines
+) -> list[PlanViolation]:
+    """Return where a bundle of a placed atom leaves its machine too early, or for another one.
+
+    Slots must add up to the rows. Only whole promises are looked at: what was cancelled, degraded
+    or failed may be cut anywhere.
+    """
+    if atom.slots is None or entry.state not in WHOLE:
+        return []
+    reader = _StayReader(entry, atom, machines)
+    if atom.rule.handover:
+        return _short_stays(reader, entry, atom, where)
+    if reader.released or reader.lost:
+        found = _short_stays(reader, entry, atom, where)
+        return found or _handovers(reader, entry, where)
+    return _other_than_rows(reader, entry, atom, where)
+
+
+def _short_stays(
+    reader: _StayReader, entry: Held, atom: HeldAtom, where: str
+) -> list[PlanViolation]:
+    """Tell the first bundle that stays less than a lease and was not cut."""
+    for stay in reader.stays:
+        kept = stay.end - stay.start
+        if kept < atom.lease and reader.begins_whole(stay) and reader.ends_whole(stay):
+            detail = (
+                f"{_name(reader, stay)} has {stay.bundles} bundles over steps "
+                f"[{stay.start}, {stay.end}), less than the lease of {atom.lease} steps"
+            )
+            return [PlanViolation(where, "lease", detail, entry.id, stay.start, kept, atom.lease)]
+    return []
+
+
+def _handovers(reader: _StayReader, entry: Held, where: str) -> list[PlanViolation]:
+    """Tell the first step at which a bundle leaves a machine of its own and one begins elsewhere.
+
+    Under first in, first out nothing is taken where something is released.
+    """
+    begins = {stay.start: stay for stay in reader.stays if reader.begins_whole(stay)}
+    for stay in sorted(reader.stays, key=lambda one: one.end):
+        if stay.end in begins and reader.ends_whole(stay):
+            other = begins[stay.end]
+            detail = (
+                f"a bundle leaves {_name(reader, stay)} at step {stay.end} and one begins on "
+                f"{_name(reader, other)}, but the atom allows no handover"
+            )
+            return [PlanViolation(where, "lease", detail, entry.id, stay.end)]
+    return []
+
+
+def _other_than_rows(
+    reader: _StayReader, entry: Held, atom: HeldAtom, where: str
+) -> list[PlanViolation]:
+    """Compare the stays of all machines together with those of the rows."""
+    mine = _counts((stay.start, stay.end, stay.bundles) for stay in reader.stays)
+    wanted = _counts(first_in_first_out(atom.rows.tolist()))
+    for span in sorted(mine.keys() | wanted.keys()):
+        held, asked = mine.get(span, 0), wanted.get(span, 0)
+        if held != asked:
+            detail = (
+                f"{held} bundles keep one machine over steps [{span[0]}, {span[1]}), where {asked} "
+                "of the allocation last so long, and the atom allows no handover"
+            )
+            return [PlanViolation(where, "lease", detail, entry.id, span[0], held, asked)]
+    return []
+
+
+def first_in_first_out(rows: Iterable[Sequence[int]]) -> list[Span]:
+    """Return spans of bundles, those taken first released first, of rows that may overlap.
+
+    In the order of release; the cost does not grow with heights.
+    """
+    changes = height_changes(rows)
+    taken: deque[list[int]] = deque()
+    spans: list[Span] = []
+    for step in sorted(changes):
+        change = changes[step]
+        if change > 0:
+            taken.append([step, change])
+        while change < 0:
+            gone = min(taken[0][1], -change)
+            spans.append((taken[0][0], step, gone))
+            change += gone
+            taken[0][1] -= gone
+            if not taken[0][1]:
+                taken.popleft()
+    return spans
+
+
+def height_changes(rows: Iterable[Sequence[int]]) -> dict[int, int]:
+    """Return by how much the sum of (start, end, bundles) changes at each step."""
+    changes: dict[int, int] = {}
+    for start, end, bundles in rows:
+        changes[start] = changes.get(start, 0) + bundles
+        changes[end] = changes.get(end, 0) - bundles
+    return changes
+
+
+def _counts(spans: Iterable[Span]) -> dict[tuple[int, int], int]:
+    counts: dict[tuple[int, int], int] = {}
+    for start, end, bundles in spans:
+        counts[start, end] = counts.get((start, end), 0) + bundles
+    return counts
+
+
+def _source(path: str) -> str:
+    """Return the path of an atom without numbers of occurrences: releases stand with the first."""
+    return re.sub(r"@\d+", "@*", path)
+
+
+def _name(reader: _StayReader, stay: Stay) -> str:
+    return "no machine" if stay.machine == NOWHERE else reader.machines.name_of(stay.machine)
