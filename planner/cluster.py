@@ -127,6 +127,8 @@ class Cluster:
         _must_be_unique("machine group", names)
         _must_be_unique("queue", [queue.name for queue in self.queues])
         _must_be_unique("policy", [policy.name for policy in self.policies])
+        for group in self.machines:
+            _must_be_unique(f"a domain of {group.name},", [name for name, _ in group.domains])
         if self.horizon_ms < self.step_ms:
             raise ClusterError(
                 f"the horizon {duration_text(self.horizon_ms)} is shorter than a step of "
@@ -212,7 +214,9 @@ class Cluster:
 
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
-        return tuple(MachineShape(g.name, g.resources, g.labels) for g in self.machines)
+        return tuple(
+            MachineShape(g.name, g.resources, g.labels, g.count, g.domains) for g in self.machines
+        )
 
     def context(
         self,

@@ -33,8 +33,8 @@ MOST_AWAY: Final = 1_000_000
 #: words can name more than memory holds.
 MOST_NAMED: Final = 10 * MOST_AWAY
 
-#: Entries of each list (machine groups, queues, prices, policies), and labels: each is looked
-#: through one by one for a request or a step.
+#: Entries of each list (machine groups, queues, prices, policies), labels and domains: each is
+#: looked through one by one for a request or a step.
 MOST_ENTRIES: Final = 10_000
 
 #: Arrays of a step each that agents fill while they place a request, and those of prices.
@@ -183,6 +183,7 @@ def _too_many(cluster: Cluster, first: int) -> Iterator[Excess]:
     lists = {
         "machine groups": ("/machines", len(cluster.machines)),
         "labels": ("/machines", sum(len(group.labels) for group in cluster.machines)),
+        "domains": ("/machines", sum(len(group.domains) for group in cluster.machines)),
         "queues": ("/queues", len(cluster.queues)),
         "prices": ("/prices", len(cluster.prices)),
         "policies": ("/policies", len(cluster.policies)),

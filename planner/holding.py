@@ -24,12 +24,12 @@ from rdl.resources import Resources
 from rdl.work_graph import (
     BUNDLE,
     EVERY,
+    HANDOVER,
     KIND,
     LABEL,
-    MAX_HEIGHT,
-    MIN_HEIGHT,
     PARENT,
     SHIFT_COUNT,
+    SPREAD,
     WorkGraph,
     choices_of,
 )
@@ -72,8 +72,10 @@ def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
 
 def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
     """Return what an atom asks of the machines of its bundles."""
-    row = graph.vertices[vertex]
-    return _STAYS if row[MIN_HEIGHT] == row[MAX_HEIGHT] else ANYWHERE
+    spread, domain, handover = graph.vertices[vertex, SPREAD : HANDOVER + 1].tolist()
+    if not spread:
+        return ANYWHERE if handover else _STAYS
+    return MachineRule(spread, graph.domains[domain] if domain >= 0 else None, bool(handover))
 
 
 def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:

@@ -64,6 +64,13 @@ class Atom:
         k: every allocation is divisible by it.
     on
         Only machines that carry this label.
+    spread
+        At most so many bundles on one machine at once; 0 = no limit.
+    domain
+        With `spread`: at most so many in one value of this domain, such as one ``rack``. Machines
+        that have no value of it hold none. None = on one machine.
+    handover
+        May a bundle change machine between leases? None = yes for g < h, no for a gang.
     """
 
     bundle: Resources
@@ -73,7 +80,21 @@ class Atom:
     work_ms: int
     multiple: int = 1
     on: str | None = None
+    spread: int = 0
+    domain: str | None = None
+    handover: bool | None = None
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether a bundle may change machine between leases, said or by default."""
+        return self.minimum < self.maximum if self.handover is None else self.handover
+
+    @property
+    def odd_handover(self) -> bool | None:
+        """`handover` where it is said and not the default, else None."""
+        default = self.minimum < self.maximum
+        return None if self.handover == default else self.handover
 
 
 @dataclass(frozen=True, slots=True)

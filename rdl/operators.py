@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum, auto
 from functools import cache
 from typing import Any, Final
@@ -43,9 +44,11 @@ class Reads(StrEnum):
     DURATION = auto()
     WORK = auto()
     LABEL = auto()
+    DOMAIN = auto()
     INSTANT = auto()
     ZONE = auto()
     FLAG = auto()
+    ANSWER = auto()
     GAP = auto()
     WEIGHTS = auto()
     EXPRESSION = auto()
@@ -62,6 +65,9 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "work": Reads.WORK,
         "multiple": Reads.COUNT,
         "on": Reads.LABEL,
+        "spread": Reads.COUNT,
+        "by": Reads.DOMAIN,
+        "handover": Reads.ANSWER,
     },
     "any": {"prefer": Reads.WEIGHTS},
     "all": {},
@@ -129,16 +135,7 @@ def build(
     """
     match operator:
         case "atom":
-            return Atom(
-                arguments["bundle"],
-                arguments["min"],
-                arguments["max"],
-                arguments["lease"],
-                arguments["work"],
-                arguments.get("multiple", 1),
-                arguments.get("on"),
-                span,
-            )
+            return _atom(arguments, span)
         case "any":
             prefer = arguments.get("prefer")
             if prefer is not None and len(prefer) != len(children):
@@ -155,6 +152,29 @@ def build(
             return _every(arguments, span)
         case _:
             return Void(arguments["bundle"], arguments["max"], span)
+
+
+def _atom(arguments: dict[str, Any], span: Span | None) -> Atom:
+    if "by" in arguments and "spread" not in arguments:
+        message = "by says in what bundles are spread, and there is no spread"
+        raise ArgumentError(message, "write spread=1 too, or leave by out", "by")
+    atom = Atom(
+        arguments["bundle"],
+        arguments["min"],
+        arguments["max"],
+        arguments["lease"],
+        arguments["work"],
+        arguments.get("multiple", 1),
+        arguments.get("on"),
+        arguments.get("spread", 0),
+        arguments.get("by"),
+        arguments.get("handover"),
+        span,
+    )
+    # What is the default anyway is not kept, so that equal requests are equal expressions.
+    if atom.handover is None or atom.odd_handover is not None:
+        return atom
+    return replace(atom, handover=None)
 
 
 def _every(arguments: dict[str, Any], span: Span | None) -> Every:

@@ -40,7 +40,7 @@ END: Final = 3  # tightened window, first step past it
 SHORTEST: Final = 4  # least number of steps from its first to past its last (critical path)
 BUNDLE: Final = 5  # index into `bundles`; atoms only
 MIN_HEIGHT: Final = 6  # g, rounded up to a multiple of k
-MAX_HEIGHT: Final = 7  # h, rounded down to a multiple of k
+MAX_HEIGHT: Final = 7  # h, at most what SPREAD leaves, rounded down to a multiple of k
 MULTIPLE: Final = 8  # k
 LEASE: Final = 9  # l', steps
 WORK: Final = 10  # w'', bundle-steps, reachable
@@ -51,7 +51,10 @@ CHILD_FIRST: Final = 14
 CHILD_COUNT: Final = 15
 LAST_SHIFT: Final = 16  # EVERY: steps from the child's end to the end of its last occurrence
 SATISFIABLE: Final = 17  # 0 = in an option that no plan can satisfy; never 0 outside `any`
-COLUMNS: Final = 18
+SPREAD: Final = 18  # most bundles of the atom at once on one machine (or in one value), 0 = any
+DOMAIN: Final = 19  # index into `domains`: what SPREAD counts in; -1 = one machine
+HANDOVER: Final = 20  # 1 = a bundle of the atom may change machine between leases
+COLUMNS: Final = 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class WorkGraph:
         (vertex, path of an `any`, index of its option): choices that hold in the source where
         that vertex is placed. They name every `any` of the source, folded ones too; read them with
         `choices_of`.
+    domains
+        Distinct domains over which atoms spread their bundles.
     """
 
     expression: Expression
@@ -119,6 +124,7 @@ class WorkGraph:
     void: bool = False
     notes: tuple[str, ...] = field(default=())
     options: tuple[tuple[int, str, int], ...] = ()
+    domains: tuple[str, ...] = ()
 
     @property
     def atoms(self) -> NDArray[np.int64]:

@@ -85,14 +85,22 @@ def names() -> st.SearchStrategy[str]:
 @cache
 @st.composite
 def atoms(draw: st.DrawFn, *, most_work_ms: int = 10**14) -> Atom:
-    """Atoms with g <= h, both divisible by `multiple`, and work and lease above zero."""
+    """Atoms with g <= h, both divisible by `multiple`, and work and lease above zero.
+
+    A hand-over is said only where it is not the default, as in every atom that was read.
+    """
     multiple = draw(st.sampled_from([1, 1, 1, 2, 5]))
     minimum = draw(st.integers(1, 50)) * multiple
     maximum = minimum + draw(st.integers(0, 50)) * multiple
     lease = draw(durations_ms(1, min(10**10, most_work_ms)))
     work = draw(durations_ms(1, most_work_ms))
     label = draw(st.none() | names())
-    return Atom(draw(bundles()), minimum, maximum, lease, work, multiple, label)
+    spread = draw(st.sampled_from([0, 0, 1, 7, 10**9]))
+    domain = draw(st.none() | names()) if spread else None
+    handover = draw(st.sampled_from([None, minimum == maximum]))
+    bundle = draw(bundles())
+    numbers = (minimum, maximum, lease, work, multiple)
+    return Atom(bundle, *numbers, label, spread, domain, handover)
 
 
 @cache

@@ -43,8 +43,14 @@ _CONTEXTS: Final = (
         TimeGrid(60_000, 2880, datetime(2026, 1, 5, tzinfo=UTC)),
         90_000,
         (
-            MachineShape("plain", Resources.of({"cpu": 32_000, "memory": 131_072})),
-            MachineShape("fast", Resources.of({"cpu": 8000, "gpu": 4}), frozenset({"ssd"})),
+            MachineShape("plain", Resources.of({"cpu": 32_000, "memory": 131_072}), count=20),
+            MachineShape(
+                "fast",
+                Resources.of({"cpu": 8000, "gpu": 4}),
+                frozenset({"ssd"}),
+                count=3,
+                domains=(("rack", "r1"),),
+            ),
         ),
         limits=_LIMITS,
     ),

@@ -25,13 +25,15 @@ from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
 from planner.files.value_reader import JsonValueReader
+from planner.promise import PromiseLevel
 from rdl.durations import rfc3339_text
+from rdl.operators import ArgumentError, check_name
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
 
 def read_cluster(path: str | Path) -> Cluster:
-    """Read a cluster file.
+    """Read a cluster file; where it does not say what is promised, it is `placed`.
 
     Raises
     ------
@@ -41,7 +43,7 @@ def read_cluster(path: str | Path) -> Cluster:
     OSError
         If the file cannot be opened.
     """
-    cluster = cluster_from_json(read_toml(path), str(path))
+    cluster = cluster_from_json(read_toml(path), str(path), level=PromiseLevel.PLACED)
     beyond = tuple(FileProblem(one.message, one.pointer, fix=one.fix) for one in excesses(cluster))
     if beyond:
         raise FileError(str(path), beyond)
@@ -85,20 +87,30 @@ def _plain(value: object) -> object:
             return value
 
 
-def cluster_from_json(document: object, path: str = "cluster") -> Cluster:
+def cluster_from_json(
+    document: object, path: str = "cluster", *, level: PromiseLevel = PromiseLevel.POOLED
+) -> Cluster:
     """Read a cluster from plain JSON values (parsed TOML, or the ``cluster`` of a plan).
+
+    Parameters
+    ----------
+    path
+        The name it goes by in errors.
+    level
+        What is promised where the document does not say: `pooled` in plans and records from before
+        there were levels.
 
     Raises
     ------
     FileError
-        With every problem and its pointer; `path` is the name it goes by.
+        With every problem and its pointer.
     """
     problems = schema_problems(document, "cluster")
     if problems:
         raise FileError(path, tuple(problems))
     assert isinstance(document, Mapping)
     values = JsonValueReader(document.get("origin"))
-    cluster = _ClusterReader(document, values).cluster()
+    cluster = _ClusterReader(document, values).cluster(level)
     if cluster is None:
         raise FileError(path, tuple(values.problems))
     return cluster
@@ -113,8 +125,8 @@ class _ClusterReader:
         #: Machines that outages name so far.
         self._named = 0
 
-    def cluster(self) -> Cluster | None:
-        """Return the cluster, or None with a problem in `values`."""
+    def cluster(self, level: PromiseLevel) -> Cluster | None:
+        """Return the cluster, or None with a problem in `values`; `level` if it says none."""
         document, values = self._document, self._values
         step = values.duration("/step", document["step"])
         horizon = values.duration("/horizon", document["horizon"])
@@ -131,12 +143,22 @@ class _ClusterReader:
         prices = tuple(self._each("prices", self._price))
         reader, names = PolicyReader(values, step), {queue.name for queue in queues}
         policies = reader.policies(document.get("policies", ()), names)
+        promise = self._promises(level)
         if values.problems:
             return None
         origin = values.origin
         try:
             return Cluster(
-                step, horizon, machines, origin, max_period, outages, queues, prices, policies
+                step,
+                horizon,
+                machines,
+                origin,
+                max_period,
+                outages,
+                queues,
+                prices,
+                policies,
+                *promise,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -149,7 +171,24 @@ class _ClusterReader:
     def _machines(self, at: str, entry: Mapping[str, Any]) -> MachineGroup:
         amounts = self._values.amounts(f"{at}/resources", entry["resources"], round_up=False)
         labels = frozenset(entry.get("labels", ()))
-        return MachineGroup(entry["name"], int(entry["count"]), amounts, labels)
+        domains = tuple(sorted(entry.get("domains", {}).items()))
+        for name, _ in domains:
+            try:
+                check_name(name, "a domain")
+            except ArgumentError as error:
+                self._values.note(f"{at}/domains", error.message, error.fix)
+        return MachineGroup(entry["name"], int(entry["count"]), amounts, labels, domains)
+
+    def _promises(self, level: PromiseLevel) -> tuple[PromiseLevel, tuple[PromiseLevel, ...]]:
+        """Return the level of promises, and those that a request may choose."""
+        entry = self._document.get("promises", {})
+        words = entry.get("requests_may_choose", ())
+        for index, word in enumerate(words):
+            if word in words[:index]:
+                at = f"/promises/requests_may_choose/{index}"
+                self._values.note(at, f"{word} is given twice", "keep it once")
+        choices = tuple(PromiseLevel(word) for word in words)
+        return PromiseLevel(entry.get("level", level)), choices
 
     def _outage(
         self, at: str, entry: Mapping[str, Any], machines: tuple[MachineGroup, ...]

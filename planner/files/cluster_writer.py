@@ -45,6 +45,11 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
         ]
     if cluster.policies:
         document["policies"] = [_policy_json(policy) for policy in cluster.policies]
+    # Always: a document without it is one from before there were levels.
+    document["promises"] = {"level": str(cluster.promise)}
+    if cluster.promise_choices:
+        choices = [str(level) for level in cluster.promise_choices]
+        document["promises"]["requests_may_choose"] = choices
     return document
 
 
@@ -56,6 +61,8 @@ def _group_json(group: MachineGroup) -> dict[str, Any]:
     }
     if group.labels:
         entry["labels"] = sorted(group.labels)
+    if group.domains:
+        entry["domains"] = dict(group.domains)
     return entry
 
 

@@ -176,7 +176,8 @@ class _Cutter:
         )
         if one.beside:
             self.paths.append((new, old))
-            return replace(rest, maximum=one.beside)
+            # Whether bundles may change machine goes by the atom as asked, not by what is left.
+            return replace(rest, maximum=one.beside, handover=atom.hands_over)
         self.paths.append((_child(new, 0), old))
         return self._after(rest, one.end)
 

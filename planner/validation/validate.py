@@ -11,6 +11,7 @@ rows lie inside the windows that were asked for is the oracle's word alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from planner.cluster import Cluster, ClusterError
@@ -194,6 +195,14 @@ def _queues(held: Sequence[Held], cluster: Cluster) -> list[PlanViolation]:
     ]
 
 
+def _places(cluster: Cluster, label: str | None, domain: str | None) -> int:
+    """Return the machines that carry a label, or the values of a domain among them."""
+    groups = [g for g in cluster.machines if g.count and (label is None or label in g.labels)]
+    if domain is None:
+        return sum(group.count for group in groups)
+    return len({value for group in groups for name, value in group.domains if name == domain})
+
+
 def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | None:
     """Hold the whole promise, what was given back included, against the oracle."""
     if entry.state not in WHOLE:
@@ -208,6 +217,7 @@ def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | No
         allocation,
         entry.choices,
         max_period_ms=cluster.max_period_ms,
+        places=partial(_places, cluster),
     )
     if broken is None:
         return None

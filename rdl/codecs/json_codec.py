@@ -74,7 +74,10 @@ def pointer_of(expression: Expression, path: str) -> str:
 
 
 def to_json(expression: Expression) -> dict[str, Any]:
-    """Return the JSON form, exactly: ``from_json(to_json(e)) == e``."""
+    """Return the JSON form, exactly: ``from_json(to_json(e)) == e``.
+
+    Only a `handover` that is the default anyway is left out.
+    """
     match expression:
         case Atom():
             return {"atom": _atom_json(expression)}
@@ -128,6 +131,12 @@ def _atom_json(atom: Atom) -> dict[str, Any]:
         body["multiple"] = atom.multiple
     if atom.on is not None:
         body["on"] = atom.on
+    if atom.spread:
+        body["spread"] = atom.spread
+    if atom.domain is not None:
+        body["by"] = atom.domain
+    if atom.odd_handover is not None:
+        body["handover"] = atom.odd_handover
     return body
 
 

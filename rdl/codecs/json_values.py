@@ -94,6 +94,11 @@ def read_label(value: object) -> str:
     return check_name(_text(value), "a label")
 
 
+def read_domain(value: object) -> str:
+    """Return the name of a domain."""
+    return check_name(_text(value), "a domain")
+
+
 def read_name(value: object) -> str:
     """Return the name of a child of a graph."""
     return check_name(_text(value), "a name")
@@ -109,9 +114,11 @@ READERS: Final[dict[Reads, Callable[[object], Any]]] = {
     Reads.DURATION: read_duration,
     Reads.WORK: read_work,
     Reads.LABEL: read_label,
+    Reads.DOMAIN: read_domain,
     Reads.INSTANT: read_instant,
     Reads.ZONE: read_zone,
     Reads.FLAG: read_flag,
+    Reads.ANSWER: read_flag,
     Reads.GAP: read_gap,
 }
 

@@ -3,7 +3,9 @@
 Each stage is a gang of `min-concurrency` containers that may run several times over, so it is an
 atom with g = multiple = min-concurrency, h = num-containers, l = duration and
 w = num-containers x duration. Under ORDER_NO_GAP a stage of several gangs is one rectangle: see
-`_unbroken`. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin.
+`_unbroken`. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin. A definition
+cannot say labels of machines, a spread over machines or domains, or hand-overs: its atoms have
+none, but for the default of hand-overs.
 """
 
 from __future__ import annotations

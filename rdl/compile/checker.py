@@ -133,6 +133,11 @@ def _atom(atom: Atom, *, exact_work: bool) -> Iterator[_Said]:
         yield message, f"write max={near} or more"
     elif exact_work and atom.lease_ms > 0 and 0 < atom.work_ms <= MAX_MS:
         yield from _exact(atom)
+    if not 0 <= atom.spread <= MAX_HEIGHT:
+        yield f"spread must be from 1 to {MAX_HEIGHT}, or 0 for no limit, not {atom.spread}", None
+    elif atom.domain is not None and not atom.spread:
+        message = "the domain says in what bundles are spread, and there is no spread"
+        yield message, "give a spread of 1 or more, or no domain"
     if not len(atom.bundle):
         yield "the bundle is empty", "write at least one resource, such as <1 cpu>"
     for name, ms in (("lease", atom.lease_ms), ("work", atom.work_ms)):

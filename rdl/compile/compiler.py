@@ -30,6 +30,8 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 #: Columns BUNDLE to LABEL of a group.
 _NO_ATOM: Final = (-1, 0, 0, 1, 0, 0, -1)
+#: Columns SPREAD to HANDOVER of a group.
+_NO_RULE: Final = (0, -1, 0)
 _WORK: Final = 5
 
 
@@ -122,6 +124,7 @@ class _Emission:
         self._options: list[tuple[int, str, int]] = []
         self._bundles: dict[Resources, int] = {}
         self._labels: dict[str, int] = {}
+        self._domains: dict[str, int] = {}
 
     def graph(
         self, expression: Expression, context: CompileContext, root: VertexDraft | None
@@ -149,6 +152,7 @@ class _Emission:
             void=root is None,
             notes=tuple(dict.fromkeys(self._notes)),
             options=tuple(self._options),
+            domains=tuple(self._domains),
         )
 
     def _emit(self, part: VertexDraft, *, satisfiable: bool) -> int:
@@ -167,6 +171,7 @@ class _Emission:
         self._options.extend((vertex, path, option) for path, option in part.options)
         self._edges.extend((children[a], children[b], lo, hi) for a, b, lo, hi in part.edges)
         held = self._atom(part) if part.kind == ATOM else _NO_ATOM
+        rule = self._rule(part.numbers) if part.numbers is not None else _NO_RULE
         shifts = (0, 0)
         if part.kind in (ATOM, EVERY):
             shifts = self._slices[part.shifts], len(self._normalizer.shifts[part.shifts])
@@ -175,7 +180,7 @@ class _Emission:
         times = (part.kind, -1, part.start, part.end, part.shortest)
         family = (len(self._children), len(children), part.last_shift, int(satisfiable))
         self._children.extend(self._in_order(part, children))
-        self._rows.append((*times, *held, *shifts, *family))
+        self._rows.append((*times, *held, *shifts, *family, *rule))
         return vertex
 
     def _in_order(self, part: VertexDraft, children: list[int]) -> list[int]:
@@ -196,6 +201,13 @@ class _Emission:
             label = self._labels.setdefault(numbers.label, len(self._labels))
         g, h, multiple, lease, work = numbers[2:7]
         return bundle, g, h, multiple, min(lease, FAR), min(work, FAR), label
+
+    def _rule(self, numbers: Numbers) -> tuple[int, int, int]:
+        """Return columns SPREAD to HANDOVER."""
+        domain = -1
+        if numbers.domain is not None:
+            domain = self._domains.setdefault(numbers.domain, len(self._domains))
+        return numbers.spread, domain, int(numbers.handover)
 
     def _effort(self, part: VertexDraft, children: list[int]) -> float:
         efforts = [self._efforts[child] for child in children]

@@ -11,11 +11,21 @@ from rdl.time_grid import TimeGrid
 
 @dataclass(frozen=True, slots=True)
 class MachineShape:
-    """One kind of machine: what a bundle must fit into, and the labels it carries."""
+    """One kind of machine: what a bundle must fit into, the labels and domains, and how many.
+
+    Attributes
+    ----------
+    count
+        Machines of the kind.
+    domains
+        (domain, value) that hold for all of them, such as ``("rack", "r1")``, sorted.
+    """
 
     name: str
     resources: Resources
     labels: frozenset[str] = frozenset()
+    count: int = 1
+    domains: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""Whether a bundle fits into one machine."""
+"""Whether a bundle fits into one machine, and how many fit side by side, spread as asked."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from rdl.compile.context import MachineShape
 from rdl.errors import did_you_mean
+from rdl.expressions import Atom
 from rdl.resources import Resources, format_amount
 
 #: Message and fix.
@@ -11,18 +15,81 @@ _Said = tuple[str, str | None]
 
 
 class MachineFit:
-    """Whether a bundle fits into one machine that carries a label; asked once for each pair."""
+    """What the machines say to an atom; asked once for each bundle, label and spread."""
 
     def __init__(self, machines: tuple[MachineShape, ...]) -> None:
         self._machines = machines
         self._known: dict[tuple[Resources, str | None], _Said | None] = {}
+        self._most: dict[tuple[Resources, str | None, int, str | None], int] = {}
 
-    def why_not(self, bundle: Resources, label: str | None) -> _Said | None:
-        """Return (message, fix) if no machine holds one bundle, else None."""
-        key = (bundle, label)
+    def why_not(self, atom: Atom) -> _Said | None:
+        """Return (message, fix) if machines cannot hold the least height, else None.
+
+        Without a spread one bundle must fit into one machine: how many there is room for is
+        counted by the Plan.
+        """
+        if not self._machines:
+            return None
+        key = (atom.bundle, atom.on)
         if key not in self._known:
-            self._known[key] = self._look(bundle, label) if self._machines else None
-        return self._known[key]
+            self._known[key] = self._look(*key)
+        said = self._known[key]
+        return said if said is not None or not atom.spread else self._why_not_spread(atom)
+
+    def most_bundles(self, atom: Atom) -> int | None:
+        """Return how many bundles machines hold at once, spread as the atom asks; None: no limit.
+
+        A machine without a value of the atom's domain holds none.
+        """
+        if not self._machines or not atom.spread:
+            return None
+        key = (atom.bundle, atom.on, atom.spread, atom.domain)
+        if key not in self._most:
+            places = self._places(atom)
+            self._most[key] = sum(count * min(atom.spread, fits) for count, fits in places)
+        return self._most[key]
+
+    def what_spread_leaves(self, atom: Atom) -> str:
+        """Return ``spread=2 on 3 machines leaves at most 6 bundles at once``."""
+        count = sum(places for places, fits in self._places(atom) if fits)
+        where = f"on {count} machine{'s' * (count != 1)}"
+        if atom.domain is not None:
+            where = f"in {count} value{'s' * (count != 1)} of {atom.domain}"
+        most = self.most_bundles(atom)
+        bundles = f"{most} bundle{'s' * (most != 1)}"
+        return f"spread={atom.spread} {where}{_carrying(atom.on)} leaves at most {bundles} at once"
+
+    def _why_not_spread(self, atom: Atom) -> _Said | None:
+        known = sorted({name for machine in self._machines for name, _ in machine.domains})
+        if atom.domain is not None and atom.domain not in known:
+            return f"no machine group names a {atom.domain!r}", did_you_mean(atom.domain, known)
+        least = -(-atom.minimum // atom.multiple) * atom.multiple
+        most = self.most_bundles(atom)
+        if most is None or least <= most:
+            return None
+        reached = most // atom.multiple * atom.multiple
+        fix = "write a larger spread"
+        if reached:
+            fix = f"write min={reached} or less, or a larger spread"
+        elif atom.domain is not None and not most:
+            fix = f"give their group a {atom.domain}, or write spread without by"
+        return f"{self.what_spread_leaves(atom)}, fewer than the least height {least}", fix
+
+    def _places(self, atom: Atom) -> Iterator[tuple[int, int]]:
+        """Yield (how many alike, bundles that fit) of the machines or values of a domain."""
+        fits: Counter[str] = Counter()
+        for machine in self._machines:
+            if atom.on is not None and atom.on not in machine.labels:
+                continue
+            each = _bundles_in(machine.resources, atom.bundle)
+            if atom.domain is None:
+                yield machine.count, each
+                continue
+            value = dict(machine.domains).get(atom.domain)
+            if value is not None:
+                fits[value] += machine.count * each
+        for most in fits.values():
+            yield 1, most
 
     def _look(self, bundle: Resources, label: str | None) -> _Said | None:
         machines = self._machines
@@ -31,9 +98,9 @@ class MachineFit:
             if not machines:
                 labels = sorted({known for m in self._machines for known in m.labels})
                 return f"no machine carries the label {label!r}", did_you_mean(label, labels)
-        if any(_fits(bundle, machine.resources) for machine in machines):
+        if any(_bundles_in(machine.resources, bundle) for machine in machines):
             return None
-        carries = "" if label is None else f" with the label {label!r}"
+        carries = _carrying(label)
         for name, amount in bundle.items_:
             most = max(machine.resources.get(name, 0) for machine in machines)
             if not most:
@@ -45,5 +112,9 @@ class MachineFit:
         return f"no one machine{carries} has all of <{bundle}> together", None
 
 
-def _fits(bundle: Resources, machine: Resources) -> bool:
-    return all(machine.get(name, 0) >= amount for name, amount in bundle.items_)
+def _carrying(label: str | None) -> str:
+    return "" if label is None else f" with the label {label!r}"
+
+
+def _bundles_in(machine: Resources, bundle: Resources) -> int:
+    return min(machine.get(name, 0) // amount for name, amount in bundle.items_)

@@ -23,7 +23,12 @@ from rdl.compile.recurrences import (
     Surroundings,
     lay_out,
 )
-from rdl.compile.rounding import gap_steps, numbers_of, rounding_note
+from rdl.compile.rounding import (
+    WorkBeyondSpreadError,
+    gap_steps,
+    numbers_of,
+    rounding_note,
+)
 from rdl.compile.window_fit import TimeSpan, fit
 from rdl.errors import BEYOND_HORIZON, MALFORMED, UNSATISFIABLE
 from rdl.expressions import (
@@ -157,16 +162,27 @@ class Normalizer:
             self._stop(atom, path, limit)
         if id(atom) in self._broken:
             return self._opaque(atom, path)
-        numbers, shortest = numbers_of(atom, self._grid)
+        unfit = self._machines.why_not(atom)
+        most = None if unfit is not None else self._machines.most_bundles(atom)
+        try:
+            numbers, shortest = numbers_of(atom, self._grid, most)
+        except WorkBeyondSpreadError as error:
+            unfit = self._beyond_spread(atom, error)
+            numbers, shortest = numbers_of(atom, self._grid)
         part = VertexDraft(ATOM, atom, path, scope.start, scope.end, shortest)
         part.numbers, part.shifts = numbers, scope.shifts
         note = rounding_note(atom, path, numbers, self._grid.step_ms)
         if note is not None:
             self.notes.append(note)
-        unfit = self._machines.why_not(atom.bundle, atom.on)
         if unfit is not None:
             blame(part, Finding(atom, path, UNSATISFIABLE, *unfit))
         return part
+
+    def _beyond_spread(self, atom: Atom, error: WorkBeyondSpreadError) -> tuple[str, str]:
+        """Return message and fix for an atom whose work needs more bundles at once."""
+        works = [seconds_of(self._grid.ms(work)) for work in error.near]
+        message = f"{self._machines.what_spread_leaves(atom)}, and so few cannot hold its work"
+        return message, f"write work={' or '.join(map(str, works))}"
 
     def _any(self, choice: AnyOf, path: str, scope: Enclosure) -> VertexDraft:
         part = VertexDraft(ANY, choice, path, scope.start, scope.end)

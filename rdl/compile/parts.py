@@ -17,7 +17,10 @@ Arrow = tuple[int, int, int, int]
 
 
 class Numbers(NamedTuple):
-    """An atom on the grid: g, h and work in whole multiples, lease and work in steps."""
+    """An atom on the grid: g, h and work in whole multiples, lease and work in steps.
+
+    h is no more than what machines can hold at once, spread as the atom asks.
+    """
 
     bundle: Resources
     label: str | None
@@ -28,6 +31,11 @@ class Numbers(NamedTuple):
     work: int
     #: No allocation of the atom is longer, where leases leave room for one block only; else FAR.
     longest: int
+    #: Most bundles at once on one machine, or in one value of `domain`; 0 = no limit.
+    spread: int = 0
+    domain: str | None = None
+    #: May a bundle change machine between leases?
+    handover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

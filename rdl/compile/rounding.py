@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 from rdl.compile.parts import FAR, Numbers
-from rdl.compile.shapes import heights_of, rounded
+from rdl.compile.shapes import greatest_reachable, heights_of, rounded
 from rdl.expressions import Atom, Gap
 from rdl.time_grid import TimeGrid, seconds_of
 
 
-def numbers_of(atom: Atom, grid: TimeGrid) -> tuple[Numbers, int]:
+class WorkBeyondSpreadError(Exception):
+    """No allocation low enough for the machines has exactly the work of an atom.
+
+    Attributes
+    ----------
+    near
+        The next works that can be held, in bundle-steps.
+    """
+
+    def __init__(self, near: list[int]) -> None:
+        self.near = near
+        super().__init__()
+
+
+def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Numbers, int]:
     """Return the atom's numbers in steps and bundles, and its shortest length in steps.
 
-    Lease and work round together, then the work rises to the least that can be reached.
+    Lease and work round together, then the work rises to the least that can be reached. What the
+    atom asks never depends on the machines: they bound its heights, not its work.
+
+    Parameters
+    ----------
+    most
+        Bundles that machines can hold at once, spread as the atom asks; at least the least
+        height. None: no limit.
+
+    Raises
+    ------
+    WorkBeyondSpreadError
+        If `most` leaves no allocation of exactly its work.
     """
     asked = grid.lease_and_work(atom.lease_ms, atom.work_ms)
     lease, multiple, g, h = asked.lease, atom.multiple, atom.minimum, atom.maximum
     work, shortest = rounded((g, h, multiple), lease, asked.work)
+    if most is not None and most < h:
+        h = most
+        reached, shortest = rounded((g, h, multiple), lease, work)
+        if reached != work:
+            below = greatest_reachable(g, h, multiple, lease, work)
+            raise WorkBeyondSpreadError([*([] if below is None else [below]), reached])
     if multiple > 1:
         low, high = heights_of(g, h, multiple)
         g, h = low * multiple, high * multiple
     # Two blocks hold 2 g l at least; a single one has g bundles or more in each of its steps.
     longest = work // g if work < 2 * g * lease else FAR
-    numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest)
+    rule = (atom.spread, atom.domain, atom.hands_over)
+    numbers = Numbers(atom.bundle, atom.on, g, h, multiple, lease, work, longest, *rule)
     return numbers, min(shortest, FAR)
 
 

@@ -1,13 +1,14 @@
 """The oracle: does this allocation satisfy this expression?
 
 Written from the definition of the language alone (docs/rdl.md, Rayon 3.1) and sharing no code with
-the compiler or the planners, so that each can be held against it. Resources and labels are not its
-business: it judges bundles over time.
+the compiler or the planners, so that each can be held against it. Resources are not its business:
+it judges bundles over time. Rows name no machines, so of a spread it judges what follows for the
+heights, and of hand-overs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
@@ -27,6 +28,8 @@ from rdl.oracle.atoms import Row, lease_and_work, shortest_lease
 from rdl.oracle.periods import Frame, Period, PeriodError, instant_ms, periods_of
 from rdl.time_grid import TimeGrid
 
+#: Machines that carry a label (None: all machines), or values of a domain among them.
+Places: TypeAlias = Callable[[str | None, str | None], int]
 #: First step and first step past the last of whatever is allocated; None where nothing is.
 _Span: TypeAlias = "tuple[int, int] | None"
 #: Atoms met and their rows, in written order.
@@ -42,7 +45,8 @@ class Violation:
     path
         Source path of the expression that is not satisfied (files.md).
     rule
-        One word: ``rows path choice height multiple work lease window order gap period offset``.
+        One word: ``rows path choice height spread multiple work lease window order gap period
+        offset``.
     detail
         One sentence with the numbers, in steps and bundle-steps.
     """
@@ -77,6 +81,7 @@ def check(
     choices: Mapping[str, int],
     *,
     max_period_ms: int = 86_400_000,
+    places: Places | None = None,
 ) -> Violation | None:
     """Return None if `allocation` satisfies `expression`, else the first rule it breaks.
 
@@ -96,8 +101,12 @@ def check(
         choice of occurrence 0.
     max_period_ms
         Longest period up to which endless recurrences must divide it.
+    places
+        ``places(label, None)`` machines and ``places(label, domain)`` values of a domain there are
+        to spread bundles over; None = not known, and no height is held against them.
     """
     judge = _Judge(grid, submitted_ms, allocation, choices, max_period_ms)
+    judge.places = places
     scope = _Scope(grid.ceil(submitted_ms), grid.horizon, Frame(), submitted_ms)
     try:
         judge.span(expression, "", scope)
@@ -123,6 +132,7 @@ class _Judge:
         self.allocation = allocation
         self.choices = choices
         self.max_period_ms = max_period_ms
+        self.places: Places | None = None
         self.held: _Held = []
         self.chosen: set[str] = set()
         # Occurrence whose choices stand in for those of the occurrence walked: (its path, theirs).
@@ -164,6 +174,7 @@ class _Judge:
         lease, work = lease_and_work(atom, self.grid.step_ms)
         if work is None:
             _broken(path, "multiple", f"no height from min to max is divisible by {atom.multiple}")
+        spread = self._most_spread(atom)
         total = 0
         last = None
         for start, end, bundles in rows:
@@ -172,6 +183,10 @@ class _Judge:
             if not atom.minimum <= bundles <= atom.maximum:
                 heights = f"{atom.minimum}..{atom.maximum}"
                 _broken(path, "height", f"{bundles} bundles at step {start}, not {heights}")
+            if spread is not None and bundles > spread:
+                where = f"a {atom.domain}" if atom.domain is not None else "a machine"
+                detail = f"at step {start}, not {spread}: {atom.spread} on {where} at most"
+                _broken(path, "spread", f"{bundles} bundles {detail}")
             if bundles % atom.multiple:
                 _broken(path, "multiple", f"{bundles} at step {start}, not {atom.multiple} n")
             total += (end - start) * bundles
@@ -187,6 +202,12 @@ class _Judge:
             _broken(path, "lease", f"a bundle is kept for {shortest} steps, not {lease} or more")
         self.held.append((path, rows))
         return first, last
+
+    def _most_spread(self, atom: Atom) -> int | None:
+        """Return the bundles that all places hold at once under the spread; None: no limit."""
+        if not atom.spread or self.places is None:
+            return None
+        return atom.spread * self.places(atom.on, atom.domain)
 
     def _order(self, order: Order, path: str, scope: _Scope) -> _Span:
         spans = [self.span(c, _child(path, i), scope) for i, c in enumerate(order.children)]

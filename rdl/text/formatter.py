@@ -31,7 +31,7 @@ _WORD = re.compile(r"[A-Za-z_](?:[\w./]|-(?!>))*", re.ASCII)
 _WIDTH: Final = 88
 
 #: Most characters of an amount with its resource, of a time, of a weight (the least float has 324
-#: decimals), and of all the rest of an operator: its name, five numbers, a label of 200 characters.
+#: decimals), and of all the rest of an operator: its name, its numbers, a label of 200 characters.
 _LONGEST_AMOUNT: Final = 140
 _LONGEST_TIME: Final = 32
 _LONGEST_WEIGHT: Final = 340
@@ -41,7 +41,8 @@ _LONGEST_HEAD: Final = 700
 def format_expression(expression: Expression) -> str:
     """Return the canonical text: one line, seconds, arguments in order, defaults left out.
 
-    ``parse(format_expression(e)) == e`` for every expression that a parser can return.
+    ``parse(format_expression(e)) == e`` for every expression that a parser can return; a
+    `handover` that is the default anyway is left out.
     """
     pieces: list[str] = []
     _write(expression, pieces.append)
@@ -62,8 +63,11 @@ def most_characters(expression: Expression) -> int:
     Cheap: what is surely short enough need not be written to be measured.
     """
     match expression:
-        case Atom() | Void():
-            return _LONGEST_HEAD + _LONGEST_AMOUNT * len(expression.bundle)
+        case Atom(bundle=bundle, domain=domain):
+            escaped = 2 * len(domain or "")
+            return _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle) + escaped
+        case Void(bundle=bundle):
+            return _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle)
         case AnyOf(prefer=prefer):
             return _LONGEST_HEAD + _LONGEST_WEIGHT * len(prefer or ())
         case Graph(names=names, edges=edges):
@@ -159,7 +163,15 @@ def _atom(atom: Atom, time: Callable[[int], str]) -> str:
     )
     if atom.multiple != 1:
         text += f", multiple={atom.multiple}"
-    return text if atom.on is None else f"{text}, on={_string(atom.on)}"
+    if atom.on is not None:
+        text += f", on={_string(atom.on)}"
+    if atom.spread:
+        text += f", spread={atom.spread}"
+    if atom.domain is not None:
+        text += f", by={_name(atom.domain)}"
+    if atom.odd_handover is not None:
+        text += f", handover={'yes' if atom.handover else 'no'}"
+    return text
 
 
 def _graph(graph: Graph, time: Callable[[int], str]) -> tuple[list[str], str]:

@@ -201,6 +201,22 @@ class ValueReader:
         self._tokens.advance()
         return value
 
+    def answer(self, name: str) -> bool:
+        """Answer = "yes" | "no" ."""
+        if self._tokens.text not in ("yes", "no"):
+            self._cursor.wrong(f"{name} is yes or no, not {self._cursor.shown()}")
+        value = self._tokens.text == "yes"
+        self._tokens.advance()
+        return value
+
+    def domain(self, name: str) -> str:
+        """Domain = word | string ; a name that groups of machines have values of."""
+        if self._tokens.kind not in (WORD, STRING):
+            self._cursor.wrong(
+                f"{name} is the name of a domain, not {self._cursor.shown()}", f"write {name}=rack"
+            )
+        return self.name("a domain")
+
     def name(self, what: str) -> str:
         """Name = word | string ; at most 200 printable characters."""
         tokens = self._tokens
@@ -230,9 +246,11 @@ READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
     Reads.DURATION: ValueReader.duration,
     Reads.WORK: ValueReader.work,
     Reads.LABEL: ValueReader.label,
+    Reads.DOMAIN: ValueReader.domain,
     Reads.INSTANT: ValueReader.instant,
     Reads.ZONE: ValueReader.zone,
     Reads.FLAG: ValueReader.flag,
+    Reads.ANSWER: ValueReader.answer,
     Reads.GAP: ValueReader.gap,
     Reads.WEIGHTS: ValueReader.weights,
 }

@@ -24,8 +24,10 @@ from rdl.work_graph import (
     CHILD_COUNT,
     CHILD_FIRST,
     COLUMNS,
+    DOMAIN,
     END,
     EVERY,
+    HANDOVER,
     KIND,
     LABEL,
     LAST_SHIFT,
@@ -121,7 +123,8 @@ class _Build:
         inner = piece.shifts if piece.kind == EVERY else shifts
         kids = [self.add(child, inner) for child in piece.children]
         row = np.zeros(COLUMNS, dtype=np.int64)
-        row[[KIND, PARENT, LABEL, SATISFIABLE, SHIFT_COUNT]] = piece.kind, -1, -1, 1, 1
+        row[[KIND, PARENT, LABEL, DOMAIN]] = piece.kind, -1, -1, -1
+        row[[SATISFIABLE, SHIFT_COUNT]] = 1
         row[START], row[END] = piece.window
         row[CHILD_FIRST], row[CHILD_COUNT] = len(self.children), len(kids)
         vertex = len(self.rows)
@@ -140,6 +143,7 @@ class _Build:
         g, h, lease, work, multiple = piece.numbers
         row[[MIN_HEIGHT, MAX_HEIGHT, LEASE, WORK, MULTIPLE]] = g, h, lease, work, multiple
         row[SHORTEST] = shortest_length(g, h, multiple, lease, work)
+        row[HANDOVER] = g < h
         if piece.bundle not in self.bundles:
             self.bundles.append(piece.bundle)
         row[BUNDLE] = self.bundles.index(piece.bundle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.files import FileError, cluster_from_json, cluster_to_json
@@ -23,8 +24,9 @@ def _get(runtime: Runtime, _call: Call) -> Response:
 
 
 def _put(runtime: Runtime, call: Call) -> Response:
+    present, _ = present_cluster(runtime)
     try:
-        wanted = cluster_from_json(call.body, "the body")
+        wanted = cluster_from_json(call.body, "the body", level=present.promise)
     except FileError as error:
         raise malformed(
             [
@@ -32,6 +34,8 @@ def _put(runtime: Runtime, call: Call) -> Response:
                 for one in error.problems
             ]
         ) from error
+    if "promises" not in call.body:  # it stays as it is
+        wanted = replace(wanted, promise_choices=present.promise_choices)
     return reconfigure(runtime, wanted, call.if_match())
 
 

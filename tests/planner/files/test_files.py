@@ -22,6 +22,7 @@ from planner.files import (
     read_plan,
 )
 from planner.files.schema import load_schema
+from planner.promise import PromiseLevel
 
 CLUSTER = """
 step = "60s"
@@ -34,6 +35,10 @@ name = "standard"
 count = 400
 resources = { cpu = 32, memory = "128 GiB" }
 labels = ["ssd"]
+domains = { zone = "a", rack = "r1" }
+
+[promises]
+requests_may_choose = ["pooled", "packable"]
 
 [[outages]]
 machines = "standard"
@@ -103,6 +108,9 @@ def test_a_cluster_file_is_read_whole(cluster_file: Path) -> None:
     assert cluster.outages[0].indices == tuple(range(380, 400))
     assert (cluster.outages[0].start_ms, cluster.outages[0].end_ms) == (7_200_000, 14_400_000)
     assert cluster.outages[1].indices == (3, 5)
+    assert cluster.machines[0].domains == (("rack", "r1"), ("zone", "a"))
+    assert cluster.promise is PromiseLevel.PLACED
+    assert cluster.promise_choices == (PromiseLevel.POOLED, PromiseLevel.PACKABLE)
     assert [queue.reservable for queue in cluster.queues] == [True, False]
     assert dict(cluster.machines[0].resources) == {"cpu": 32_000, "memory": 131_072}
     assert [policy.name for policy in cluster.policies] == [
@@ -118,6 +126,19 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
     document = cluster_to_json(cluster)
     jsonschema.validate(document, load_schema("cluster"))
     assert cluster_from_json(json.loads(json.dumps(document))) == cluster
+
+
+def test_a_cluster_without_promises_is_as_its_reader_says(tmp_path: Path) -> None:
+    """A file promises machines; JSON of plans and records from before levels promised totals."""
+    document = {"step": 1, "horizon": 9, "machines": [{"name": "m", "count": 1, "resources": {}}]}
+    path = tmp_path / "c.toml"
+    path.write_text('step = 1\nhorizon = 9\n[[machines]]\nname = "m"\ncount = 1\nresources = {}\n')
+
+    assert read_cluster(path).promise is PromiseLevel.PLACED
+    assert cluster_from_json(document).promise is PromiseLevel.POOLED
+    present = cluster_from_json(document, level=PromiseLevel.PACKABLE)
+    assert cluster_to_json(present)["promises"] == {"level": "packable"}
+    assert cluster_from_json(cluster_to_json(present)) == present
 
 
 @pytest.mark.parametrize(
@@ -221,6 +242,26 @@ def test_writing_a_cluster_and_reading_it_gives_the_same_cluster(cluster_file: P
             "08:00",
         ),
         ({"queues": [{"name": "a"}, {"name": "a"}]}, "/", "given twice"),
+        (
+            {"promises": {"level": "place"}},
+            "/promises/level",
+            "placed",
+        ),
+        (
+            {"promises": {"requests_may_choose": ["pooled", "pooled"]}},
+            "/promises/requests_may_choose/1",
+            "pooled is given twice",
+        ),
+        (
+            {"machines": [{"name": "m", "count": 2, "resources": {}, "domains": {"a\n": "b"}}]},
+            "/machines/0/domains",
+            "is not a domain",
+        ),
+        (
+            {"machines": [{"name": "m", "count": 2, "resources": {}, "domains": {"rack": 1}}]},
+            "/machines/0/domains/rack",
+            "expected a text",
+        ),
     ],
 )
 def test_every_problem_of_a_cluster_names_its_place(

@@ -94,6 +94,9 @@ def _problems(value: object) -> list[str]:
     return str(caught.value).splitlines()
 
 
+GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1, "work": 2}
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -134,8 +137,26 @@ def _problems(value: object) -> list[str]:
             {"atom": {"bundle": {"cpu": 1}, "min": 1}},
             [
                 "/atom: atom needs max and lease and work; "
-                "its keys are bundle, min, max, lease, work, multiple, on"
+                "its keys are bundle, min, max, lease, work, multiple, on, spread, by, handover"
             ],
+        ),
+        (
+            {"atom": {**GOOD, "spread": 0, "handover": "yes"}},
+            [
+                "/atom/spread: a count is at least 1; write a whole number from 1",
+                "/atom/handover: true or false, not 'yes'",
+            ],
+        ),
+        (
+            {"atom": {**GOOD, "by": "rack"}},
+            [
+                "/atom/by: by says in what bundles are spread, and there is no spread; "
+                "write spread=1 too, or leave by out"
+            ],
+        ),
+        (
+            {"atom": {**GOOD, "spread": 1, "by": 3}},
+            ['/atom/by: a text, not 3; write such as "ssd"'],
         ),
         (
             {"window": {"start": -1, "end": True, "of": {"all": []}}},

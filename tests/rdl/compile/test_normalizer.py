@@ -29,6 +29,7 @@ from rdl.work_graph import (
     ATOM,
     CHILD_COUNT,
     CHILD_FIRST,
+    COLUMNS,
     END,
     KIND,
     LEASE,
@@ -282,7 +283,7 @@ def test_a_void_beside_work_leaves_nothing() -> None:
     assert beside.paths == ("1",)
     assert not beside.void
     assert alone.void
-    assert alone.vertices.shape == (0, 18)
+    assert alone.vertices.shape == (0, COLUMNS)
 
 
 def test_voids_hold_nothing_in_enumeration_too() -> None:

@@ -229,6 +229,33 @@ def test_atom(rows: Rows, broken: str | None) -> None:
     assert rule(PAIRS, {"": rows}) == broken
 
 
+@pytest.mark.parametrize(
+    ("spread", "domain", "on", "broken"),
+    [
+        (0, None, None, None),
+        (1, None, None, "spread"),
+        (2, None, None, None),
+        (2, None, "ssd", "spread"),
+        (3, None, "ssd", None),
+        (2, "rack", None, "spread"),
+        (3, "rack", None, None),
+        (9, "zone", None, "spread"),
+    ],
+)
+def test_heights_are_held_against_a_spread(
+    spread: int, domain: str | None, on: str | None, broken: str | None
+) -> None:
+    """Six bundles over three machines, two of them with the label, two racks and no zone."""
+    spread_out = replace(PAIRS, spread=spread, domain=domain, on=on)
+    counts = {(None, None): 3, ("ssd", None): 2, (None, "rack"): 2, (None, "zone"): 0}
+    rows = {"": [(0, 2, 6)]}
+
+    found = check(spread_out, GRID, 0, rows, {}, places=lambda *asked: counts[asked])
+
+    assert (None if found is None else found.rule) == broken
+    assert check(spread_out, GRID, 0, rows, {}) is None
+
+
 def test_nothing_lies_before_submission() -> None:
     """Submission rounds up to a step, and that step is the first that counts."""
     minutes = TimeGrid(60 * SECOND, 100)

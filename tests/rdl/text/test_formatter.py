@@ -84,6 +84,16 @@ def test_the_example_of_the_plan_file_is_written_as_there() -> None:
             'b = <500m cpu>; atom(b, work=1h, lease=1m, max=4, min=2, multiple=2, on="ssd")',
             'atom(<500m cpu>, 2, 4, 60, 3600, multiple=2, on="ssd")',
         ),
+        (
+            'atom(<1 cpu>, 1, 4, 60, 3600, by="rack", spread=2, handover=no)',
+            "atom(<1 cpu>, 1, 4, 60, 3600, spread=2, by=rack, handover=no)",
+        ),
+        (
+            "all(atom(<1 cpu>, 1, 4, 1, 4, handover=yes), atom(<1 cpu>, 4, 4, 1, 4, handover=no),"
+            ' atom(<1 cpu>, 4, 4, 1, 4, spread=1, by="a rack", handover=yes))',
+            "all(atom(<1 cpu>, 1, 4, 1, 4), atom(<1 cpu>, 4, 4, 1, 4),"
+            ' atom(<1 cpu>, 4, 4, 1, 4, spread=1, by="a rack", handover=yes))',
+        ),
         ("all()", "all()"),
         ("any(all(), all(), prefer=[1.0, 0.00001])", "any(all(), all(), prefer=[1, 0.00001])"),
         ("order(all(), all(), gap=0s..0s)", "order(all(), all(), gap=0..0)"),

@@ -114,9 +114,31 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
         (
             "atom(<1 cpu>, 1, 2, 3, 4, 5)",
             """
-            line 1, column 27: atom takes 5 arguments without a name; name the others: multiple= on=
+            line 1, column 27: atom takes 5 arguments without a name; name the others: multiple= on= spread= by= handover=
                 atom(<1 cpu>, 1, 2, 3, 4, 5)
                                           ^
+            """,
+        ),
+        (
+            "all(atom(<1 cpu>, 1, 2, 3, 4, by=rack), atom(<1 cpu>, 1, 2, 3, 4, spread=0, by=7))",
+            """
+            line 1, column 34: by says in what bundles are spread, and there is no spread; write spread=1 too, or leave by out
+                all(atom(<1 cpu>, 1, 2, 3, 4, by=rack), atom(<1 cpu>, 1, 2, 3, 4, spread=0, by=7))
+                                                 ^^^^
+            line 1, column 74: spread: a count is at least 1; write a whole number from 1
+                all(atom(<1 cpu>, 1, 2, 3, 4, by=rack), atom(<1 cpu>, 1, 2, 3, 4, spread=0, by=7))
+                                                                                         ^
+            line 1, column 80: by is the name of a domain, not '7'; write by=rack
+                all(atom(<1 cpu>, 1, 2, 3, 4, by=rack), atom(<1 cpu>, 1, 2, 3, 4, spread=0, by=7))
+                                                                                               ^
+            """,
+        ),
+        (
+            "atom(<1 cpu>, 1, 2, 3, 4, handover=true)",
+            """
+            line 1, column 36: handover is yes or no, not 'true'
+                atom(<1 cpu>, 1, 2, 3, 4, handover=true)
+                                                   ^^^^
             """,
         ),
         (
