@@ -248,7 +248,7 @@ def test_spread_over_domains() -> None:
     wrong = [[0, 5, 2, "a-0"], [0, 5, 1, "a-1"], [0, 5, 1, "b-0"]]
     (found,) = validate(document(held(wrong, spread=2, domain="rack")), cluster=RACKS)
     assert found.detail == "3 bundles on rack r1 at step 0, where the spread is 2"
-    assert told(held(right, spread=2, domain="zone"), on=RACKS) == [("spread", AT)]
+    assert ("spread", AT) in told(held(right, spread=2, domain="zone"), on=RACKS)
 
 
 def test_a_machine_in_no_domain_holds_nothing_that_spreads_over_it() -> None:
