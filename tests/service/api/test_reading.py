@@ -219,7 +219,7 @@ class TestCluster:
         unknown = service.ask("a", promise="certain").get_json()["errors"][0]
         assert unknown["pointer"] == "/promise"
         assert "pooled, packable, placed" in unknown["message"]
-        refused = service.ask("a", promise="pooled")
+        refused = service.ask("a", promise="packable")
         assert refused.status_code == 400
         assert refused.get_json()["errors"][0]["pointer"] == "/promise"
         assert "requests_may_choose" in refused.get_json()["detail"]
