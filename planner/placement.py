@@ -45,7 +45,8 @@ class Binding:
     path
         Source path of the atom that found no place.
     kind
-        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window`` or ``policy``.
+        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy`` or
+        ``promise``.
     at
         Step at which least was free in the atom's window (``lease``: at which the longest room was
         cut short), or None where no step is to blame.
