@@ -1,4 +1,4 @@
-"""The one description of a cluster: machines, outages, queues, prices and policies."""
+"""The one description of a cluster: machines, outages, queues, prices, policies and dispatch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dispatch_policy import DispatchPolicy
 from planner.policy import Policy, Quota
 from rdl.compile.context import CompileContext, MachineShape
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
@@ -93,6 +94,8 @@ class Cluster:
         Aware UTC instant of step 0, or None.
     max_period_ms
         Period of endless recurring requests.
+    dispatch
+        How work without a reservation is served.
     """
 
     step_ms: int
@@ -104,6 +107,7 @@ class Cluster:
     queues: tuple[Queue, ...] = field(default=(Queue(DEFAULT_QUEUE),))
     prices: tuple[Price, ...] = ()
     policies: tuple[Policy, ...] = ()
+    dispatch: DispatchPolicy = field(default=DispatchPolicy())
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.

@@ -21,6 +21,7 @@ from planner.cluster import (
     Queue,
 )
 from planner.cluster_cost import MOST_NAMED, excesses
+from planner.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
@@ -104,6 +105,17 @@ def cluster_from_json(document: object, path: str = "cluster") -> Cluster:
     return cluster
 
 
+def dispatch_from_words(words: Mapping[str, Any]) -> DispatchPolicy:
+    """Return the policy of a ``dispatch`` table that has the right form.
+
+    Raises
+    ------
+    DispatchPolicyError
+        For words that do not go together.
+    """
+    return DispatchPolicy(**completed(words))
+
+
 class _ClusterReader:
     """Turns a document that has the right form into a Cluster; `values` keeps what is wrong."""
 
@@ -131,16 +143,24 @@ class _ClusterReader:
         prices = tuple(self._each("prices", self._price))
         reader, names = PolicyReader(values, step), {queue.name for queue in queues}
         policies = reader.policies(document.get("policies", ()), names)
+        dispatch = self._dispatch()
         if values.problems:
             return None
-        origin = values.origin
         try:
             return Cluster(
-                step, horizon, machines, origin, max_period, outages, queues, prices, policies
-            )
+                step, horizon, machines, values.origin, max_period, outages, queues, prices,
+                policies, dispatch,
+            )  # fmt: skip
         except ClusterError as error:
             values.note("/", str(error))
             return None
+
+    def _dispatch(self) -> DispatchPolicy:
+        try:
+            return dispatch_from_words(self._document.get("dispatch", {}))
+        except DispatchPolicyError as error:
+            self._values.note(f"/dispatch/{error.key}", error.message, error.fix)
+            return DispatchPolicy()
 
     def _each(self, key: str, read: Any, *more: Any) -> list[Any]:
         entries = self._document.get(key, ())

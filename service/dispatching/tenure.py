@@ -18,9 +18,9 @@ from dispatch.accounts.promises import PromiseBook, below_entitlement
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.cycle.machine_changes import move_to
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.start_delay import StartDelays

@@ -11,7 +11,8 @@ import logging
 
 import msgspec
 
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool

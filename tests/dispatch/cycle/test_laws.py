@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.cycle.dispatcher import DispatchOptions
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.states import ExecutionState
 from dispatch.pool.ordering import ordering_named
 from tests.builders import a_cluster, a_plan, a_request, ask
