@@ -105,15 +105,23 @@ def cluster_from_json(document: object, path: str = "cluster") -> Cluster:
     return cluster
 
 
-def dispatch_from_words(words: Mapping[str, Any]) -> DispatchPolicy:
-    """Return the policy of a ``dispatch`` table that has the right form.
+def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPolicy:
+    """Read a dispatch policy from plain JSON values: the ``dispatch`` of a cluster.
 
     Raises
     ------
-    DispatchPolicyError
-        For words that do not go together.
+    FileError
+        With every problem and its pointer; `path` is the name it goes by.
     """
-    return DispatchPolicy(**completed(words))
+    problems = schema_problems(document, "cluster", "dispatch")
+    if problems:
+        raise FileError(path, tuple(problems))
+    assert isinstance(document, Mapping)
+    try:
+        return DispatchPolicy(**completed(document))
+    except DispatchPolicyError as error:
+        problem = FileProblem(error.message, f"/{error.key}", fix=error.fix)
+        raise FileError(path, (problem,)) from error
 
 
 class _ClusterReader:
@@ -157,7 +165,7 @@ class _ClusterReader:
 
     def _dispatch(self) -> DispatchPolicy:
         try:
-            return dispatch_from_words(self._document.get("dispatch", {}))
+            return DispatchPolicy(**completed(self._document.get("dispatch", {})))
         except DispatchPolicyError as error:
             self._values.note(f"/dispatch/{error.key}", error.message, error.fix)
             return DispatchPolicy()

@@ -9,11 +9,14 @@ import msgspec
 
 from dispatch.applications.application import Application
 from dispatch.applications.document import application_from_json, application_to_json
+from planner.cluster import DEFAULT_QUEUE
+from planner.files import dispatch_to_json
 
 if TYPE_CHECKING:
     from dispatch.cycle.cycle import Cycle
     from dispatch.executions.execution import Execution
     from dispatch.executions.table import ExecutionTable
+    from planner.dispatch_policy import DispatchPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,14 @@ class Document:
         Paths of the reservation's atoms that go before its own.
     close_on_end
         Whether the rest of its reservation is given back once it has completed.
+    queue
+        Under which policies count it.
     """
 
     application: Application
     after: tuple[str, ...]
     close_on_end: bool = False
+    queue: str = DEFAULT_QUEUE
 
 
 def read_document(raw: bytes) -> Document:
@@ -42,6 +48,7 @@ def read_document(raw: bytes) -> Document:
         application_from_json(found["application"]),
         tuple(found["after"]),
         found.get("close_on_end", False),
+        found.get("queue", DEFAULT_QUEUE),
     )
 
 
@@ -51,6 +58,7 @@ def encode_document(document: Document) -> bytes:
         "application": application_to_json(document.application),
         "after": list(document.after),
         "close_on_end": document.close_on_end,
+        "queue": document.queue,
     }
     return msgspec.json.encode(entry)
 
@@ -67,7 +75,7 @@ def status_of(execution: Execution) -> dict[str, Any]:
                 "name": part.component.name,
                 "core": part.component.core,
                 "wanted": part.wanted,
-                "reason": part.limit,
+                "reason": part.limit or part.quota,
                 "assigned": len(part.held),
                 "running": sum(piece.up for piece in part.held),
                 "covered": min(part.covered, len(part.held)),
@@ -77,13 +85,14 @@ def status_of(execution: Execution) -> dict[str, Any]:
     }
 
 
-def assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
+def assignment_of(table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy) -> bytes:
     """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds."""
     rows = [row.to_json() for row in table.assignment().rows]
     document = {
         "at": cycle.at_ms / 1000,
         "plan_version": cycle.plan_version,
         "table_version": cycle.table_version,
+        "policy": dispatch_to_json(policy),
         "below": sorted(cycle.below),
         "rows": rows,
     }
