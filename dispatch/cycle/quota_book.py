@@ -225,7 +225,7 @@ class QuotaBook:
         name = self._pool.resources[kind]
         left = format_amount(name, max(account.left[kind], 0))
         asked = format_amount(name, execution.core[kind])
-        return f"{policy} leaves {account.owner} {name} {left}; its cores ask for {asked}"
+        return f"{policy} leaves {account.owner} {left}; its cores ask for {asked}"
 
     def _allow(self, accounts: Sequence[_Account], execution: Execution) -> bool:
         """Say how many elastic components may run without cover; return whether that changes."""

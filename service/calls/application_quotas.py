@@ -85,7 +85,7 @@ def _too_large(quota: ApplicationQuota, application: Application) -> Iterable[Ap
     for name, most in quota.limit:
         asked = sum(one.resources.get(name, 0) * one.count for one in application.core)
         if asked > most:
-            told = f"its cores ask for {name} {format_amount(name, asked)}; policy {quota.name!r}"
+            told = f"its cores ask for {format_amount(name, asked)}; policy {quota.name!r}"
             told += f" allows {format_amount(name, most)}"
             fix = "name a reservation, or make components elastic"
             yield ApiError(told, Code.QUOTA, pointer="/application/components", fix=fix)
