@@ -24,7 +24,7 @@ _NO_MORE: Final = "{} lets no more of it run without a reservation"
 
 
 @dataclass(slots=True)
-class _Account:
+class _QuotaAccount:
     """What one quota leaves those it counts together.
 
     Attributes
@@ -117,7 +117,7 @@ class QuotaBook:
         changed
             Executions that may run more or fewer elastic components than before.
         """
-        book: dict[tuple[object, ...], _Account] = {}
+        book: dict[tuple[object, ...], _QuotaAccount] = {}
         ordered = sorted(standing, key=self._place)
         self.held_back = {}
         for execution in ordered:
@@ -176,10 +176,10 @@ class QuotaBook:
         return -self._rank(execution.application), execution.order
 
     def _accounts(
-        self, book: dict[tuple[object, ...], _Account], execution: Execution
-    ) -> list[_Account]:
+        self, book: dict[tuple[object, ...], _QuotaAccount], execution: Execution
+    ) -> list[_QuotaAccount]:
         """Return what an execution's use counts in."""
-        found: list[_Account] = []
+        found: list[_QuotaAccount] = []
         for number, quota in enumerate(self._limits):
             key = quota.scope.key(execution.tenant, execution.queue)
             if key is None:
@@ -187,7 +187,7 @@ class QuotaBook:
             account = book.get((number, *key))
             if account is None:
                 whole = self._limit_of(quota)
-                account = _Account(quota, owner_text(*key), whole, dict(whole))
+                account = _QuotaAccount(quota, owner_text(*key), whole, dict(whole))
                 book[number, *key] = account
             found.append(account)
         return found
@@ -197,7 +197,7 @@ class QuotaBook:
         kinds = self._pool.resources
         return {kinds.index(name): amount for name, amount in quota.limit if name in kinds}
 
-    def _let_in(self, book: dict[tuple[object, ...], _Account], execution: Execution) -> bool:
+    def _let_in(self, book: dict[tuple[object, ...], _QuotaAccount], execution: Execution) -> bool:
         """Take the cores of one that waits; return whether it runs or may come into the line."""
         if execution.started_ms is not None:
             return True
@@ -217,7 +217,7 @@ class QuotaBook:
             account.take(execution.core)
         return True
 
-    def _why(self, account: _Account, kind: int | None, execution: Execution) -> str:
+    def _why(self, account: _QuotaAccount, kind: int | None, execution: Execution) -> str:
         policy = f"policy {account.quota.name!r}"
         if account.first is not None or kind is None:
             first = "" if account.first is None else account.first.id
@@ -227,7 +227,7 @@ class QuotaBook:
         asked = format_amount(name, execution.core[kind])
         return f"{policy} leaves {account.owner} {left}; its cores ask for {asked}"
 
-    def _allow(self, accounts: Sequence[_Account], execution: Execution) -> bool:
+    def _allow(self, accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
         """Say how many elastic components may run without cover; return whether that changes."""
         changed = False
         for part in execution.parts:

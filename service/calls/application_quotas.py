@@ -6,7 +6,7 @@ not count, and what is not covered waits in the dispatcher.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from dispatch.applications.application import Application
 from dispatch.cycle.quota_book import owner_text
@@ -15,12 +15,9 @@ from planner.placement import Code
 from planner.policy import ApplicationQuota
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
-from service.dispatching.documents import read_document
+from service.dispatching.documents import counted_in
 from service.problems import ApiError, problem
-from service.store import ApplicationRow
-
-#: Judges the applications that are not over, a new one among them.
-Judge = Callable[[Sequence[ApplicationRow]], None]
+from service.store import Judge, Submitted
 
 
 def check_alone(cluster: Cluster, application: Application, tenant: str, queue: str) -> None:
@@ -40,7 +37,7 @@ def check_alone(cluster: Cluster, application: Application, tenant: str, queue: 
         if longest is not None and size is not None and size > longest:
             told = f"it runs for {duration_text(size)}; policy {quota.name!r} allows"
             told += f" {duration_text(longest)}"
-            fix = "name a reservation, or take fewer things on at once"
+            fix = "name a reservation, or submit the work in shorter applications"
             errors.append(ApiError(told, Code.QUOTA, pointer="/application/size", fix=fix))
     if errors:
         raise problem(Code.QUOTA, "a quota on applications leaves it no room", errors)
@@ -57,9 +54,9 @@ def count_judge(
     if application.reservation is not None or not counted:
         return None
 
-    def judge(rows: Sequence[ApplicationRow]) -> None:
-        scopes = [(row.tenant, read_document(row.document)) for row in rows]
-        free = [(who, one.queue) for who, one in scopes if one.application.reservation is None]
+    def judge(present: Sequence[Submitted]) -> None:
+        read = [(one.tenant, *counted_in(one.document)) for one in present]
+        free = [(who, where) for who, reservation, where in read if reservation is None]
         for quota in counted:
             account = quota.scope.key(tenant, queue)
             count = sum(quota.scope.key(*scope) == account for scope in free)

@@ -21,13 +21,13 @@ from planner.placement import Code
 from planner.reservation_state import LIVE
 from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
-from service.calls.application_quotas import Judge, check_alone, count_judge
+from service.calls.application_quotas import check_alone, count_judge
 from service.commits.commands import Key
 from service.commits.idempotency import stored_answer
 from service.dispatching.documents import Document, encode_document, read_document
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.response import Response
-from service.store import ApplicationRow, IdTakenError, PageOf
+from service.store import ApplicationRow, IdTakenError, Judge, PageOf
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan

@@ -52,6 +52,28 @@ def read_document(raw: bytes) -> Document:
     )
 
 
+class _UnderReservation(msgspec.Struct):
+    """What of an application says under which reservation it runs."""
+
+    reservation: str | None = None
+
+
+class _Submission(msgspec.Struct):
+    """What of a submission says which quotas count it."""
+
+    application: _UnderReservation
+    queue: str = DEFAULT_QUEUE
+
+
+_DECODER = msgspec.json.Decoder(_Submission)
+
+
+def counted_in(raw: bytes) -> tuple[str | None, str]:
+    """Return the reservation and the queue of what :func:`encode_document` wrote."""
+    found = _DECODER.decode(raw)
+    return found.application.reservation, found.queue
+
+
 def encode_document(document: Document) -> bytes:
     """Return what is kept of a submission, JSON."""
     entry = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -67,6 +67,18 @@ class ApplicationRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitted:
+    """Whose an application is, and what was submitted."""
+
+    tenant: str
+    document: bytes
+
+
+#: Judges the applications that are not over, a new one among them; raises to refuse it.
+Judge: TypeAlias = Callable[[Sequence[Submitted]], None]
+
+
+@dataclass(frozen=True, slots=True)
 class StatusRow:
     """What became of one application."""
 
@@ -97,7 +109,7 @@ class ApplicationRows:
         self,
         row: ApplicationRow,
         remembered: IdempotentAnswer | None = None,
-        judge: Callable[[Sequence[ApplicationRow]], None] | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """Make a submission durable, and the answer to it with it.
 
@@ -120,14 +132,15 @@ class ApplicationRows:
         except IntegrityError as error:
             raise IdTakenError(row.id) from error
 
-    def _open_alone(self, connection: sa.Connection) -> list[ApplicationRow]:
+    def _open_alone(self, connection: sa.Connection) -> list[Submitted]:
         """Return the applications that are not over; nobody else may judge them meanwhile."""
         row = {"name": _JUDGED, "holder": "", "until_ms": 0, "body": b"{}"}
         connection.execute(_FIRST_LEADER, row)
         locked = sa.select(dispatching.c.name).where(dispatching.c.name == _JUDGED)
         connection.execute(locked.with_for_update())
-        found = connection.execute(sa.select(applications).where(~applications.c.over))
-        return [_as_row(one) for one in found.mappings().all()]
+        table = applications.c
+        found = connection.execute(sa.select(table.tenant, table.document).where(~table.over))
+        return [Submitted(one.tenant, bytes(one.document)) for one in found]
 
     def get(self, id_: str) -> ApplicationRow | None:
         """Return one application, or None."""
@@ -247,8 +260,4 @@ class ApplicationRows:
     def _select(self, query: sa.Select[tuple[object, ...]]) -> list[ApplicationRow]:
         with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
-        return [_as_row(row) for row in rows]
-
-
-def _as_row(row: sa.RowMapping) -> ApplicationRow:
-    return ApplicationRow(**{str(name): row[name] for name in row})
+        return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
