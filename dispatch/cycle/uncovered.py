@@ -138,7 +138,7 @@ class UncoveredLine:
         if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
             elastic = tuple(
                 ClaimPart(most, part.amounts)
-                for part, most in zip(_elastic(execution), _most_of(execution), strict=True)
+                for part, most in zip(_elastic(execution), self._wanted[execution.id], strict=True)
             )
         return Claim(
             execution.id,
@@ -251,10 +251,6 @@ class Uncovered:
         entering: list[tuple[Execution, Tier]] = []
         for execution in sorted(self.candidates, key=lambda one: one.order):
             tier = self._tier_of(scratch, execution)
-            if any(part.covered for part in execution.parts):
-                execution.uncovered_ms = None
-            elif execution.uncovered_ms is None:
-                execution.uncovered_ms = now_ms
             self._table.note(execution)
             if tier != line.tier_of(execution):
                 self.withdraw(scratch, execution)
@@ -278,7 +274,10 @@ class Uncovered:
     def _tier_of(self, scratch: CycleScratch, execution: Execution) -> Tier | None:
         """Return where an execution stands in the line, or None: covered, or not to be served."""
         if any(part.covered for part in execution.parts):
+            execution.uncovered_ms = None
             return None
+        if execution.uncovered_ms is None:
+            execution.uncovered_ms = scratch.directive.at_ms
         reservation = execution.application.reservation
         standing = Standing.UNKNOWN
         if reservation is not None:
