@@ -7,7 +7,7 @@ What an entitlement covers does not count: its reservation was granted under quo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +67,40 @@ class _QuotaAccount:
             self.left[kind] -= count * amounts[kind]
 
 
+class _QuotaAccounts:
+    """What each quota leaves each of those it counts, opened where it is met for the first time."""
+
+    def __init__(self, quotas: Sequence[ApplicationQuota], pool: MachinePool) -> None:
+        self._quotas = quotas
+        self._kinds = pool.resources
+        self._accounts: dict[tuple[object, ...], _QuotaAccount] = {}
+        self._of_scope: dict[tuple[str, str], list[_QuotaAccount]] = {}
+
+    def of(self, execution: Execution) -> list[_QuotaAccount]:
+        """Return what an execution's use counts in."""
+        scope = (execution.tenant, execution.queue)
+        found = self._of_scope.get(scope)
+        if found is None:
+            found = self._of_scope[scope] = list(self._open(*scope))
+        return found
+
+    def _open(self, tenant: str, queue: str) -> Iterator[_QuotaAccount]:
+        for number, quota in enumerate(self._quotas):
+            key = quota.scope.key(tenant, queue)
+            if key is None:
+                continue
+            account = self._accounts.get((number, *key))
+            if account is None:
+                whole = {
+                    self._kinds.index(name): amount
+                    for name, amount in quota.limit
+                    if name in self._kinds
+                }
+                account = _QuotaAccount(quota, owner_text(*key), whole, dict(whole))
+                self._accounts[number, *key] = account
+            yield account
+
+
 class QuotaBook:
     """Shares what quotas leave among executions without cover.
 
@@ -117,17 +151,17 @@ class QuotaBook:
         changed
             Executions that may run more or fewer elastic components than before.
         """
-        book: dict[tuple[object, ...], _QuotaAccount] = {}
+        accounts = _QuotaAccounts(self._limits, self._pool)
         ordered = sorted(standing, key=self._place)
         self.held_back = {}
         for execution in ordered:
             if execution.started_ms is not None:
-                for account in self._accounts(book, execution):
+                for account in accounts.of(execution):
                     account.take(execution.core)
-        let_in = [one for one in ordered if self._let_in(book, one)]
+        let_in = [one for one in ordered if self._let_in(accounts, one)]
         changed: set[Execution] = set()
         for execution in sorted([*let_in, *covered], key=self._place):
-            if self._allow(self._accounts(book, execution), execution):
+            if _allow(accounts.of(execution), execution):
                 changed.add(execution)
         return changed
 
@@ -175,35 +209,13 @@ class QuotaBook:
     def _place(self, execution: Execution) -> tuple[int, tuple[int, int]]:
         return -self._rank(execution.application), execution.order
 
-    def _accounts(
-        self, book: dict[tuple[object, ...], _QuotaAccount], execution: Execution
-    ) -> list[_QuotaAccount]:
-        """Return what an execution's use counts in."""
-        found: list[_QuotaAccount] = []
-        for number, quota in enumerate(self._limits):
-            key = quota.scope.key(execution.tenant, execution.queue)
-            if key is None:
-                continue
-            account = book.get((number, *key))
-            if account is None:
-                whole = self._limit_of(quota)
-                account = _QuotaAccount(quota, owner_text(*key), whole, dict(whole))
-                book[number, *key] = account
-            found.append(account)
-        return found
-
-    def _limit_of(self, quota: ApplicationQuota) -> dict[int, int]:
-        """Return the limits on what machines offer, by place in the pool's order."""
-        kinds = self._pool.resources
-        return {kinds.index(name): amount for name, amount in quota.limit if name in kinds}
-
-    def _let_in(self, book: dict[tuple[object, ...], _QuotaAccount], execution: Execution) -> bool:
+    def _let_in(self, accounts: _QuotaAccounts, execution: Execution) -> bool:
         """Take the cores of one that waits; return whether it runs or may come into the line."""
         if execution.started_ms is not None:
             return True
-        accounts = self._accounts(book, execution)
+        mine = accounts.of(execution)
         reason = ""
-        for account in accounts:
+        for account in mine:
             kind = account.lacks(execution.core)
             if account.first is None and kind is None:
                 continue
@@ -213,7 +225,7 @@ class QuotaBook:
         if reason:
             self.held_back[execution] = reason
             return False
-        for account in accounts:
+        for account in mine:
             account.take(execution.core)
         return True
 
@@ -227,25 +239,26 @@ class QuotaBook:
         asked = format_amount(name, execution.core[kind])
         return f"{policy} leaves {account.owner} {left}; its cores ask for {asked}"
 
-    def _allow(self, accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
-        """Say how many elastic components may run without cover; return whether that changes."""
-        changed = False
-        for part in execution.parts:
-            if part.component.core:
-                continue
-            asked = part.wanted - part.covered
-            allowed, policy = asked, ""
-            for account in accounts:
-                most = account.most(part.amounts, allowed)
-                policy = f"policy {account.quota.name!r}" if most < allowed else policy
-                allowed = most
-            for account in accounts:
-                account.take(part.amounts, allowed)
-            new = allowed if accounts else UNLIMITED
-            changed = changed or new != part.allowed
-            part.allowed = new
-            part.quota = _NO_MORE.format(policy) if policy else ""
-        return changed
+
+def _allow(accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
+    """Say how many elastic components may run without cover; return whether that changes."""
+    changed = False
+    for part in execution.parts:
+        if part.component.core:
+            continue
+        asked = part.wanted - part.covered
+        allowed, policy = asked, ""
+        for account in accounts:
+            most = account.most(part.amounts, allowed)
+            policy = f"policy {account.quota.name!r}" if most < allowed else policy
+            allowed = most
+        for account in accounts:
+            account.take(part.amounts, allowed)
+        new = allowed if accounts else UNLIMITED
+        changed = changed or new != part.allowed
+        part.allowed = new
+        part.quota = _NO_MORE.format(policy) if policy else ""
+    return changed
 
 
 def owner_text(tenant: str | None, queue: str | None) -> str:
