@@ -46,9 +46,11 @@ class Dispatcher:
 
         Cores that run stay; elastic components are granted anew, as the new order says.
         """
-        if options != self._options:
-            self._options = options
-            self._state = None
+        if options == self._options:
+            return
+        if self._state is not None:
+            self._state.forget_reasons()
+        self._options, self._state = options, None
 
     def run_cycle(
         self, directive: Directive, table: ExecutionTable, machines: MachinePool

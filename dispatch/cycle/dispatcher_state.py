@@ -80,6 +80,13 @@ class DispatcherState:
             Unplaced(table, book),
         )
 
+    def forget_reasons(self) -> None:
+        """Leave it to the next cycle to say what executions wait for."""
+        for execution in self.table:
+            if not execution.is_over and execution.reason:
+                execution.reason = ""
+                self.table.note(execution)
+
     def without_cover(self) -> list[Execution]:
         """Return the executions that no entitlement covers."""
         return [*self.uncovered.candidates, *self.uncovered.line.members()]

@@ -130,6 +130,7 @@ class QuotaBook:
         self._limits = [one for one in quotas if one.limit]
         self._runs = [one for one in quotas if one.max_run_ms is not None]
         self._rank = rank
+        self._told: dict[Execution, int] = {}  # since when each knows that it is to be stopped
 
     @property
     def limits_use(self) -> bool:
@@ -177,26 +178,38 @@ class QuotaBook:
         They are told so first, and stopped when the grace of stops is over. Those of `spared` are
         about to be covered. Returns whether any was stopped.
         """
+        told, self._told = self._told, {}
         stopped = False
         for execution in list(serving) if self._runs else ():
-            if execution.started_ms is None or execution.is_over:
-                continue
-            quota = self._shortest(execution)
-            if quota is None or any(part.covered for part in execution.parts):
-                continue
-            since_ms = max(execution.started_ms, execution.uncovered_ms or 0)
-            over_ms = now_ms - since_ms - (quota.max_run_ms or 0)
-            if over_ms < 0 or spared(execution):
+            quota = self._overrun(execution, now_ms)
+            if quota is None or spared(execution):
                 continue
             longest = duration_text(quota.max_run_ms or 0)
             reason = f"it has run for the {longest} that policy {quota.name!r} allows"
-            if over_ms >= STOP_GRACE_MS:
+            since_ms = told.pop(execution, now_ms)
+            if now_ms - since_ms >= STOP_GRACE_MS:
                 table.kill(execution.id, now_ms, reason)
                 stopped = True
             else:
+                self._told[execution] = since_ms
                 execution.reason = f"it is stopped in a moment: {reason}"
                 table.note(execution)
+        for execution in told:
+            if not execution.is_over:
+                execution.reason = ""
+                table.note(execution)
         return stopped
+
+    def _overrun(self, execution: Execution, now_ms: int) -> ApplicationQuota | None:
+        """Return the quota that an execution has run over, the shortest of them, or None."""
+        if execution.started_ms is None or execution.is_over:
+            return None
+        if any(part.covered for part in execution.parts):
+            return None
+        quota = self._shortest(execution)
+        since_ms = max(execution.started_ms, execution.uncovered_ms or 0)
+        over = quota is not None and now_ms - since_ms >= (quota.max_run_ms or 0)
+        return quota if over else None
 
     def _shortest(self, execution: Execution) -> ApplicationQuota | None:
         mine = [

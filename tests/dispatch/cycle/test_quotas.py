@@ -147,7 +147,7 @@ def test_time_under_cover_is_not_counted() -> None:
     rectangle = "window(atom(<1 cpu>, 2, 2, 100, 200), 0, 100)"
     world = _a_world(_quota(max_run_ms=60_000), source=rectangle)
     execution = world.submit(an_application("owner", 2, reservation="r1"), 0)
-    for at_s in (0, 70, 99, 100, 164):
+    for at_s in (0, 70, 99, 100, 160, 164):
         world.tick(at_s)
         assert world.held("owner") == [2]
     world.tick(165)
@@ -165,3 +165,41 @@ def test_quotas_changed_at_run_time_stop_no_core(quotas: tuple[ApplicationQuota,
     cycle = world.tick(1)
     assert world.held("a") == [3, 0 if quotas else 4]
     assert not cycle.requeued
+
+
+def test_a_run_time_lowered_at_run_time_is_told_before_it_stops_anybody() -> None:
+    """An hour has passed when one minute becomes the limit: told first, stopped a grace later."""
+    world = _a_world()
+    execution = world.submit(an_application("a", 2), 0, tenant="ads")
+    world.tick(0)
+    world.tick(3600)
+    world.loop.dispatcher.set_options(DispatchOptions(quotas=(_quota(max_run_ms=60_000),)))
+    world.tick(3601)
+    world.tick(3602)
+    assert (world.held("a"), "stopped in a moment" in execution.reason) == ([2], True)
+    world.tick(3607)
+    assert execution.state is ExecutionState.KILLED
+
+
+def test_who_was_told_and_may_run_on_is_told_no_longer() -> None:
+    """The limit goes within the grace: the reason goes with it."""
+    world = _a_world(_quota(max_run_ms=60_000))
+    execution = world.submit(an_application("a", 2), 0, tenant="ads")
+    world.tick(0)
+    world.tick(60)
+    world.loop.dispatcher.set_options(DispatchOptions())
+    world.tick(70)
+    assert (world.held("a"), execution.reason) == ([2], "")
+
+
+def test_reasons_follow_a_change_of_quotas() -> None:
+    """Who waited for a quota waits for room once the quota is gone, and says so."""
+    world = _a_world(_quota(5))
+    world.submit(an_application("web", 5), 0, tenant="web")
+    world.submit(an_application("a", 4), 0, tenant="ads")
+    world.submit(an_application("b", 4), 1, tenant="ads")
+    world.tick(1)
+    assert "'share'" in _reason(world, "b")
+    world.loop.dispatcher.set_options(DispatchOptions())
+    world.tick(2)
+    assert _reason(world, "b") == "it waits in the line for room"
