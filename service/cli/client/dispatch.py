@@ -51,12 +51,15 @@ def dispatch() -> None:
 def policy(server: Server, form: str, **options: Any) -> int:
     """Show the dispatch policy of a server; with options, change these words of it first.
 
-    A change counts from the server's next tick; cores that run stay.
+    A change counts from the server's next tick; cores that run stay. It fails where somebody else
+    has changed the cluster's description meanwhile.
     """
     words = {name: value for name, value in options.items() if value is not None}
-    found = server.call("GET", _PATH).good()
+    reply = server.call("GET", _PATH)
+    found = reply.good()
     if words:
-        found = server.call("PUT", _PATH, found | completed(words)).good()
+        seen = {} if reply.tag is None else {"If-Match": reply.tag}
+        found = server.call("PUT", _PATH, found | completed(words), headers=seen).good()
     if form == JSON:
         print_json(found)
     else:

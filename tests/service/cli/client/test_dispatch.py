@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -15,7 +15,15 @@ from tests.service.conftest import Service
 
 
 @pytest.fixture
-def served(still: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+def changes() -> list[Callable[[], object]]:
+    """Return what others do between the two calls of a command."""
+    return []
+
+
+@pytest.fixture
+def served(
+    still: Service, changes: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> Service:
     """Let commands call a service of this process."""
 
     def call(
@@ -24,10 +32,16 @@ def served(still: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
         path: str,
         body: object = None,
         query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> ServerReply:
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        answer = still.client.open(path, method=method, json=body, query_string=given)
-        return ServerReply(answer.status_code, answer.get_json())
+        answer = still.client.open(
+            path, method=method, json=body, query_string=given, headers=dict(headers or {})
+        )
+        if method == "GET":
+            for meanwhile in changes:
+                meanwhile()
+        return ServerReply(answer.status_code, answer.get_json(), answer.headers.get("ETag"))
 
     monkeypatch.setattr(Server, "call", call)
     return still
@@ -65,6 +79,19 @@ def test_words_that_do_not_go_together_are_told() -> None:
     refused = agenda("dispatch", "policy", "--order", "drf", "--preempt")
     assert refused.exit_code == ERROR
     assert "write false, or leave it out" in refused.stderr
+
+
+def test_a_change_that_somebody_else_has_overtaken_fails(
+    served: Service, changes: list[Callable[[], object]]
+) -> None:
+    """The words that were not named would be those of before; nothing is changed."""
+    path = "/v1/dispatch/policy"
+    changes.append(lambda: served.client.put(path, json={"order": "sjf"}))
+    refused = agenda("dispatch", "policy", "--no-tables")
+    assert refused.exit_code == ERROR
+    assert "has changed since" in refused.stderr
+    shown = served.client.get(path).get_json()
+    assert (shown["order"], shown["tables"]) == ("sjf", True)
 
 
 def test_a_list_says_why_an_application_waits(served: Service) -> None:
