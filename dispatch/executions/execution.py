@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from dispatch.applications.application import Application, Component
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from dispatch.machines.machine_pool import MachinePool, Vector
+
+#: As many as there are: no quota limits it.
+UNLIMITED: Final = 2**62
 
 
 @dataclass(slots=True)
@@ -52,6 +56,9 @@ class ComponentGroup:
         Those on machines, first started first.
     covered, granted
         How many the entitlement covers, and how many more may run; the dispatcher writes them.
+    allowed, quota
+        How many elastic ones quotas let run without cover, and what says so where it is fewer than
+        wanted; the dispatcher writes them.
     failures
         Failures in a row: each doubles the next pause.
     paused_until_ms
@@ -65,6 +72,8 @@ class ComponentGroup:
     held: list[HeldComponent] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
+    allowed: int = UNLIMITED
+    quota: str = ""
     failures: int = 0
     paused_until_ms: int = 0
     _used: set[int] = field(default_factory=set)
@@ -116,7 +125,7 @@ class Execution:
 
     Attributes
     ----------
-    id, application, tenant, submitted_ms
+    id, application, tenant, queue, submitted_ms
         As submitted; a requeued execution keeps its submission.
     number
         Place in the order in which the table met them.
@@ -131,6 +140,8 @@ class Execution:
         Whether all that it holds is to be stopped: it is over, or begins anew.
     started_ms
         Since when its cores have machines; None while it waits.
+    uncovered_ms
+        Since when no entitlement covers it; None while one does. The dispatcher writes it.
     reason
         Why it is in a final state, or what it waits for.
     """
@@ -148,6 +159,8 @@ class Execution:
     started_ms: int | None = None
     ended_ms: int | None = None
     reason: str = ""
+    queue: str = "default"
+    uncovered_ms: int | None = None
 
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""

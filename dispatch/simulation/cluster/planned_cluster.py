@@ -17,8 +17,8 @@ from dispatch.accounts.promises import PromiseBook, below_entitlement
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
