@@ -55,10 +55,11 @@ def test_a_result_says_what_was_measured_where(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_case_of_the_project_is_listed() -> None:
-    """`python -m bench --list` names exactly the cases in bench/; an unknown one is misuse."""
+    """`python -m bench --list` names exactly the cases in bench/; misuse ends with 2."""
     listed = _bench("--list")
     assert listed.stdout.split() == list(find_cases(FOLDER))
     assert _bench("nope").returncode == 2
+    assert _bench("start", "--small", "--keep").returncode == 2
 
 
 def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
