@@ -62,8 +62,10 @@ def pages(folder: Path = RESULTS) -> Iterator[tuple[Path, str]]:
         if sorted(named) != sorted(tables):
             odd = ", ".join(sorted(set(named) ^ set(tables))) or "one of them twice"
             raise BenchError(f"{page.name} and data/{data.name} differ in their tables: {odd}")
-        written = {name: _block(name, table, folder) for name, table in tables.items()}
-        yield page, _BLOCK.sub(lambda match, written=written: written[match[1]], text)
+        for name, table in tables.items():
+            start, end = next(one.span() for one in _BLOCK.finditer(text) if one[1] == name)
+            text = text[:start] + _block(name, table, folder) + text[end:]
+        yield page, text
 
 
 def _read(path: Path) -> dict[str, Any]:
