@@ -25,9 +25,9 @@ from planner.replanning.moves import CommitmentMoves
 from planner.request import Request
 from planner.value import PriceList, value_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.optimization.small_plans import two_in_the_way
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
 _ROUNDING = 1e-6
 _ORDER = Objective(lexicographic=True)
@@ -55,7 +55,7 @@ def _held(requests: list[Request]) -> tuple[Plan, dict[int, float]]:
 @pytest.mark.parametrize("solver", ["exact", "milp"])
 def test_it_is_between_the_best_plan_that_keeps_and_what_is_held(seed: int, solver: str) -> None:
     """Full enumeration of plans that keep everybody lies between the answer and its bound."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     # Who comes last is worth most: keeping the first costs value.
     heavy = [replace(one, weight=one.weight * 4**index) for index, one in enumerate(requests)]
     plan, kept = _held(heavy)

@@ -22,7 +22,7 @@ from planner.view import PlanView
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
 from tests.patience import stopwatch
-from tests.property.test_agents_properties import clusters, workloads
+from tests.workload_strategies import clusters, workloads
 
 #: So few that a small set is bounded on buckets of steps.
 MANY = replace(HYBRID, few=3)
