@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from bench.cases import greedy_quality, http_days, real_days
-from bench.cases.http_days import bodies_of
+from bench.cases.planning import greedy_quality, real_days
+from bench.cases.service import http_days
+from bench.cases.service.http_days import bodies_of
 from bench.workloads.generator import KINDS
 from bench.workloads.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
 from planner.agents import agent_named

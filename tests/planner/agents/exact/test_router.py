@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cases.exact_rcpsp import published
+from bench.cases.exact.exact_rcpsp import published
 from bench.workloads.exact_shapes import narrow
 from bench.workloads.rcpsp import Project, read_archive, read_rcp, read_sm, shortest
 from bench.workloads.traces import VARIABLE

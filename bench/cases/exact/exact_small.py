@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from bench.exact_runs import run_exact, told, warm
+from bench.cases.exact.runs import run_exact, told, warm
 from bench.workloads.generator import BUNDLE, CONTAINERS, Mix, cluster_of, compiled, generate
 from planner.cluster import Cluster
 from planner.request import Request

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.exact_runs import run_exact, told, warm
+from bench.cases.exact.runs import run_exact, told, warm
 from bench.workloads.generator import Mix, cluster_of, requests_of
 
 NAME = "exact_workflows"

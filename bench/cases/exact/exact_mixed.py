@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.cases.exact_workflows import SECONDS, SEEDS, of_kind
+from bench.cases.exact.exact_workflows import SECONDS, SEEDS, of_kind
 
 NAME = "exact_mixed"
 

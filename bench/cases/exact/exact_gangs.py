@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.exact_runs import run_exact, told, warm
+from bench.cases.exact.runs import run_exact, told, warm
 from bench.workloads.exact_shapes import divided, lumpy, narrow, wide
 
 NAME = "exact_gangs"
