@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from planner.agents import QUICK_AGENTS
 from planner.cluster import Cluster
 from planner.placement import Code
 from planner.plan.changes import Change, Conflict, Release
@@ -146,6 +147,22 @@ Command: TypeAlias = (
     | Adapting
     | Applying
 )
+
+
+def is_quick_agent(name: str) -> bool:
+    """Return whether other changes may wait for an agent."""
+    return name in QUICK_AGENTS
+
+
+def is_quick(command: Command) -> bool:
+    """Return whether others may wait for a command: no solver and no portfolio works on it."""
+    match command:
+        case Admission(asks=asks):
+            return all(is_quick_agent(ask.agent) for ask in asks)
+        case Renegotiation(ask=ask):
+            return is_quick_agent(ask.agent)
+        case _:
+            return True
 
 
 @dataclass(frozen=True, slots=True)
