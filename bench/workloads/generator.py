@@ -190,14 +190,13 @@ def compiled(asked: Sequence[Asked], mix: Mix) -> list[Request]:
     """Compile requests on the cluster of a mix, each submitted when its window starts."""
     from planner.request import Request
     from rdl.compile.compiler import compile_expression
-    from rdl.compile.context import CompileContext
 
     cluster = cluster_of(mix)
     grid = cluster.grid()
     found = []
     for index, one in enumerate(asked):
         submitted = one.start * mix.step_ms
-        context = CompileContext(grid, submitted, cluster.shapes())
+        context = cluster.context(grid, submitted)
         graph = compile_expression(expression_of(one, mix.step_ms), context)
         found.append(Request(f"r{index}", f"t{index % 7}", "default", submitted, 1.0, 0, graph))
     return found

@@ -19,7 +19,6 @@ from bench.workloads.generator import BUNDLE, CONTAINERS, Mix, cluster_of, compi
 from planner.cluster import Cluster
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.compile.shapes import least_reachable
 from rdl.expressions import AllOf, AnyOf, Atom, Edge, Expression, Gap, Graph, Offset, Order, Window
 
@@ -61,7 +60,7 @@ def nested(seed: int) -> tuple[Cluster, list[Request]]:
     steps = 24 + 4 * _count(seed)  # so that not all of them fit
     mix = Mix(_count(seed), steps, MACHINES, seed=seed)
     cluster = cluster_of(mix)
-    context = CompileContext(cluster.grid(), 0, cluster.shapes())
+    context = cluster.context(cluster.grid(), 0)
     requests = []
     for index in range(mix.requests):
         start = int(rng.integers(0, steps // 6))

@@ -157,7 +157,7 @@ def _check(plan: Plan, found: Adaptation) -> None:
     prepared = plan.prepare(found.changes, found.based_on, joint=True)
     if prepared.record is None:
         raise AssertionError(f"the Plan does not take the repair: {prepared.conflicts[:1]}")
-    state = _twin(plan)
+    state = plan.copy()
     state.apply(prepared.record)
     document = document_of(state, "adapter", "value", measure([], state.cluster.nominal, STEPS))
     body = document.to_json()
@@ -165,12 +165,6 @@ def _check(plan: Plan, found: Adaptation) -> None:
     violations = validate(body, grid=state.grid)
     if violations or shortage_of(state.ledger).counts:
         raise AssertionError(f"{len(violations)} violations, the first: {violations[:1]}")
-
-
-def _twin(plan: Plan) -> Plan:
-    from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-
-    return read_checkpoint(take_checkpoint(plan).encode())
 
 
 def summary(rows: Sequence[Told]) -> dict[str, float]:

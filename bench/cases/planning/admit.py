@@ -30,7 +30,6 @@ from planner.policy import CapacityOverTime, Scope
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Offset, Window
 from rdl.resources import Resources
 
@@ -178,7 +177,7 @@ def _request(
     step = plan.grid.step_ms
     atom = Atom(_BUNDLE, least, most, lease * step, work * step)
     expression = Window(Offset(window[0] * step), Offset(window[1] * step), atom)
-    context = CompileContext(plan.grid, 0, plan.cluster.shapes())
+    context = plan.cluster.context(plan.grid, 0)
     graph = compile_expression(expression, context)
     return Request(name, tenant, "default", 0, 1.0, 0, graph)
 

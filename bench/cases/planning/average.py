@@ -26,7 +26,6 @@ from planner.policy import CapacityOverTime, Scope
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Offset, Window
 from rdl.resources import Resources
 
@@ -138,5 +137,5 @@ def _request(plan: Plan, name: str, case: _Case, work: int, tenant: str) -> Requ
         _BUNDLE, least, most if least == 1 else least, case.lease * _SECOND_MS, work * _SECOND_MS
     )
     expression = Window(Offset(bounds[0] * _SECOND_MS), Offset(bounds[1] * _SECOND_MS), atom)
-    graph = compile_expression(expression, CompileContext(plan.grid, 0, plan.cluster.shapes()))
+    graph = compile_expression(expression, plan.cluster.context(plan.grid, 0))
     return Request(name, tenant, "default", 0, 1.0, 0, graph)

@@ -55,11 +55,6 @@ class Workspace:
         assert self._scratch is not None
         return self._scratch
 
-    def need_rows(self, rows: int) -> None:
-        """Make room for so many rows in one request."""
-        while self._rows < rows:
-            self.grow_rows()
-
     def grow_rows(self) -> None:
         """Make room for more rows in one request."""
         self._rows *= 4
