@@ -216,7 +216,7 @@ def _inside(pointer: str | None) -> str:
 
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
-    found = adapt(twin, EFFORT, layout=DraftPlan.of(twin, wanted))
+    found = adapt(twin, EFFORT, draft=DraftPlan.of(twin, wanted))
     return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
 
 

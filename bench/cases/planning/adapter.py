@@ -124,9 +124,9 @@ def _commit(plan: Plan, *changes: Admit | Advance | Reconfigure) -> None:
 def _stood(plan: Plan, repair: Repair) -> tuple[float, float]:
     """Return value and work (from now on) of all that stands."""
     nothing = Holding((), 0, 0)
-    promises = [repair.promise(number) for number in standing(plan).tolist()]
-    works = [work_moved(nothing, one.before, plan.now, repair.nominal) for one in promises]
-    return sum(one.value for one in promises), sum(works)
+    commitments = [repair.commitment(number) for number in standing(plan).tolist()]
+    works = [work_moved(nothing, one.before, plan.now, repair.nominal) for one in commitments]
+    return sum(one.value for one in commitments), sum(works)
 
 
 def _yarn(plan: Plan) -> Told:
