@@ -104,9 +104,9 @@ class Solving:
             self.bound = bound
             self._tell(bound)
 
-    def _share(self, told: Callable[[float], None]) -> Limits:
+    def _share(self, report_bound: Callable[[float], None]) -> Limits:
         def news(one: SolveProgress) -> None:
-            told(one.bound)
+            report_bound(one.bound)
 
         limits = replace(self._limits, news=news)
         return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)

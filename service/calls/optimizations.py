@@ -160,8 +160,8 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     if response.status < 300 and row.state != "applied":
         done = msgspec.json.decode(response.payload())
         part = f"{done['changed']} of {len(ids)} changes" if done["left_out"] else "it"
-        told = f"the Plan holds {part} since version {done['version']}"
-        runtime.optimizations.rows.note_applied(id_, told)
+        note = f"the Plan holds {part} since version {done['version']}"
+        runtime.optimizations.rows.note_applied(id_, note)
     return response
 
 
@@ -212,13 +212,13 @@ def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:
     )
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
-        f"not fit, the first: {errors[0].message}{_told(applied.newcomers)}; "
+        f"not fit, the first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
         "with partial=true what fits is taken"
     )
     return ProblemDocument("conflict", detail, errors)
 
 
-def _told(newcomers: Sequence[str]) -> str:
+def _newcomers_text(newcomers: Sequence[str]) -> str:
     """Return who came in meanwhile, for a person."""
     if not newcomers:
         return ""

@@ -39,21 +39,21 @@ class OutageAnswer:
     ----------
     outage
         As it stands now; None where nothing of it is left.
-    told
+    summary
         Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that shows it so.
     """
 
     outage: Outage | None
-    told: Mapping[str, Any]
+    summary: Mapping[str, Any]
     version: int
     origin: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the answer."""
         shown = None if self.outage is None else outage_to_json(self.outage, self.origin)
-        return {"version": self.version, "outage": shown, **self.told}
+        return {"version": self.version, "outage": shown, **self.summary}
 
 
 def outage_id(outage: Outage) -> str:
@@ -237,4 +237,4 @@ def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswe
         raise ApiProblemError(answer)
     assert isinstance(answer, Adapted)
     origin = present_cluster(runtime)[0].origin
-    return OutageAnswer(outage, answer.told, answer.version, origin)
+    return OutageAnswer(outage, answer.summary, answer.version, origin)

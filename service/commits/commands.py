@@ -202,13 +202,13 @@ class Adapted:
 
     Attributes
     ----------
-    told
+    summary
         Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that holds it.
     """
 
-    told: Mapping[str, Any]
+    summary: Mapping[str, Any]
     version: int
 
 

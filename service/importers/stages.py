@@ -244,14 +244,14 @@ def _atom(stage: Stage) -> dict[str, object]:
     }
 
 
-def in_order(after: Mapping[int, Sequence[int]], told: Callable[[str], None]) -> list[int]:
+def in_order(after: Mapping[int, Sequence[int]], warn: Callable[[str], None]) -> list[int]:
     """Return keys so that each stands behind all it comes after; a cycle is told and cut."""
     found: list[int] = []
     waiting = dict(after)
     while waiting:
         ready = [key for key, before in waiting.items() if not any(b in waiting for b in before)]
         if not ready:
-            told("its tasks wait for one another")
+            warn("its tasks wait for one another")
             return [*found, *waiting]
         found += ready
         for key in ready:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.cases.exact.runs import run_exact, told, warm
+from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.generator import Mix, cluster_of, requests_of
 
 NAME = "exact_atoms"
@@ -27,6 +27,6 @@ def run(small: bool) -> dict[str, object]:
         mixes = [Mix(requests=count, steps=120, seed=seed, load=load) for seed in seeds]
         warm(cluster_of(mixes[0]), requests_of(mixes[0])[:10])
         curves = [run_exact(cluster_of(mix), requests_of(mix), seconds, 0.001) for mix in mixes]
-        figures[f"load {load:g}"] = told(curves, MARKS)
+        figures[f"load {load:g}"] = figures_of(curves, MARKS)
     params = {"requests": count, "steps": 120, "machines": 4000, "seeds": seeds, "seconds": seconds}
     return {"params": params, "figures": figures}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.cases.exact.runs import run_exact, told, warm
+from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.exact_shapes import divided, lumpy, narrow, wide
 
 NAME = "exact_gangs"
@@ -47,4 +47,4 @@ def of_shape(name: str, small: bool) -> dict[str, object]:
     cluster, requests = shape(1, load)
     warm(cluster, requests[:10])
     curves = [run_exact(*shape(seed, load), 1.0 if small else seconds, 0.0) for seed in seeds]
-    return told(curves, MARKS)
+    return figures_of(curves, MARKS)

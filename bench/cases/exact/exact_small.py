@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from bench.cases.exact.runs import run_exact, told, warm
+from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.generator import BUNDLE, CONTAINERS, Mix, cluster_of, compiled, generate
 from planner.cluster import Cluster
 from planner.request import Request
@@ -112,6 +112,6 @@ def run(small: bool) -> dict[str, object]:
     for name, shape in SHAPES.items():
         sets = [shape(seed) for seed in seeds]
         warm(*sets[0])
-        figures[name] = told([run_exact(*one, seconds, 0.0) for one in sets], MARKS)
+        figures[name] = figures_of([run_exact(*one, seconds, 0.0) for one in sets], MARKS)
     params = {"requests": "6 to 11", "machines": MACHINES, "seeds": seeds}
     return {"params": {**params, "seconds": seconds}, "figures": figures}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.cases.exact.runs import run_exact, told, warm
+from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.generator import Mix, cluster_of, requests_of
 
 NAME = "exact_workflows"
@@ -36,4 +36,4 @@ def of_kind(
     mixes = [Mix(requests=count, steps=120, kind=kind, seed=seed, load=load) for seed in seeds]
     warm(cluster_of(mixes[0]), requests_of(mixes[0])[:10])
     curves = [run_exact(cluster_of(mix), requests_of(mix), seconds, 0.001) for mix in mixes]
-    return told(curves, MARKS)
+    return figures_of(curves, MARKS)

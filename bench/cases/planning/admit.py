@@ -103,18 +103,18 @@ def _measure(
         whole, placing = (np.array([one[part] for one in rounds]) for part in (0, 1))
         median = float(np.median(whole))
         for part, times in (("", whole), ("_agent", placing)):
-            figures[f"{agent}{part}_us_{label}"] = _told(times)
+            figures[f"{agent}{part}_us_{label}"] = _percentiles(times)
     return median
 
 
-def _told(times: NDArray[np.float64]) -> dict[str, float]:
+def _percentiles(times: NDArray[np.float64]) -> dict[str, float]:
     """Return percentiles of float64[round, request], and the 99th of each request's least time.
 
     What a request costs by itself comes again in every round; what the machine adds does not.
     """
-    told = dict(zip(("p50", "p99", "max"), np.percentile(times, (50, 99, 100)), strict=True))
-    told["p99_of_least"] = np.percentile(times.min(axis=0), 99)
-    return {name: round(float(value), 1) for name, value in told.items()}
+    figures = dict(zip(("p50", "p99", "max"), np.percentile(times, (50, 99, 100)), strict=True))
+    figures["p99_of_least"] = np.percentile(times.min(axis=0), 99)
+    return {name: round(float(value), 1) for name, value in figures.items()}
 
 
 def _resident() -> int:

@@ -65,16 +65,16 @@ def run(small: bool) -> dict[str, object]:
 def _measure(case: _Case, agent: str, rounds: int) -> dict[str, object]:
     plan = _plan_of(case)
     work = _most_work(plan, case)
-    told: dict[str, object] = {"work": work}
+    figures: dict[str, object] = {"work": work}
     with as_served():
         for label, tenant in (("bound", "t"), ("unbound", "free")):
             asked = _request(plan, label, case, work, tenant)
             asked_again = [replace(asked, id=f"{label}-{number}") for number in range(rounds)]
             times = [_admit(plan, agent, one) for one in asked_again]
-            told[f"{label}_agent_ms"] = round(min(one[0] for one in times), 2)
-            told[f"{label}_commit_ms"] = round(min(one[1] for one in times), 2)
-            told[f"{label}_rows"] = times[0][2]
-    return told
+            figures[f"{label}_agent_ms"] = round(min(one[0] for one in times), 2)
+            figures[f"{label}_commit_ms"] = round(min(one[1] for one in times), 2)
+            figures[f"{label}_rows"] = times[0][2]
+    return figures
 
 
 def _admit(plan: Plan, agent: str, asked: Request) -> tuple[float, float, int]:

@@ -57,12 +57,12 @@ def build_problem(
     end = max(int(request.graph.vertices[-1, END]) for request in requests)
     end = min(max(end, base + 1), view.first + view.free.shape[1])
     room, place, rows = _room(book.found, view, base, end)
-    draft = ForestBuilder(base, end - base)
+    builder = ForestBuilder(base, end - base)
     kept = frozenset(keep)
     for index, (request, own) in enumerate(zip(requests, demands, strict=True)):
         taken = {atom: place[number] for atom, number in own.items()}
-        draft.add(request, taken, view, keep=index in kept)
-    forest = draft.forest()
+        builder.add(request, taken, view, keep=index in kept)
+    forest = builder.forest()
     caps = _caps(forest.vertices, forest.shifts, room)
     return PlanningProblem(tuple(requests), forest._replace(caps=caps), room, base, rows)
 
