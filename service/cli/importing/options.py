@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
 from service.cli.errors import CliError
-from service.cli.options import READABLE_OR_STDIN, WRITABLE, duration, span
+from service.cli.options import READABLE_OR_STDIN, WRITABLE, Option, duration, seed_option, span
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from service.importers.stages import MachineKind, StageModel
 
 F = TypeVar("F", bound=Callable[..., Any])
-Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _SHOWN_SKIPPED = 5
 
@@ -115,13 +114,7 @@ def _deadlines(step: str) -> tuple[Option, ...]:
             show_default=True,
             help="Spare time before the deadline, as a multiple of how long the job takes alone.",
         ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0),
-            default=0,
-            show_default=True,
-            help="Seed of the spare times.",
-        ),
+        seed_option("the spare times"),
     )
 
 
