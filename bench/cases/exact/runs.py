@@ -5,9 +5,10 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
+from bench.workloads.generator import Mix, cluster_of, requests_of
 from dispatch.simulation.spread import spread_of
 from planner.agent import Limits, SolveProgress
 from planner.agents import agent_named
@@ -77,6 +78,16 @@ def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap
     return Curve(
         tuple(news), asked, greedy["gree"], greedy["portfolio"], value, report.bound, spent, wall
     )
+
+
+def of_kind(
+    mix: Mix, seeds: Iterable[int], seconds: float, marks: Iterable[float]
+) -> dict[str, object]:
+    """Return the figures of one kind of the generator over some seeds."""
+    mixes = [replace(mix, seed=seed) for seed in seeds]
+    warm(cluster_of(mixes[0]), requests_of(mixes[0])[:10])
+    curves = [run_exact(cluster_of(one), requests_of(one), seconds, 0.001) for one in mixes]
+    return figures_of(curves, marks)
 
 
 def warm(cluster: Cluster, requests: Sequence[Request]) -> None:
