@@ -28,7 +28,7 @@ from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
-from planner.optimization.solver_step import Solving
+from planner.optimization.solver_step import SolverStep
 from planner.placement import PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import Admit, Change, Degrade, Update
@@ -195,7 +195,7 @@ class _Optimization:
         def lower(bound: float) -> None:
             self._lower(others + bound, start)
 
-        solving = Solving(search, name, self.effort.limits, lower)
+        solving = SolverStep(search, name, self.effort.limits, lower)
         found = solving.run(start.draft)
         self._lower(others + solving.bound, start)
         if found is None or found.score >= start.score:

@@ -19,7 +19,7 @@ from planner.agents import agent_named
 from planner.optimization.candidates import refused_commitment
 from planner.optimization.change_value import is_useless
 from planner.optimization.feasible_part import (
-    Rebased,
+    FeasiblePart,
     feasible_part,
     id_of_change,
     limit_conflict,
@@ -52,7 +52,7 @@ _NOT_MOVED: Final = (
 )
 
 
-def rebase(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Rebased:
+def rebase(twin: Plan, changes: Sequence[Change], frozen_until: int) -> FeasiblePart:
     """Return the part of `changes` that a Plan takes, some of it elsewhere than it was found.
 
     Parameters
@@ -134,7 +134,7 @@ class _PlaceSearch:
         )
         self._until = time.monotonic() + _LONGEST_S
 
-    def run(self) -> Rebased | None:
+    def run(self) -> FeasiblePart | None:
         """Return what can be made; None where a reservation does not fit even where it stands.
 
         There are two starts: all changes are made, and where a place is taken the mover goes
@@ -275,7 +275,7 @@ class _PlaceSearch:
         made = (other.change for other in others if other.commitment.number in self._draft.moved)
         return limit_conflict(self.twin, one.index, one.change, made)
 
-    def _answer(self, movers: Mapping[int, _Mover]) -> Rebased:
+    def _answer(self, movers: Mapping[int, _Mover]) -> FeasiblePart:
         """Return the changes with the places they have now, and why others have none."""
         kept: list[Change] = []
         left: list[Conflict] = []
@@ -291,4 +291,4 @@ class _PlaceSearch:
                 why = self._limit_conflict(one, movers.values())
             detail = _NOT_ADMITTED if isinstance(change, Admit) else _NOT_MOVED
             left.append(why or Conflict(index, id_of_change(change), Code.CAPACITY, detail))
-        return Rebased(tuple(kept), tuple(left))
+        return FeasiblePart(tuple(kept), tuple(left))

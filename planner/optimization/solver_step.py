@@ -55,7 +55,7 @@ class _Question:
     aside: float = 0.0
 
 
-class Solving:
+class SolverStep:
     """One solver asked about all that may move.
 
     Parameters

@@ -137,10 +137,10 @@ def test_value_counts_the_option_that_is_held() -> None:
 def test_a_bound_below_a_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told, not hidden: one of the two must be wrong."""
 
-    def wrong(self: solving.Solving, start: object) -> None:
+    def wrong(self: solving.SolverStep, start: object) -> None:
         self.bound = 1.0
 
-    monkeypatch.setattr(solving.Solving, "run", wrong)
+    monkeypatch.setattr(solving.SolverStep, "run", wrong)
     plan, _ = two_in_the_way()
     with pytest.raises(BoundError, match="below a plan"):
         optimize(plan, _ORDER, _REFUSED_TOO, _effort())
