@@ -10,6 +10,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import isfinite
 from statistics import median
 
@@ -87,6 +88,13 @@ class StageModel:
     step_s: int = 60
     rebase: bool = True
     slack: Slack = field(default_factory=Slack)
+
+
+def peek_header(text: Iterable[str]) -> tuple[str, Iterator[str]]:
+    """Return the header of a CSV file, and all of its lines, that one included."""
+    lines = iter(text)
+    header = next(lines, "")
+    return header.strip(), chain([header], lines)
 
 
 def read_rows(text: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
