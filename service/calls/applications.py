@@ -179,10 +179,10 @@ def _read(values: Mapping[str, Any]) -> Application:
     for asked, pointer in ((atom is not None, "/atom"), (values["close_on_end"], "/close_on_end")):
         if asked and reservation is None:
             fix = "name the reservation that it runs under"
-            told = ApiError(
+            api_error = ApiError(
                 f"{pointer[1:]} is asked for but no reservation", pointer=pointer, fix=fix
             )
-            raise problem(Code.MALFORMED, told.message, [told])
+            raise problem(Code.MALFORMED, api_error.message, [api_error])
     return replace(application, reservation=reservation, atom=atom)
 
 
@@ -197,8 +197,10 @@ def _check_reservation(
     if found is None:
         raise problem("not_found", f"there is no reservation {name!r}")
     if found.tenant != tenant:
-        told = ApiError(f"{name!r} is a reservation of tenant {found.tenant!r}", pointer="/tenant")
-        raise problem("wrong_state", told.message, [told])
+        api_error = ApiError(
+            f"{name!r} is a reservation of tenant {found.tenant!r}", pointer="/tenant"
+        )
+        raise problem("wrong_state", api_error.message, [api_error])
     if found.state not in LIVE:
         raise problem("wrong_state", f"{name!r} is {found.state.value}: it promises nothing")
     if application.atom is None:
@@ -212,8 +214,8 @@ def _check_reservation(
     except ValueError as error:
         known = sorted({one.path for one in found.atoms})
         fix = did_you_mean(atom, known) if known else None
-        told = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
-        raise problem("not_found", str(error), [told]) from error
+        api_error = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
+        raise problem("not_found", str(error), [api_error]) from error
     return after
 
 
@@ -227,5 +229,5 @@ def _check_machines(application: Application, pool: MachinePool) -> None:
         raise problem(Code.UNSATISFIABLE, "it can never run on these machines", errors)
     together = pool.why_never_all(application)
     if together is not None:
-        told = ApiError(together, Code.UNSATISFIABLE, pointer="/application/components")
-        raise problem(Code.UNSATISFIABLE, together, [told])
+        api_error = ApiError(together, Code.UNSATISFIABLE, pointer="/application/components")
+        raise problem(Code.UNSATISFIABLE, together, [api_error])

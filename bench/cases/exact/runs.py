@@ -5,9 +5,10 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
+from bench.workloads.generator import Mix, cluster_of, requests_of
 from dispatch.simulation.spread import spread_of
 from planner.agent import Limits, SolveProgress
 from planner.agents import agent_named
@@ -63,9 +64,9 @@ def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap
         name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)[0]
         for name in ("gree", "portfolio")
     }
-    told: list[SolveProgress] = []
+    news: list[SolveProgress] = []
     before, began = _cpu_s(), time.monotonic()
-    limits = Limits(time_s=seconds, gap=gap, news=told.append)
+    limits = Limits(time_s=seconds, gap=gap, news=news.append)
     results, report = EXACT.solve(requests, view, limits)
     wall, spent = time.monotonic() - began, _cpu_s() - before
     assert [one.placed for one in check_plan(requests, results, view)] == [
@@ -73,10 +74,20 @@ def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap
     ]
     value = score_of(requests, results, view.nominal)[0]
     assert value >= greedy["portfolio"] * (1 - 1e-9)
-    asked = told[0].bound
+    asked = news[0].bound
     return Curve(
-        tuple(told), asked, greedy["gree"], greedy["portfolio"], value, report.bound, spent, wall
+        tuple(news), asked, greedy["gree"], greedy["portfolio"], value, report.bound, spent, wall
     )
+
+
+def of_kind(
+    mix: Mix, seeds: Iterable[int], seconds: float, marks: Iterable[float]
+) -> dict[str, object]:
+    """Return the figures of one kind of the generator over some seeds."""
+    mixes = [replace(mix, seed=seed) for seed in seeds]
+    warm(cluster_of(mixes[0]), requests_of(mixes[0])[:10])
+    curves = [run_exact(cluster_of(one), requests_of(one), seconds, 0.001) for one in mixes]
+    return figures_of(curves, marks)
 
 
 def warm(cluster: Cluster, requests: Sequence[Request]) -> None:
@@ -94,7 +105,7 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def told(curves: Sequence[Curve], marks: Iterable[float]) -> dict[str, object]:
+def figures_of(curves: Sequence[Curve], marks: Iterable[float]) -> dict[str, object]:
     """Return the figures of several seeds: gaps in per cent by second, mean and spread."""
     gaps: dict[str, object] = {}
     for mark in marks:

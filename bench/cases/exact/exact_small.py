@@ -14,12 +14,11 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from bench.exact_runs import run_exact, told, warm
+from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.generator import BUNDLE, CONTAINERS, Mix, cluster_of, compiled, generate
 from planner.cluster import Cluster
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.compile.shapes import least_reachable
 from rdl.expressions import AllOf, AnyOf, Atom, Edge, Expression, Gap, Graph, Offset, Order, Window
 
@@ -61,7 +60,7 @@ def nested(seed: int) -> tuple[Cluster, list[Request]]:
     steps = 24 + 4 * _count(seed)  # so that not all of them fit
     mix = Mix(_count(seed), steps, MACHINES, seed=seed)
     cluster = cluster_of(mix)
-    context = CompileContext(cluster.grid(), 0, cluster.shapes())
+    context = cluster.context(cluster.grid(), 0)
     requests = []
     for index in range(mix.requests):
         start = int(rng.integers(0, steps // 6))
@@ -113,6 +112,6 @@ def run(small: bool) -> dict[str, object]:
     for name, shape in SHAPES.items():
         sets = [shape(seed) for seed in seeds]
         warm(*sets[0])
-        figures[name] = told([run_exact(*one, seconds, 0.0) for one in sets], MARKS)
+        figures[name] = figures_of([run_exact(*one, seconds, 0.0) for one in sets], MARKS)
     params = {"requests": "6 to 11", "machines": MACHINES, "seeds": seeds}
     return {"params": {**params, "seconds": seconds}, "figures": figures}

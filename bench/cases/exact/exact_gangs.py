@@ -4,14 +4,14 @@ The gangs are those of bench/workloads/exact_shapes.py.
 
 Target: narrow windows proven optimal within 10 s; wide windows 4 % within 60 s, mean of 5 seeds.
 Lumpy sets reach the first on all ten seeds, narrow ones (ten gangs at once) on four at most,
-divided by 4 on one of five (docs/results/exact.md); docs/exact.md, section 4, says what was tried.
+divided by 4 on one of five (docs/results/exact.md); docs/decisions/0014 has what was tried.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from bench.exact_runs import run_exact, told, warm
+from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.exact_shapes import divided, lumpy, narrow, wide
 
 NAME = "exact_gangs"
@@ -47,4 +47,4 @@ def of_shape(name: str, small: bool) -> dict[str, object]:
     cluster, requests = shape(1, load)
     warm(cluster, requests[:10])
     curves = [run_exact(*shape(seed, load), 1.0 if small else seconds, 0.0) for seed in seeds]
-    return told(curves, MARKS)
+    return figures_of(curves, MARKS)

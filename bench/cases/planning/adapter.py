@@ -51,19 +51,19 @@ def run(small: bool) -> dict[str, object]:
     seeds = 4 if small else 240
     scenes = [scene(seed) for seed in range(seeds)]
     figures: dict[str, object] = {"plans": len(scenes)}
-    rules: dict[str, Callable[[Plan], Told]] = {
+    rules: dict[str, Callable[[Plan], RuleOutcome]] = {
         "yarn": _yarn,
         "greedy": lambda plan: adapted(plan, Limits(work=0)),
         "adapter": lambda plan: adapted(plan, Limits(work=ROUNDS, seed=1)),
     }
-    told = {name: [rule(plan) for plan in scenes] for name, rule in rules.items()}
-    for name, rows in told.items():
+    outcomes = {name: [rule(plan) for plan in scenes] for name, rule in rules.items()}
+    for name, rows in outcomes.items():
         figures[name] = summary(rows)
     figures["less_kept_than_yarn"] = sum(
         ours.kept < theirs.kept - 1e-9
-        for ours, theirs in zip(told["adapter"], told["yarn"], strict=True)
+        for ours, theirs in zip(outcomes["adapter"], outcomes["yarn"], strict=True)
     )
-    figures["hit"] = round(statistics.mean(one.hit for one in told["yarn"]), 1)
+    figures["hit"] = round(statistics.mean(one.hit for one in outcomes["yarn"]), 1)
     params = {
         "machines": MACHINES,
         "lost": RACK,
@@ -76,7 +76,7 @@ def run(small: bool) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RuleOutcome:
     """What one rule made of one plan; shares of what stood when the rack went."""
 
     kept: float
@@ -124,22 +124,22 @@ def _commit(plan: Plan, *changes: Admit | Advance | Reconfigure) -> None:
 def _stood(plan: Plan, repair: Repair) -> tuple[float, float]:
     """Return value and work (from now on) of all that stands."""
     nothing = Holding((), 0, 0)
-    promises = [repair.promise(number) for number in standing(plan).tolist()]
-    works = [work_moved(nothing, one.before, plan.now, repair.nominal) for one in promises]
-    return sum(one.value for one in promises), sum(works)
+    commitments = [repair.commitment(number) for number in standing(plan).tolist()]
+    works = [work_moved(nothing, one.before, plan.now, repair.nominal) for one in commitments]
+    return sum(one.value for one in commitments), sum(works)
 
 
-def _yarn(plan: Plan) -> Told:
+def _yarn(plan: Plan) -> RuleOutcome:
     repair = Repair(plan, DraftPlan.of(plan))
     value, _ = _stood(plan, repair)
     began = time.perf_counter()
     dropped = yarn_rule(repair.base, repair.hit)
     ms = 1000 * (time.perf_counter() - began)
     lost = sum(one.value for one in dropped)
-    return Told(1 - lost / value if value else 1.0, len(dropped), 0.0, ms, len(repair.hit))
+    return RuleOutcome(1 - lost / value if value else 1.0, len(dropped), 0.0, ms, len(repair.hit))
 
 
-def adapted(plan: Plan, limits: Limits) -> Told:
+def adapted(plan: Plan, limits: Limits) -> RuleOutcome:
     value, work = _stood(plan, Repair(plan, DraftPlan.of(plan)))
     began = time.perf_counter()
     found = adapt(plan, limits)
@@ -147,7 +147,7 @@ def adapted(plan: Plan, limits: Limits) -> Told:
     _check(plan, found)
     kept = 1 - found.cost.dropped / value if value else 1.0
     moved = found.cost.moved / work if work else 0.0
-    return Told(kept, len(found.of(Effect.DEGRADED)), moved, ms)
+    return RuleOutcome(kept, len(found.of(Effect.DEGRADED)), moved, ms)
 
 
 def _check(plan: Plan, found: Adaptation) -> None:
@@ -157,7 +157,7 @@ def _check(plan: Plan, found: Adaptation) -> None:
     prepared = plan.prepare(found.changes, found.based_on, joint=True)
     if prepared.record is None:
         raise AssertionError(f"the Plan does not take the repair: {prepared.conflicts[:1]}")
-    state = _twin(plan)
+    state = plan.copy()
     state.apply(prepared.record)
     document = document_of(state, "adapter", "value", measure([], state.cluster.nominal, STEPS))
     body = document.to_json()
@@ -167,13 +167,7 @@ def _check(plan: Plan, found: Adaptation) -> None:
         raise AssertionError(f"{len(violations)} violations, the first: {violations[:1]}")
 
 
-def _twin(plan: Plan) -> Plan:
-    from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-
-    return read_checkpoint(take_checkpoint(plan).encode())
-
-
-def summary(rows: Sequence[Told]) -> dict[str, float]:
+def summary(rows: Sequence[RuleOutcome]) -> dict[str, float]:
     kept = sorted(one.kept for one in rows)
     return {
         "value_kept_mean": round(statistics.mean(kept), 4),

@@ -124,7 +124,7 @@ def _one_by_one(workload: CompiledWorkload, cluster: Cluster, agent: Agent) -> d
             _commit(plan, request, result, agent.name)
             accepted.append(request)
         whole += time.process_time() - began
-    return _told(accepted) | {"ms": round(1000 * planning, 1), "whole_ms": round(1000 * whole, 1)}
+    return _totals(accepted) | {"ms": round(1000 * planning, 1), "whole_ms": round(1000 * whole, 1)}
 
 
 def _commit(plan: Plan, request: Request, result: PlacementResult, agent: str) -> None:
@@ -144,8 +144,8 @@ def _batch(workload: CompiledWorkload, cluster: Cluster, agent: Agent) -> dict[s
     accepted = [request for request, result in pairs if result.placed]
     metrics = planned.metrics
     figures = {"preemption": metrics.preemption, "ms": round(metrics.runtime_ms, 1)}
-    return _told(accepted) | figures
+    return _totals(accepted) | figures
 
 
-def _told(accepted: Sequence[Request]) -> dict[str, object]:
+def _totals(accepted: Sequence[Request]) -> dict[str, object]:
     return {"accepted": len(accepted), "container_hours": round(container_hours(accepted))}

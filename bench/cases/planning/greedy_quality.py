@@ -90,17 +90,17 @@ def run(small: bool) -> dict[str, object]:
 def ratios(pairs: Sequence[tuple[Quality, Quality]]) -> dict[str, object]:
     """Return GREE-L over GREE: [mean, spread (None for one run), least, greatest]."""
 
-    def told(values: Sequence[float]) -> list[float | None]:
+    def measured(values: Sequence[float]) -> list[float | None]:
         parts = (mean(values), spread_of(values), min(values), max(values))
         return [None if x is None else round(x, 3) for x in parts]
 
     return {
-        "value": told([b.metrics.value / a.metrics.value for a, b in pairs]),
-        "accepted": told([b.metrics.accepted / a.metrics.accepted for a, b in pairs]),
-        "preemption": told([b.metrics.preemption / a.metrics.preemption for a, b in pairs]),
-        "gree_over_least": told([a.metrics.preemption / a.least for a, _ in pairs]),
-        "over_least": told([b.metrics.preemption / b.least for _, b in pairs]),
-        "kernel_time": told([b.seconds / a.seconds for a, b in pairs]),
+        "value": measured([b.metrics.value / a.metrics.value for a, b in pairs]),
+        "accepted": measured([b.metrics.accepted / a.metrics.accepted for a, b in pairs]),
+        "preemption": measured([b.metrics.preemption / a.metrics.preemption for a, b in pairs]),
+        "gree_over_least": measured([a.metrics.preemption / a.least for a, _ in pairs]),
+        "over_least": measured([b.metrics.preemption / b.least for _, b in pairs]),
+        "kernel_time": measured([b.seconds / a.seconds for a, b in pairs]),
         "acceptance": [
             round(mean(pair[agent].metrics.acceptance or 0.0 for pair in pairs), 3)
             for agent in (0, 1)
@@ -113,18 +113,18 @@ def misses(figures: dict[str, object]) -> list[str]:
     """Return every limit that a mean misses, with by how much."""
     found = []
     for kind in KINDS:
-        told = figures[kind]
-        assert isinstance(told, dict)
+        measured = figures[kind]
+        assert isinstance(measured, dict)
         most = {"preemption": PREEMPTION_LIMITS.get(kind), "kernel_time": TIME_LIMIT}
         if kind in ("malleable", "gangs"):
             most["over_least"] = OVER_LEAST_LIMIT
         found += [
-            f"{kind}: {name} {told[name][0]} above {limit}"
+            f"{kind}: {name} {measured[name][0]} above {limit}"
             for name, limit in most.items()
-            if limit is not None and told[name][0] > limit
+            if limit is not None and measured[name][0] > limit
         ]
-        if told["value"][0] < 1:
-            found.append(f"{kind}: value {told['value'][0]} below 1")
+        if measured["value"][0] < 1:
+            found.append(f"{kind}: value {measured['value'][0]} below 1")
     return found
 
 
@@ -179,9 +179,9 @@ def _swim(small: bool, rounds: int) -> object:
     for machines in MACHINES[-1:] if small else MACHINES:
         day = swim_day(folder, machines, 300 if small else None)
         workload = compile_workload(day.lines, day.cluster)
-        told = ratios([_pair(workload.requests, day.cluster, rounds)])
+        measured = ratios([_pair(workload.requests, day.cluster, rounds)])
         found[f"swim_{machines}"] = {
             name: value[0] if isinstance(value, list) and name != "acceptance" else value
-            for name, value in told.items()
+            for name, value in measured.items()
         }
     return found

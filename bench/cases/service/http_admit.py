@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.server import serving
+from bench.cases.service.processes import serving
 
 NAME = "http_admit"
 
@@ -30,7 +30,7 @@ CLIENTS = 16
 #: A client process: raw sockets, so that the clients take little of the cores they share.
 _CLIENT = """
 import json, sys
-from bench.cases.http_admit import post_for
+from bench.cases.service.http_admit import post_for
 port, number, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 print(json.dumps(post_for(port, number, seconds)))
 """

@@ -40,12 +40,11 @@ def _timed(mix: Mix) -> tuple[list[float], list[float], list[int]]:
     from planner.plan.plan import Plan
     from planner.request import Request
     from rdl.compile.compiler import compile_expression
-    from rdl.compile.context import CompileContext
 
     cluster = cluster_of(mix)
     plan = Plan(cluster, cluster.grid())
     agent = agent_named("gree-l")
-    context = CompileContext(cluster.grid(), 0, cluster.shapes())
+    context = cluster.context(cluster.grid(), 0)
     admissions, searches, found = [], [], []
     for index, asked in enumerate(generate(mix)):
         expression = expression_of(asked, mix.step_ms)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.cases.exact_workflows import SECONDS, SEEDS, of_kind
+from bench.cases.exact.exact_workflows import MARKS, SECONDS, SEEDS
+from bench.cases.exact.runs import of_kind
+from bench.workloads.generator import Mix
 
 NAME = "exact_mixed"
 
@@ -24,6 +26,7 @@ def run(small: bool) -> dict[str, object]:
     """Run every set and seed; small: 20 requests of one for a second."""
     names = ("mixed 1.2",) if small else tuple(SETS)
     seeds, count, seconds = (SEEDS[:1], 20, 1.0) if small else (SEEDS, 100, SECONDS)
-    figures = {name: of_kind(SETS[name][0], count, SETS[name][1], seeds, seconds) for name in names}
+    mixes = {name: Mix(count, 120, kind=SETS[name][0], load=SETS[name][1]) for name in names}
+    figures = {name: of_kind(mix, seeds, seconds, MARKS) for name, mix in mixes.items()}
     params = {"requests": count, "steps": 120, "machines": 4000, "seeds": seeds, "seconds": seconds}
     return {"params": params, "figures": figures}

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.cases.http_admit import measured, message, read_answer, request_of
-from bench.server import serving
+from bench.cases.service.http_admit import measured, message, read_answer, request_of
+from bench.cases.service.processes import serving
 from service.cli.client.server import Server
 
 NAME = "http_optimizing"
@@ -41,7 +41,7 @@ resources = { cpu = 32, memory = "128 GiB" }
 
 _CLIENT: Final = """
 import json, sys
-from bench.cases.http_optimizing import post_at_pace
+from bench.cases.service.http_optimizing import post_at_pace
 port, number, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 print(json.dumps(post_at_pace(port, number, seconds)))
 """

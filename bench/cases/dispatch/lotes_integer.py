@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from bench.cases.lotes_offline import drawn, published
+from bench.cases.dispatch.lotes_offline import drawn, published
 from lp.limits import SolveLimits
 from lp.lotes.allocation import allocate
 from lp.lotes.assignment import Assignment, Bins, assign

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.served import as_served
+from bench.cases.planning.server_memory import as_served
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
@@ -30,7 +30,6 @@ from planner.policy import CapacityOverTime, Scope
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Offset, Window
 from rdl.resources import Resources
 
@@ -104,18 +103,18 @@ def _measure(
         whole, placing = (np.array([one[part] for one in rounds]) for part in (0, 1))
         median = float(np.median(whole))
         for part, times in (("", whole), ("_agent", placing)):
-            figures[f"{agent}{part}_us_{label}"] = _told(times)
+            figures[f"{agent}{part}_us_{label}"] = _percentiles(times)
     return median
 
 
-def _told(times: NDArray[np.float64]) -> dict[str, float]:
+def _percentiles(times: NDArray[np.float64]) -> dict[str, float]:
     """Return percentiles of float64[round, request], and the 99th of each request's least time.
 
     What a request costs by itself comes again in every round; what the machine adds does not.
     """
-    told = dict(zip(("p50", "p99", "max"), np.percentile(times, (50, 99, 100)), strict=True))
-    told["p99_of_least"] = np.percentile(times.min(axis=0), 99)
-    return {name: round(float(value), 1) for name, value in told.items()}
+    figures = dict(zip(("p50", "p99", "max"), np.percentile(times, (50, 99, 100)), strict=True))
+    figures["p99_of_least"] = np.percentile(times.min(axis=0), 99)
+    return {name: round(float(value), 1) for name, value in figures.items()}
 
 
 def _resident() -> int:
@@ -178,7 +177,7 @@ def _request(
     step = plan.grid.step_ms
     atom = Atom(_BUNDLE, least, most, lease * step, work * step)
     expression = Window(Offset(window[0] * step), Offset(window[1] * step), atom)
-    context = CompileContext(plan.grid, 0, plan.cluster.shapes())
+    context = plan.cluster.context(plan.grid, 0)
     graph = compile_expression(expression, context)
     return Request(name, tenant, "default", 0, 1.0, 0, graph)
 

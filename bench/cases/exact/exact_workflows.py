@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.exact_runs import run_exact, told, warm
-from bench.workloads.generator import Mix, cluster_of, requests_of
+from bench.cases.exact.runs import of_kind
+from bench.workloads.generator import Mix
 
 NAME = "exact_workflows"
 
@@ -23,17 +23,10 @@ def run(small: bool) -> dict[str, object]:
     loads, seeds = (LOADS[:1], SEEDS[:1]) if small else (LOADS, SEEDS)
     count, seconds = (15, 1.0) if small else (100, SECONDS)
     figures = {
-        f"load {load:g}": of_kind("workflows", count, load, seeds, seconds) for load in loads
+        f"load {load:g}": of_kind(
+            Mix(count, 120, kind="workflows", load=load), seeds, seconds, MARKS
+        )
+        for load in loads
     }
     params = {"requests": count, "steps": 120, "machines": 4000, "seeds": seeds, "seconds": seconds}
     return {"params": params, "figures": figures}
-
-
-def of_kind(
-    kind: str, count: int, load: float, seeds: tuple[int, ...], seconds: float
-) -> dict[str, object]:
-    """Return the figures of one kind of the generator over some seeds."""
-    mixes = [Mix(requests=count, steps=120, kind=kind, seed=seed, load=load) for seed in seeds]
-    warm(cluster_of(mixes[0]), requests_of(mixes[0])[:10])
-    curves = [run_exact(cluster_of(mix), requests_of(mix), seconds, 0.001) for mix in mixes]
-    return told(curves, MARKS)

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from bench.cases.lotes_offline import published
+from bench.cases.dispatch.lotes_offline import published
 from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
 from dispatch.simulation.machine_level.simulator import MachineSimulator

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean
 
-from bench.served import as_served
+from bench.cases.planning.server_memory import as_served
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits
 from planner.agents import agent_named

@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bench.served import as_served
+from bench.cases.planning.server_memory import as_served
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
@@ -26,7 +26,6 @@ from planner.policy import CapacityOverTime, Scope
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Offset, Window
 from rdl.resources import Resources
 
@@ -66,16 +65,16 @@ def run(small: bool) -> dict[str, object]:
 def _measure(case: _Case, agent: str, rounds: int) -> dict[str, object]:
     plan = _plan_of(case)
     work = _most_work(plan, case)
-    told: dict[str, object] = {"work": work}
+    figures: dict[str, object] = {"work": work}
     with as_served():
         for label, tenant in (("bound", "t"), ("unbound", "free")):
             asked = _request(plan, label, case, work, tenant)
             asked_again = [replace(asked, id=f"{label}-{number}") for number in range(rounds)]
             times = [_admit(plan, agent, one) for one in asked_again]
-            told[f"{label}_agent_ms"] = round(min(one[0] for one in times), 2)
-            told[f"{label}_commit_ms"] = round(min(one[1] for one in times), 2)
-            told[f"{label}_rows"] = times[0][2]
-    return told
+            figures[f"{label}_agent_ms"] = round(min(one[0] for one in times), 2)
+            figures[f"{label}_commit_ms"] = round(min(one[1] for one in times), 2)
+            figures[f"{label}_rows"] = times[0][2]
+    return figures
 
 
 def _admit(plan: Plan, agent: str, asked: Request) -> tuple[float, float, int]:
@@ -138,5 +137,5 @@ def _request(plan: Plan, name: str, case: _Case, work: int, tenant: str) -> Requ
         _BUNDLE, least, most if least == 1 else least, case.lease * _SECOND_MS, work * _SECOND_MS
     )
     expression = Window(Offset(bounds[0] * _SECOND_MS), Offset(bounds[1] * _SECOND_MS), atom)
-    graph = compile_expression(expression, CompileContext(plan.grid, 0, plan.cluster.shapes()))
+    graph = compile_expression(expression, plan.cluster.context(plan.grid, 0))
     return Request(name, tenant, "default", 0, 1.0, 0, graph)

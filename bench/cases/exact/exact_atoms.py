@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.exact_runs import run_exact, told, warm
-from bench.workloads.generator import Mix, cluster_of, requests_of
+from bench.cases.exact.runs import of_kind
+from bench.workloads.generator import Mix
 
 NAME = "exact_atoms"
 
@@ -22,11 +22,9 @@ def run(small: bool) -> dict[str, object]:
     """Run every load and seed; small: a tenth of one."""
     loads, seeds = (LOADS[1:2], SEEDS[:1]) if small else (LOADS, SEEDS)
     count, seconds = (100, 1.0) if small else (1000, SECONDS)
-    figures = {}
-    for load in loads:
-        mixes = [Mix(requests=count, steps=120, seed=seed, load=load) for seed in seeds]
-        warm(cluster_of(mixes[0]), requests_of(mixes[0])[:10])
-        curves = [run_exact(cluster_of(mix), requests_of(mix), seconds, 0.001) for mix in mixes]
-        figures[f"load {load:g}"] = told(curves, MARKS)
+    figures = {
+        f"load {load:g}": of_kind(Mix(count, 120, load=load), seeds, seconds, MARKS)
+        for load in loads
+    }
     params = {"requests": count, "steps": 120, "machines": 4000, "seeds": seeds, "seconds": seconds}
     return {"params": params, "figures": figures}
