@@ -120,9 +120,19 @@ EXAMPLE = document(
 def placed(
     name: str, expression: str, rows: list[list[int]], slots: Any, **rest: Any
 ) -> dict[str, Any]:
-    """Return a placed reservation of one atom, to which machine rules and releases belong."""
-    mine = ("spread", "domain", "handover", "released")
-    rule = {key: rest.pop(key) for key in mine if key in rest}
-    held = reservation(name, expression, {"": rows}, **({"promise": "placed"} | rest))
+    """Return a placed reservation of one atom; machine rules in `rest` are asked for and held."""
+    rule = {
+        key: rest.pop(key) for key in ("spread", "domain", "handover", "released") if key in rest
+    }
+    words = {"spread": "spread={}", "domain": "by={}", "handover": "handover={}"}
+    asked = [
+        words[key].format(_ANSWERS.get(str(rule[key]), rule[key])) for key in words if key in rule
+    ]
+    text = ", ".join([expression.removesuffix(")"), *asked]) + ")"
+    held = reservation(name, text, {"": rows}, **({"promise": "placed"} | rest))
     held["atoms"][0] |= {"slots": slots} | rule
     return held
+
+
+#: How RDL writes yes and no.
+_ANSWERS = {"True": "yes", "False": "no"}
