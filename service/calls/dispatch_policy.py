@@ -8,7 +8,7 @@ from typing import Any, Final
 from planner.dispatch_policy import DispatchPolicy
 from planner.files import dispatch_to_json
 from service.calls.cluster import present_cluster
-from service.commits.commands import Described, Reconfiguration
+from service.commits.commands import ClusterAnswer, Reconfiguration
 from service.commits.revision_check import cluster_tag
 from service.problems import ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
@@ -38,7 +38,7 @@ def replace_policy(
         meant = read if tag in (None, "*") else tag
         change = Reconfiguration(replace(present, dispatch=wanted), meant)
         answer = runtime.planner.change(change)[0]
-        if isinstance(answer, Described):
+        if isinstance(answer, ClusterAnswer):
             runtime.dispatcher.nudge()
             return dispatch_to_json(answer.cluster.dispatch), cluster_tag(answer.cluster)
         assert isinstance(answer, ProblemDocument)

@@ -92,7 +92,9 @@ FIVE = "atom(<1 cpu>, 5, 5, 10, 50)"
 
 #: The worked example of docs/files.md: two stages, planned as late as they may run.
 STAGES = "window(order(atom(<1 cpu>, 1, 10, 240, 2400), atom(<1 cpu>, 1, 20, 120, 2400)), 0, 800)"
-EXAMPLE_RESERVATION = reservation("r1", STAGES, {"0.0": [[440, 680, 10]], "0.1": [[680, 800, 20]]})
+EXAMPLE_RESERVATION = reservation(
+    "r1", STAGES, {"0.0": [[440, 680, 10]], "0.1": [[680, 800, 20]]}, promise="pooled"
+)
 EXAMPLE_METRICS = {
     "runtime_ms": 0.1,
     "acceptance": 1.0,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.served import as_served
+from bench.cases.planning.server_memory import as_served
 from bench.workloads.generator import BUNDLE, MACHINE, Mix, generate
 from planner.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
