@@ -73,7 +73,9 @@ class CoverBook:
             self._dirty.update(id_ for id_ in now if before.get(id_) != now[id_])
             self._dirty.update(before.keys() - now.keys())
         if last is not None and last.soon is not directive.soon:
-            self._dirty.update(self._soon, soon)
+            then = _by_reservation(last.soon)
+            both = then.keys() | soon.keys()
+            self._dirty.update(name for name in both if then.get(name) != soon.get(name))
         if self._down != self._pool.down | directive.away_soon:
             self._down = self._pool.down | directive.away_soon
             self._dirty.update(name for name, one in (now | soon).items() if one.is_placed)
