@@ -4,9 +4,9 @@ A reservation is below its entitlement while it has demand that fits in what the
 and does not run. That is the one definition: service and simulations measure by it. `Cycle.below`
 is narrower: it names the reservations of which a covered component has no machine.
 
-Where bundles have machines, what fits is asked slot by slot. A slot is a right to a machine: it waits
-while a component that has room in it has no machine; one that is starting has. `SlotBook` counts
-slots so kept and broken.
+Where bundles have machines, what fits is asked slot by slot. A slot is a right to a machine: it
+waits while a component that has room in it has no machine; one that is starting has. `SlotBook`
+counts slots so kept and broken.
 """
 
 from __future__ import annotations

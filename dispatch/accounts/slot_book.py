@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Final
 
 from dispatch.accounts.promises import Shortfall
 from dispatch.entitlements.directive import Directive
@@ -29,6 +30,10 @@ class SlotCounts:
     kept: int = 0
     broken: int = 0
     lost: int = 0
+
+
+#: What a run without slots gives.
+NO_SLOTS: Final = SlotCounts()
 
 
 @dataclass(slots=True)
