@@ -52,6 +52,8 @@ def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
     for entitlement in directive.planned:
         name = entitlement.reservation
         fellows = table.of_reservation(name)
+        if all(part.running >= part.wanted for one in fellows for part in one.parts):
+            continue
         if entitlement.is_placed:
             places, _ = slot_places(entitlement, fellows, table.pool)
             slots.update((name, machine) for machine in _waiting_on(places))
