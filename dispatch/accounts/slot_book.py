@@ -20,9 +20,9 @@ class SlotCounts:
     Attributes
     ----------
     kept
-        Work that fitted in them never waited for longer than a tick.
+        Work that fitted in them had its machine by the next tick.
     broken
-        It did.
+        It still waited then.
     lost
         Their machine was lost or away for a time, or they had none.
     """
@@ -49,7 +49,7 @@ class SlotBook:
     Parameters
     ----------
     tick_ms
-        For how long work may wait for its slot.
+        Work that waits for its slot at two instants so far apart, and in between, breaks it.
     """
 
     def __init__(self, tick_ms: int) -> None:
@@ -85,20 +85,19 @@ class SlotBook:
                     waits = slot.machine is not None and (name, slot.machine) in short.slots
                     _follow(watch, now_ms, waits=waits)
         for key in [key for key in self._watched if key not in here]:
-            self._close(key, now_ms)
+            self._close(key)
 
-    def end(self, now_ms: int) -> None:
+    def end(self) -> None:
         """Count the slots that still hold as over."""
         for key in list(self._watched):
-            self._close(key, now_ms)
+            self._close(key)
 
-    def _close(self, key: _Slot, now_ms: int) -> None:
+    def _close(self, key: _Slot) -> None:
         watch = self._watched.pop(key)
-        _follow(watch, now_ms, waits=False)
         kept, broken, lost = self._counts.kept, self._counts.broken, self._counts.lost
         if watch.lost:
             lost += 1
-        elif watch.longest_ms > self._tick_ms:
+        elif watch.longest_ms >= self._tick_ms:
             broken += 1
             self._broken = [*self._broken[-99:], key]
         else:
@@ -107,9 +106,9 @@ class SlotBook:
 
 
 def _follow(watch: _Watch, now_ms: int, *, waits: bool) -> None:
-    if watch.since_ms is not None:
-        watch.longest_ms = max(watch.longest_ms, now_ms - watch.since_ms)
     if not waits:
         watch.since_ms = None
     elif watch.since_ms is None:
         watch.since_ms = now_ms
+    else:
+        watch.longest_ms = max(watch.longest_ms, now_ms - watch.since_ms)

@@ -135,7 +135,7 @@ class Placer:
         reservation = execution.application.reservation
         if reservation is not None:
             own = np.zeros(len(fits), dtype=np.bool_)
-            own[[self.pool.number_of(name) for name in ahead.own(reservation)]] = True
+            own[ahead.own(reservation)] = True
             if (own & fits).any():
                 return own & fits
         return needed_last(fits, self._until)
@@ -144,7 +144,8 @@ class Placer:
         """Return what is kept for slots on a machine, int64[resources]."""
         number = self.pool.number_of(machine)
         assert number is not None
-        return self._kept.amounts[number]
+        found: NDArray[np.int64] = self._kept.amounts[number]
+        return found
 
     def keep(self, machine: str, amounts: NDArray[np.int64]) -> None:
         """Keep so much of a machine for slots: none but those get it."""

@@ -103,7 +103,7 @@ class _Matching:
     def __init__(self, room: _SlotRoom, executions: Sequence[Execution]) -> None:
         self._room = room
         self._executions = executions
-        self._found = {one: tuple({} for _ in one.parts) for one in executions}
+        self._found: Places = {one: tuple({} for _ in one.parts) for one in executions}
 
     def run(self) -> Places:
         """Return the places."""

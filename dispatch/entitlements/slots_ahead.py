@@ -63,14 +63,13 @@ class SlotsAhead:
             self._until = found
         return self._until
 
-    def own(self, reservation: str) -> tuple[str, ...]:
+    def own(self, reservation: str) -> list[int]:
         """Return the machines of a reservation's next slots on which no other's begin before."""
         number = self._number_of(reservation)
         mine = self._slots[(self._owner == number) & (self._slots[:, 3] != NOWHERE)]
         mine = mine[mine[:, 1] > self.step]
         if number is None or not len(mine):
-            return ()
+            return []
         waits = np.maximum(mine[:, 0] - self.step, 0)
         first = mine[waits == waits.min(), 3]
-        machines = np.unique(first[self.until[first] >= waits.min()])
-        return tuple(self.names[machine] for machine in machines.tolist())
+        return sorted({int(one) for one in first[self.until[first] >= waits.min()]})

@@ -92,7 +92,7 @@ def run_plan(plan: Plan, best_effort: Sequence[Application] = ()) -> PlanRun:
         slots.observe(directive, short, pool.down)
     last_ms = instants[-1] if instants else 0
     promises.end(last_ms)
-    slots.end(last_ms)
+    slots.end()
     count = sum(1 for _ in plan.reservations())
     return PlanRun(slots.counts, promises.broken(_TICK_MS), count, stopped, len(instants))
 

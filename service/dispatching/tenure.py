@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
-from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.accounts.promises import PromiseBook, shortfall
+from dispatch.accounts.slot_book import SlotBook
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
@@ -41,6 +42,9 @@ from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
+
+#: For how long work may wait for its slot.
+_TICK_MS = 1000
 
 #: Order of what has no cover: a higher priority first, then interactive, then the oldest; an
 #: arrival with a higher priority may take elastic components of others, cores never.
@@ -87,6 +91,7 @@ class Tenure:
         self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
+        self._slots = SlotBook(_TICK_MS)
         self._credits = CreditBook()
         dispatcher = Dispatcher(DispatchOptions("lotes", LINE))
         self._loop = DispatchLoop(
@@ -167,10 +172,14 @@ class Tenure:
             return directive
 
     def _count_time_below(self, directive: Directive) -> None:
-        """Add up how long promises are not kept."""
-        self._promises.observe(directive, below_entitlement(directive, self._loop.table))
+        """Add up how long promises are not kept, and the slots that are over."""
+        short = shortfall(directive, self._loop.table)
+        self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
             self._telemetry.time_below.observe(time_ms / 1000)
+        before = self._slots.counts
+        self._slots.observe(directive, short, self._pool.down)
+        self._telemetry.count_slots(before, self._slots.counts)
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""

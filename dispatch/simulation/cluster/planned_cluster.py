@@ -266,7 +266,7 @@ class _PlannedRun:
 
     def _result(self, ended: float) -> RayonRun:
         self.promises.end(round(ended * 1000))
-        self.slots.end(round(ended * 1000))
+        self.slots.end()
         run = self.tally.run()
         outcomes = tuple(self._outcome(one) for one in run.outcomes)
         return replace(run, outcomes=outcomes, slots=self.slots.counts)

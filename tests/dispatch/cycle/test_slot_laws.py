@@ -92,7 +92,7 @@ def test_no_slot_is_broken_whatever_runs_around_it(world: SlotWorld, data: st.Da
         if second == outage_s:
             _take_away(world, data, second)
         world.tick(second)
-    world.slots.end(_END_S * 1000)
+    world.slots.end()
     assert world.slots.counts.broken == 0, world.slots.broken
 
 
@@ -125,6 +125,6 @@ def test_promises_of_totals_and_slots_share_the_machines() -> None:
         world.submit(an_application(f"s{number}", 1, 1, cpu=3, reservation=f"r{number}"))
     for second in range(_END_S):
         world.tick(second)
-    world.slots.end(_END_S * 1000)
+    world.slots.end()
     assert world.slots.counts.kept > 0
     assert world.slots.counts.broken == 0

@@ -33,7 +33,7 @@ def test_gangs_of_six_and_eight_cores_share_four_machines_of_ten() -> None:
         for row in world.table.assignment().rows:
             if row.covered and row.component == "m":
                 served[row.execution] = served.get(row.execution, 0) + 1
-    world.slots.end(12 * 60_000)
+    world.slots.end()
     assert served == {"e0": 4 * 180, "e1": 2 * 180, "e2": 2 * 180, "e3": 4 * 180}
     assert (world.slots.counts.kept, world.slots.counts.broken) == (12, 0)
 

@@ -135,7 +135,7 @@ def test_what_is_ahead_is_the_next_slot_of_each_machine() -> None:
     ahead = follower.follow(10_000).ahead
     assert ahead is not None
     assert (ahead.until[mine], ahead.until[1 - mine]) == (20, NEVER)
-    assert ahead.own("r0") == (f"m-{mine}",)
+    assert ahead.own("r0") == [mine]
     later = follower.follow(30_000).ahead
     assert later is not None
     assert later.until[mine] == NEVER
