@@ -80,7 +80,11 @@ class Dispatcher:
         room = state.book.room(directive)
         # 4. Those without cover: which of them may run in the room.
         room = _serve(state, scratch, room)
-        # 5. Victims: cores without cover that run where the Plan needs room are stopped.
+        # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
+        # needs room are stopped.
+        state.placer.keep_all(state.book.needs.kept())
+        state.placer.set_ahead(directive.ahead, state.book.needs.idle())
+        moves.clear_kept()
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
         state.unplaced.place(scratch, moves, state.placer)

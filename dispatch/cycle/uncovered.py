@@ -366,7 +366,9 @@ class Uncovered:
             self._table.requeue(execution, now_ms, "the Plan needs its room")
             execution.must_leave = False  # its components are off
             tier = self.line.tier_of(execution)
-            if tier is not None and self._options.serves(tier):
+            if tier is None:  # it is covered, and was not on the machine of its slot
+                continue
+            if self._options.serves(tier):
                 changed.update(self.line.requeue(execution, now_ms))
             else:
                 changed.update(self.line.leave(execution, now_ms))

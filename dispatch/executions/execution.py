@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,6 +60,8 @@ class ComponentGroup:
     allowed, quota
         How many elastic ones quotas let run without cover, and what says so where it is fewer than
         wanted; the dispatcher writes them.
+    places
+        On which machines how many are covered; None where they are covered wherever they run.
     failures
         Failures in a row: each doubles the next pause.
     paused_until_ms
@@ -74,6 +77,7 @@ class ComponentGroup:
     granted: int = 0
     allowed: int = UNLIMITED
     quota: str = ""
+    places: Mapping[str, int] | None = None
     failures: int = 0
     paused_until_ms: int = 0
     _used: set[int] = field(default_factory=set)
@@ -100,6 +104,36 @@ class ComponentGroup:
     def running(self) -> int:
         """How many run; those that are starting do not."""
         return sum(held.up for held in self.held)
+
+    def cover_flags(self) -> list[bool]:
+        """Return which of those held are covered: the first to have started lose cover first."""
+        if self.places is None or not self.covered:
+            over = len(self.held) - self.covered
+            return [place >= over for place in range(len(self.held))]
+        left = dict(self.places)
+        flags: list[bool] = []
+        for held in reversed(self.held):
+            here = left.get(held.machine, 0)
+            flags.append(here > 0)
+            left[held.machine] = here - 1
+        return flags[::-1]
+
+    def lacking(self, places: Mapping[str, int]) -> dict[str, int]:
+        """Return how many are still to be put on each machine so that those of `places` stand.
+
+        Those that run elsewhere are not moved: they count as if they stood there.
+        """
+        missing = sum(places.values()) - len(self.held)
+        if missing <= 0:
+            return {}
+        standing = Counter(held.machine for held in self.held)
+        found: dict[str, int] = {}
+        for machine, count in places.items():
+            more = min(count - standing[machine], missing)
+            if more > 0:
+                found[machine] = more
+                missing -= more
+        return found
 
     def free_index(self) -> int:
         """Return the lowest number that none of them has."""

@@ -302,9 +302,9 @@ class ExecutionTable:
                 held.index,
                 held.machine,
                 held.since_ms,
-                covered=place >= len(part.held) - part.covered,
+                covered=covered,
             )
             for execution in self._executions.values()
             for part in execution.parts
-            for place, held in enumerate(part.held)
+            for held, covered in zip(part.held, part.cover_flags(), strict=True)
         )

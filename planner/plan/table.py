@@ -266,6 +266,24 @@ class ReservationTable:
                 self._kinds.values[kind][0], _plain_slots(self._slots.data[_ranges(first, count)])
             )
 
+    def slots_after(self, step: int) -> tuple[Slots, NDArray[np.int64]]:
+        """Return the slots that end after a step, unsorted, and the reservation of each.
+
+        Both are copies.
+        """
+        if self._slots.count <= 1:  # the first stands for none
+            return _plain_slots(self._slots.data[:0]), np.zeros(0, dtype=np.int64)
+        meta = self._meta.data
+        placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
+        numbers = np.flatnonzero(placed & (meta["finish"] > step))
+        counts = meta["atoms"][numbers].astype(np.int64)
+        atoms = self._atoms.data[_ranges(meta["atom"][numbers].astype(np.int64), counts)]
+        many = atoms["slots"].astype(np.int64)
+        slots = _plain_slots(self._slots.data[_ranges(atoms["slot"].astype(np.int64), many)])
+        owner = np.repeat(np.repeat(numbers, counts), many)
+        later = slots[:, 1] > step
+        return slots[later], owner[later]
+
     def renumber_machines(self, numbers: NDArray[np.int64], machines: Sequence[str]) -> None:
         """Give every slot the number its machine has in another description of the cluster.
 

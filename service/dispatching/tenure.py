@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
-from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.accounts.promises import PromiseBook, shortfall
+from dispatch.accounts.slot_book import SlotBook
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
@@ -40,6 +41,9 @@ from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
+
+#: For how long work may wait for its slot.
+_TICK_MS = 1000
 
 
 class Tenure:
@@ -83,6 +87,7 @@ class Tenure:
         self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
+        self._slots = SlotBook(_TICK_MS)
         self._credits = CreditBook()
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
@@ -175,10 +180,14 @@ class Tenure:
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
     def _count_time_below(self, directive: Directive) -> None:
-        """Add up how long promises are not kept."""
-        self._promises.observe(directive, below_entitlement(directive, self._loop.table))
+        """Add up how long promises are not kept, and the slots that are over."""
+        short = shortfall(directive, self._loop.table)
+        self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
             self._telemetry.time_below.observe(time_ms / 1000)
+        before = self._slots.counts
+        self._slots.observe(directive, short, self._pool.down)
+        self._telemetry.count_slots(before, self._slots.counts)
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""
