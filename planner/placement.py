@@ -48,8 +48,8 @@ class Binding:
     path
         Source path of the atom that found no place.
     kind
-        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy`` or
-        ``machines``: totals have room, but machines have too little left one by one.
+        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy``,
+        ``promise`` or ``machines``: totals have room, but machines have too little left one by one.
     at
         Step at which least was free in the atom's window (``lease``: at which the longest room was
         cut short), or None where no step is to blame.

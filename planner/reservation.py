@@ -234,10 +234,11 @@ class Refusal:
     binding: Binding | None = None
     offers: tuple[dict[str, Any], ...] = ()
     creditable: bool = False
+    promise: PromiseLevel | None = None
 
     def to_json(self, grid: TimeGrid) -> dict[str, Any]:
         """Return the form of plan files."""
-        entry = {
+        entry: dict[str, Any] = {
             "id": self.id,
             "tenant": self.tenant,
             "queue": self.queue,
@@ -251,6 +252,8 @@ class Refusal:
             "binding": None if self.binding is None else binding_to_json(self.binding, grid),
             "offers": list(self.offers),
         }
+        if self.promise is not None:
+            entry["promise"] = self.promise.value
         return entry | {"creditable": True} if self.creditable else entry
 
 

@@ -34,6 +34,7 @@ class UncompiledRequest:
     priority: int
     expression: str
     creditable: bool = False
+    promise: PromiseLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from planner.plan.details import DetailStore
 from planner.plan.growing_columns import Column, IdIndex, Words
 from planner.plan.reservation_records import Admitted
 from planner.promise import PromiseLevel
-from planner.request import RequestHeader
+from planner.request import BareHeader, RequestHeader
 from planner.reservation import (
     AtomAllocation,
     Degradation,
@@ -400,13 +400,13 @@ class ReservationTable:
 
     def header(self, number: int) -> RequestHeader:
         """Return who asked for a reservation, when, and what it is worth."""
-        return self._header(number, self._entry(number), self.details.get(number))
+        meta = self._entry(number)
+        bare = self._header(number, meta, self.details.get(number))
+        return RequestHeader(**bare, promise=_LEVELS[meta["promise"]])
 
-    def _header(
-        self, number: int, meta: Mapping[str, Any], details: RequestDetails
-    ) -> RequestHeader:
+    def _header(self, number: int, meta: Mapping[str, Any], details: RequestDetails) -> BareHeader:
         names = self._names.values
-        return RequestHeader(
+        return BareHeader(
             id=self._ids[number],
             tenant=names[meta["tenant"]],
             queue=names[meta["queue"]],

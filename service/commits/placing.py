@@ -142,6 +142,7 @@ def _refuse(draft: PendingChange, result: PlacementResult) -> None:
     assert draft.ask is not None
     plain = result.code in (Code.DUPLICATE_ID, Code.MALFORMED)
     if plain or isinstance(draft.command, Renegotiation):
-        draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer)
+        field = "promise" if result.binding and result.binding.kind == "promise" else ""
+        draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer, field=field)
         return
     draft.change = Refuse(draft.request, result.code, result.detail, result.binding)

@@ -111,3 +111,14 @@ EXAMPLE = document(
         "status": "placed",
     },
 )
+
+
+def placed(
+    name: str, expression: str, rows: list[list[int]], slots: Any, **rest: Any
+) -> dict[str, Any]:
+    """Return a placed reservation of one atom, to which machine rules and releases belong."""
+    mine = ("spread", "domain", "handover", "released")
+    rule = {key: rest.pop(key) for key in mine if key in rest}
+    held = reservation(name, expression, {"": rows}, **({"promise": "placed"} | rest))
+    held["atoms"][0] |= {"slots": slots} | rule
+    return held

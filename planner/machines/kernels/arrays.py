@@ -73,19 +73,19 @@ class Wanted(NamedTuple):
     weights: F64
     order: I64
     domains: I64
-    spread: int
+    spread: Int
 
 
 class Sought(NamedTuple):
     """The atom that a search is for: see `planner.machines.slot_atom`; `early` is 0 or 1."""
 
-    lo: int
-    hi: int
-    least: int
-    most: int
-    multiple: int
-    lease: int
-    work: int
-    early: int
-    tries: int
-    best_of: int
+    lo: Int
+    hi: Int
+    least: Int
+    most: Int
+    multiple: Int
+    lease: Int
+    work: Int
+    early: Int
+    tries: Int
+    best_of: Int

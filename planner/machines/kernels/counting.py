@@ -10,7 +10,7 @@ from planner.machines.kernels.using import no_use
 
 
 @kernel
-def count_over(table: Table, wanted: Wanted, start: int, end: int, most: int) -> Int:
+def count_over(table: Table, wanted: Wanted, start: Int, end: Int, most: Int) -> Int:
     """Return how many bundles find a slot over the steps [start, end), at most `most`."""
     a, b = columns(table.ring, start, end)
     return count_slots(table, wanted, no_use(table, wanted), a, b, most)

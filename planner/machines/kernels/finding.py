@@ -6,29 +6,13 @@ import numpy as np
 
 from planner.machines.kernels.arrays import F64, I32, I64, LANES, Float, Int, Table, Wanted
 from planner.machines.kernels.compiled import kernel
-from planner.machines.kernels.tree import minima
+from planner.machines.kernels.tree import MOST_ROWS, cover, lanes_with
 
 _TAKEN = 1e300
 
 
 @kernel
-def _lanes_that_fit(low: I32, amounts: I64, lanes: I64) -> Int:
-    """Write the lanes that hold a bundle into `lanes`; return how many."""
-    fit = np.ones(LANES, dtype=np.bool_)
-    for k in range(amounts.shape[0]):
-        row, amount = low[k], np.int32(amounts[k, 1])
-        for j in range(LANES):
-            fit[j] &= row[j] >= amount
-    found = 0
-    for j in range(LANES):
-        if fit[j]:
-            lanes[found] = j
-            found += 1
-    return found
-
-
-@kernel
-def _bundles_of_lane(low: I32, amounts: I64, lane: int, most: int) -> Int:
+def _bundles_of_lane(low: I32, amounts: I64, lane: Int, most: Int) -> Int:
     """Return how many bundles one lane holds, at most `most`."""
     bundles = np.int64(most)
     for k in range(amounts.shape[0]):
@@ -39,7 +23,7 @@ def _bundles_of_lane(low: I32, amounts: I64, lane: int, most: int) -> Int:
 
 
 @kernel
-def _limit(table: Table, wanted: Wanted, use: I64, stripe: int, lane: int) -> Int:
+def _limit(table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int) -> Int:
     """Return how many more bundles the rule allows on one lane."""
     if wanted.spread == 0:
         return np.int64(2**62)
@@ -50,7 +34,7 @@ def _limit(table: Table, wanted: Wanted, use: I64, stripe: int, lane: int) -> In
 
 
 @kernel
-def _spare(low: I32, wanted: Wanted, lane: int) -> Float:
+def _spare(low: I32, wanted: Wanted, lane: Int) -> Float:
     """Return what a bundle leaves on a lane, summed over its resources as shares."""
     spare = 0.0
     for k in range(wanted.amounts.shape[0]):
@@ -60,7 +44,7 @@ def _spare(low: I32, wanted: Wanted, lane: int) -> Float:
 
 @kernel
 def _note_pick(
-    table: Table, wanted: Wanted, use: I64, stripe: int, lane: int, bundles: int
+    table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int, bundles: Int
 ) -> None:
     if wanted.spread > 0:
         domain = wanted.domains[stripe]
@@ -71,7 +55,7 @@ def _note_pick(
 
 
 @kernel
-def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: int) -> None:
+def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: Int) -> None:
     """Take what `find` noted out of `use` again."""
     for i in range(count):
         place = table.lane_of[picks[i, 0]]
@@ -80,7 +64,7 @@ def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: int)
 
 @kernel
 def find(
-    table: Table, wanted: Wanted, use: I64, a: int, b: int, need: int, picks: I64
+    table: Table, wanted: Wanted, use: I64, a: Int, b: Int, need: Int, picks: I64
 ) -> tuple[Int, Int, Float]:
     """Find up to `need` bundles over the columns [a, b): stripes in order, best fit in each.
 
@@ -93,11 +77,12 @@ def find(
     rows, found, score = 0, np.int64(0), 0.0
     if wanted.amounts.shape[0] == 0 or a >= b:
         return rows, found, score
+    covering = np.empty(MOST_ROWS, dtype=np.int64)
+    covering = covering[: cover(table.ring, a, b, covering)]
     for stripe in wanted.order:
         if found >= need:
             break
-        minima(table, wanted.amounts, stripe, a, b, low)
-        fitting = _lanes_that_fit(low, wanted.amounts, lanes)
+        fitting = lanes_with(table.tree[stripe], wanted.amounts, covering, low, lanes)
         for i in range(fitting):
             spare[i] = _spare(low, wanted, lanes[i])
         for _ in range(fitting):
@@ -119,7 +104,7 @@ def find(
 
 
 @kernel
-def _least(values: F64, count: int) -> Int:
+def _least(values: F64, count: Int) -> Int:
     best = 0
     for i in range(1, count):
         if values[i] < values[best]:
@@ -128,18 +113,19 @@ def _least(values: F64, count: int) -> Int:
 
 
 @kernel
-def count_slots(table: Table, wanted: Wanted, use: I64, a: int, b: int, most: int) -> Int:
+def count_slots(table: Table, wanted: Wanted, use: I64, a: Int, b: Int, most: Int) -> Int:
     """Return how many bundles find a slot over the columns [a, b), at most `most`."""
     low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
     lanes = np.empty(LANES, dtype=np.int64)
     found = np.int64(0)
     if wanted.amounts.shape[0] == 0 or a >= b:
         return found
+    covering = np.empty(MOST_ROWS, dtype=np.int64)
+    covering = covering[: cover(table.ring, a, b, covering)]
     for stripe in wanted.order:
         if found >= most:
             break
-        minima(table, wanted.amounts, stripe, a, b, low)
-        fitting = _lanes_that_fit(low, wanted.amounts, lanes)
+        fitting = lanes_with(table.tree[stripe], wanted.amounts, covering, low, lanes)
         for i in range(fitting):
             limit = min(most - found, _limit(table, wanted, use, stripe, lanes[i]))
             if limit > 0:

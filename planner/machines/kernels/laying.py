@@ -12,7 +12,7 @@ from planner.machines.kernels.using import no_use, note_use
 
 
 @kernel
-def held_so_far(beside: I64, more: int) -> I64:
+def held_so_far(beside: I64, more: Int) -> I64:
     """Return the slots that an atom holds already, with room for `more`."""
     slots = np.empty((beside.shape[0] + more, 4), dtype=np.int64)
     slots[: beside.shape[0]] = beside
@@ -24,10 +24,10 @@ def take_picks(
     table: Table,
     wanted: Wanted,
     picks: I64,
-    rows: int,
+    rows: Int,
     interval: tuple[Int, Int],
     slots: I64,
-    at: int,
+    at: Int,
 ) -> Int:
     """Take picks over an interval of steps and write them as slots from `at` on; return the end."""
     start, end = interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,22 +14,26 @@ from planner.machines.kernels.tree import columns
 from planner.machines.kernels.using import no_use, note_use
 
 
+#: Steps of the pool that are read at once.
+CHUNK: Final = 32
+
+
 class Corner(NamedTuple):
     """A rectangle: its first step, length and height, and bundles that begin one step later."""
 
-    start: int
-    length: int
-    height: int
-    late: int
+    start: Int
+    length: Int
+    height: Int
+    late: Int
 
 
 @kernel
-def _up(value: int, unit: int) -> Int:
+def _up(value: Int, unit: Int) -> Int:
     return (value + unit - 1) // unit * unit
 
 
 @kernel
-def lowest_height(sought: Sought, beyond: int) -> Corner:
+def lowest_height(sought: Sought, beyond: Int) -> Corner:
     """Return the lowest rectangle higher than `beyond`, at no start yet; height 0 if none."""
     span = sought.hi - sought.lo
     height = max(sought.least, beyond + 1)
@@ -51,30 +55,58 @@ def lowest_height(sought: Sought, beyond: int) -> Corner:
 
 
 @kernel
-def sliding_minima(room: I64, length: int, out: I64, queue: I64) -> None:
-    """Write into `out[i]` the least of ``room[i : i + length]``."""
-    head, tail = 0, 0
-    for i in range(room.shape[0]):
-        while tail > head and room[queue[tail - 1]] >= room[i]:
-            tail -= 1
-        queue[tail] = i
-        tail += 1
-        if queue[head] <= i - length:
-            head += 1
-        if i >= length - 1:
-            out[i - length + 1] = room[queue[head]]
+def first_below(room: I64, height: Int, start: Int, end: Int) -> Int:
+    """Return the first place of [start, end) with less than `height`, or `end`."""
+    while start + CHUNK <= end and least_in(room, start, start + CHUNK) >= height:
+        start += CHUNK
+    while start < end and room[start] >= height:
+        start += 1
+    return start
 
 
 @kernel
-def next_start(low: I64, height: int, starts: int, tried: int, early: int) -> Int:
-    """Return the first of the starts not yet looked at that the pool allows, or -1."""
-    i = tried
-    while i < starts:
-        at = i if early else starts - 1 - i
-        if low[at] >= height:
-            return i
-        i += 1
+def last_below(room: I64, height: Int, start: Int, end: Int) -> Int:
+    """Return the last place of [start, end) with less than `height`, or `start - 1`."""
+    while start + CHUNK <= end and least_in(room, end - CHUNK, end) >= height:
+        end -= CHUNK
+    while start < end and room[end - 1] >= height:
+        end -= 1
+    return end - 1
+
+
+@kernel
+def least_in(room: I64, start: Int, end: Int) -> Int:
+    """Return the least of [start, end), not empty."""
+    part = room[start:end]
+    least = part[0]
+    for i in range(part.shape[0]):
+        least = min(least, part[i])
+    return least
+
+
+@kernel
+def next_start(room: I64, height: Int, length: Int, at: Int, early: Int) -> Int:
+    """Return the first start from `at` on, later ones if `early`, that the pool allows; or -1."""
+    last = room.shape[0] - length
+    while 0 <= at <= last:
+        if early:
+            below = last_below(room, height, at, at + length)
+            if below < at:
+                return at
+            at = below + 1
+        else:
+            below = first_below(room, height, at, at + length)
+            if below == at + length:
+                return at
+            at = below - length
     return -1
+
+
+@kernel
+def starts_of(sought: Sought, length: Int, span: Int) -> tuple[Int, Int]:
+    """Return the first start to look at, and the way to the next: tries spread over all starts."""
+    stride = max(1, (span - length) // sought.tries)
+    return (0, stride) if sought.early else (span - length, -stride)
 
 
 @kernel
@@ -83,23 +115,17 @@ def rectangle(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I
     machines = table.lane_of.shape[0]
     picks = np.empty((min(machines, sought.most), 2), dtype=np.int64)
     best = np.empty_like(picks)
-    low = np.empty(room.shape[0], dtype=np.int64)
-    queue = np.empty(room.shape[0], dtype=np.int64)
     use = no_use(table, wanted)
     best_rows, best_score, tried, fitted = 0, 0.0, 0, 0
     chosen = lowest_height(sought, 0)
     corner = chosen
-    length = np.int64(-1)
     while corner.height > 0 and tried < sought.tries and best_rows == 0:
-        if corner.length != length:
-            length = corner.length
-            sliding_minima(room, length, low, queue)
-        starts = room.shape[0] - length + 1
-        stride = max(1, (starts - 1) // sought.tries)
-        i = next_start(low, corner.height, starts, 0, sought.early)
+        length = corner.length
+        i, way = starts_of(sought, length, room.shape[0])
+        i = next_start(room, corner.height, length, i, sought.early)
         while i >= 0 and tried < sought.tries and fitted < sought.best_of:
             tried += 1
-            start = sought.lo + (i if sought.early else starts - 1 - i)
+            start = sought.lo + i
             a, b = columns(table.ring, start, start + length)
             if wanted.spread > 0:
                 note_use(table, wanted, beside, beside.shape[0], start, start + length, use)
@@ -112,13 +138,13 @@ def rectangle(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I
                     best_rows, best_score = rows, score
                     best[:rows] = picks[:rows]
                     chosen = Corner(start, corner.length, corner.height, corner.late)
-            i = next_start(low, corner.height, starts, i + stride, sought.early)
+            i = next_start(room, corner.height, length, i + way, sought.early)
         corner = lowest_height(sought, corner.height + max(0, corner.height // 8 - 1))
     return _taken(table, wanted, chosen, best, best_rows)
 
 
 @kernel
-def _taken(table: Table, wanted: Wanted, corner: Corner, picks: I64, rows: int) -> I64:
+def _taken(table: Table, wanted: Wanted, corner: Corner, picks: I64, rows: Int) -> I64:
     """Take a rectangle from the machines picked, and return its slots."""
     slots = np.empty((2 * rows, 4), dtype=np.int64)
     late = np.empty((rows, 2), dtype=np.int64)
@@ -149,23 +175,19 @@ def most_slots(
     corner = lowest_height(sought, 0)
     if corner.height == 0:
         return np.int64(sought.lo), np.int64(0)
-    low = np.empty(room.shape[0], dtype=np.int64)
-    queue = np.empty(room.shape[0], dtype=np.int64)
     picks = np.empty((table.lane_of.shape[0], 2), dtype=np.int64)
     use = no_use(table, wanted)
     length = corner.length
-    sliding_minima(room, length, low, queue)
-    starts = room.shape[0] - length + 1
-    stride = max(1, (starts - 1) // sought.tries)
+    i, way = starts_of(sought, length, room.shape[0])
     at, most = np.int64(sought.lo), np.int64(-1)
-    i = next_start(low, corner.height, starts, 0, sought.early)
+    i = next_start(room, corner.height, length, i, sought.early)
     while i >= 0:
-        start = sought.lo + (i if sought.early else starts - 1 - i)
+        start = sought.lo + i
         a, b = columns(table.ring, start, start + length)
         if wanted.spread > 0:
             note_use(table, wanted, beside, beside.shape[0], start, start + length, use)
         _, found, _ = find(table, wanted, use, a, b, corner.height, picks)
         if found > most:
             at, most = start, found
-        i = next_start(low, corner.height, starts, i + stride, sought.early)
+        i = next_start(room, corner.height, length, i + way, sought.early)
     return at, max(most, np.int64(0))

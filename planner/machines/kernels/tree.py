@@ -21,9 +21,12 @@ from planner.machines.kernels.arrays import (
 )
 from planner.machines.kernels.compiled import kernel
 
+#: Most rows that cover some columns: two of each level, on either side of the end of the ring.
+MOST_ROWS = 256
+
 
 @kernel
-def columns(ring: I64, start: int, end: int) -> tuple[Int, Int]:
+def columns(ring: I64, start: Int, end: Int) -> tuple[Int, Int]:
     """Return the columns [a, b) that the steps [start, end) touch, inside the ring."""
     a = max(start // ring[WIDTH], ring[FIRST])
     b = min(-(-end // ring[WIDTH]), ring[END])
@@ -31,12 +34,12 @@ def columns(ring: I64, start: int, end: int) -> tuple[Int, Int]:
 
 
 @kernel
-def _lift_lane(tree: I32, stripe: int, resource: int, lane: int, lo: int, hi: int) -> None:
+def _lift_lane(tree: I32, stripe: Int, resource: Int, lane: Int, lo: Int, hi: Int) -> None:
     """Make the rows above [lo, hi) of one lane true again."""
     rows = tree[stripe]
     a, b = lo >> 1, (hi - 1) >> 1
-    while a >= 1:
-        for i in range(a, b + 1):
+    while b >= 1:
+        for i in range(b, max(a, 1) - 1, -1):  # children, which may be among them, first
             rows[i, resource, lane] = min(
                 rows[2 * i, resource, lane], rows[2 * i + 1, resource, lane]
             )
@@ -45,7 +48,7 @@ def _lift_lane(tree: I32, stripe: int, resource: int, lane: int, lo: int, hi: in
 
 
 @kernel
-def _take_part(tree: I32, place: int, resource: int, lo: int, hi: int, amount: int) -> None:
+def _take_part(tree: I32, place: Int, resource: Int, lo: Int, hi: Int, amount: Int) -> None:
     """Take `amount` from the rows [lo, hi), which are leaves, of the lane at `place`."""
     stripe, lane = place // LANES, place % LANES
     rows = tree[stripe]
@@ -55,7 +58,7 @@ def _take_part(tree: I32, place: int, resource: int, lo: int, hi: int, amount: i
 
 
 @kernel
-def take_columns(table: Table, amounts: I64, place: int, a: int, b: int, bundles: int) -> None:
+def take_columns(table: Table, amounts: I64, place: Int, a: Int, b: Int, bundles: Int) -> None:
     """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 gives back."""
     size = table.ring[SIZE]
     lo = size + a % size
@@ -70,7 +73,7 @@ def take_columns(table: Table, amounts: I64, place: int, a: int, b: int, bundles
 
 
 @kernel
-def take_slots(table: Table, amounts: I64, slots: I64, sign: int) -> None:
+def take_slots(table: Table, amounts: I64, slots: I64, sign: Int) -> None:
     """Take slots (sign 1) or give them back (-1); what is outside the ring is cut."""
     for i in range(slots.shape[0]):
         if slots[i, MACHINE] < 0:
@@ -82,70 +85,77 @@ def take_slots(table: Table, amounts: I64, slots: I64, sign: int) -> None:
 
 
 @kernel
-def _lower(rows: I32, i: int, resource: int, out: I32) -> None:
-    row = rows[i, resource]
-    for j in range(LANES):
-        out[j] = min(out[j], row[j])
+def cover(ring: I64, a: Int, b: Int, found: I64) -> Int:
+    """Write the rows that cover [a, b), not empty, each part's largest last; return how many."""
+    size = ring[SIZE]
+    lo = size + a % size
+    hi = lo + b - a
+    count = 0
+    if hi <= 2 * size:
+        return _cover_part(lo, hi, found, 0)
+    count = _cover_part(lo, 2 * size, found, 0)
+    return _cover_part(size, hi - size, found, count)
 
 
 @kernel
-def _minima_part(rows: I32, amounts: I64, lo: int, hi: int, out: I32) -> None:
+def _cover_part(lo: Int, hi: Int, found: I64, count: Int) -> Int:
     while lo < hi:
         if lo & 1:
-            for k in range(amounts.shape[0]):
-                _lower(rows, lo, amounts[k, 0], out[k])
+            found[count] = lo
+            count += 1
             lo += 1
         if hi & 1:
             hi -= 1
-            for k in range(amounts.shape[0]):
-                _lower(rows, hi, amounts[k, 0], out[k])
+            found[count] = hi
+            count += 1
         lo >>= 1
         hi >>= 1
+    return count
 
 
 @kernel
-def minima(table: Table, amounts: I64, stripe: int, a: int, b: int, out: I32) -> None:
-    """Write into `out[k, lane]` the least of each resource of a bundle over [a, b), not empty."""
-    size = table.ring[SIZE]
-    rows = table.tree[stripe]
-    lo = size + a % size
-    hi = lo + b - a
-    out[: amounts.shape[0]] = np.int32(2**31 - 1)
-    if hi <= 2 * size:
-        _minima_part(rows, amounts, lo, hi, out)
-    else:
-        _minima_part(rows, amounts, lo, 2 * size, out)
-        _minima_part(rows, amounts, size, hi - size, out)
+def lanes_with(rows: I32, amounts: I64, covering: I64, low: I32, lanes: I64) -> Int:
+    """Find the lanes of a stripe that hold a bundle over the rows of a cover; return how many.
+
+    Writes their numbers into `lanes`, and into `low[k, lane]` the least of each resource. Stops
+    reading, the largest rows first, when no lane is left.
+    """
+    fit = np.ones(LANES, dtype=np.bool_)
+    last = covering.shape[0] - 1
+    for i in range(last, -1, -1):
+        for k in range(amounts.shape[0]):
+            row, least, amount = rows[covering[i], amounts[k, 0]], low[k], np.int32(amounts[k, 1])
+            if i == last:
+                for j in range(LANES):
+                    least[j] = row[j]
+                    fit[j] &= least[j] >= amount
+            else:
+                for j in range(LANES):
+                    least[j] = min(least[j], row[j])
+                    fit[j] &= least[j] >= amount
+        if not fit.any():
+            return 0
+    found = 0
+    for j in range(LANES):
+        if fit[j]:
+            lanes[found] = j
+            found += 1
+    return found
 
 
 @kernel
-def least_of_lane(table: Table, place: int, resource: int, a: int, b: int) -> Int:
+def least_of_lane(table: Table, place: Int, resource: Int, a: Int, b: Int) -> Int:
     """Return the least of one resource of one lane over [a, b), not empty."""
-    size = table.ring[SIZE]
-    rows = table.tree[place // LANES]
-    lane = place % LANES
+    rows, lane = table.tree[place // LANES], place % LANES
+    covering = np.empty(MOST_ROWS, dtype=np.int64)
     least = np.int64(2**31 - 1)
-    lo = size + a % size
-    hi = lo + b - a
-    parts = 1 if hi <= 2 * size else 2
-    for part in range(parts):
-        i, j = lo, hi
-        if parts == 2:
-            i, j = (lo, 2 * size) if part == 0 else (size, hi - size)
-        while i < j:
-            if i & 1:
-                least = min(least, np.int64(rows[i, resource, lane]))
-                i += 1
-            if j & 1:
-                j -= 1
-                least = min(least, np.int64(rows[j, resource, lane]))
-            i >>= 1
-            j >>= 1
+    for row in covering[: cover(table.ring, a, b, covering)]:
+        least = min(least, np.int64(rows[row, resource, lane]))
     return least
 
 
 @kernel
-def set_columns(table: Table, capacity: I32, outages: I64, a: int, b: int) -> None:
+def set_columns(table: Table, capacity: I32, outages: I64, a: Int, b: Int) -> None:
     """Set the columns [a, b), at most a ring, to the capacity less outages."""
     tree, ring = table.tree, table.ring
     size, stripes = ring[SIZE], tree.shape[0]
@@ -161,7 +171,7 @@ def set_columns(table: Table, capacity: I32, outages: I64, a: int, b: int) -> No
 
 
 @kernel
-def lift_columns(table: Table, a: int, b: int) -> None:
+def lift_columns(table: Table, a: Int, b: Int) -> None:
     """Make all rows above the columns [a, b), not empty, true again."""
     tree, size = table.tree, table.ring[SIZE]
     lo = size + a % size
@@ -175,11 +185,11 @@ def lift_columns(table: Table, a: int, b: int) -> None:
 
 
 @kernel
-def lift_rows(rows: I32, lo: int, hi: int) -> None:
+def lift_rows(rows: I32, lo: Int, hi: Int) -> None:
     """Make the rows above [lo, hi) of one stripe true again."""
     a, b = lo >> 1, (hi - 1) >> 1
-    while a >= 1:
-        for i in range(a, b + 1):
+    while b >= 1:
+        for i in range(b, max(a, 1) - 1, -1):  # children, which may be among them, first
             for resource in range(rows.shape[1]):
                 left, right, out = (
                     rows[2 * i, resource],

@@ -19,7 +19,7 @@ from planner.machines.kernels.compiled import kernel
 
 
 @kernel
-def key_of(table: Table, wanted: Wanted, machine: int) -> Int:
+def key_of(table: Table, wanted: Wanted, machine: Int) -> Int:
     """Return what counts the bundles on a machine: itself, or its domain after all machines."""
     domain = wanted.domains[table.lane_of[machine] // LANES]
     return machine if domain < 0 else table.lane_of.shape[0] + domain
@@ -38,7 +38,7 @@ def no_use(table: Table, wanted: Wanted) -> I64:
 
 @kernel
 def note_use(
-    table: Table, wanted: Wanted, slots: I64, count: int, start: int, end: int, use: I64
+    table: Table, wanted: Wanted, slots: I64, count: Int, start: Int, end: Int, use: I64
 ) -> None:
     """Write into `use` the most bundles that the first `count` slots hold at once in [start, end).
 

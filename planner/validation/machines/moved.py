@@ -22,9 +22,10 @@ class _SlotsOfAtom:
     def __init__(self, entry: Mapping[str, object], where: str, grid: TimeGrid) -> None:
         slots = read_slots(entry, where, grid)
         self.rows: dict[str, list[list[int]]] = {}
-        for row, machine in zip(*([], []) if slots is None else slots, strict=True):
-            if machine is not None:
-                self.rows.setdefault(machine, []).append(row.tolist())
+        if slots is not None:
+            for row, machine in zip(slots.rows.tolist(), slots.machines, strict=True):
+                if machine is not None:
+                    self.rows.setdefault(machine, []).append(row)
         self.released = read_rows(entry.get("released", []), f"{where}/released", grid)
 
     def spanning(self, machine: str, step: int) -> int:

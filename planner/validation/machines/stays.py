@@ -29,7 +29,12 @@ class Stay(NamedTuple):
 
 
 class _StayReader:
-    """The stays of one atom, and which of them were cut: by a release, or with their machine."""
+    """The stays of one atom, and which of them were cut: by a release, or with their machine.
+
+    A release is told by totals alone: at a step from which more is given back than before, stays
+    may end early; and where the promise falls too, what was given back before may hide such a
+    rise. At the other end of a release stays may begin late, in the same way.
+    """
 
     def __init__(self, entry: Held, atom: HeldAtom, machines: NamedMachines) -> None:
         self.machines = machines
@@ -43,13 +48,7 @@ class _StayReader:
             for number in sorted(by_machine)
             for span in first_in_first_out(by_machine[number])
         ]
-        source = _source(atom.path)
-        self.released = [
-            (start, end)
-            for other in entry.atoms
-            if _source(other.path) == source
-            for start, end, _ in other.released.tolist()
-        ]
+        self._released, self._promised = _changes_of(entry, atom)
         #: Steps in which the machine of a stay was lost: its bundles went on elsewhere.
         self.lost = {stay.end for stay in self.stays if self.lost_machine(stay)}
 
@@ -57,17 +56,26 @@ class _StayReader:
         """Return whether a stay ends because its machine is away."""
         return stay.machine != NOWHERE and self.machines.is_away(stay.machine, stay.end)
 
-    def was_released(self, step: int) -> bool:
-        """Return whether bundles were given back for a step."""
-        return any(start <= step < end for start, end in self.released)
-
     def begins_whole(self, stay: Stay) -> bool:
         """Return whether a stay begins where its bundles were taken."""
-        return not self.was_released(stay.start - 1) and stay.start not in self.lost
+        at = stay.start
+        late = max(0, self._promised.get(at, 0)) - self._released.get(at, 0)
+        return at not in self.lost and min(late, self._given_back(at - 1)) <= 0
 
     def ends_whole(self, stay: Stay) -> bool:
         """Return whether a stay ends of its own."""
-        return not self.was_released(stay.end) and not self.lost_machine(stay)
+        at = stay.end
+        early = max(0, -self._promised.get(at, 0)) + self._released.get(at, 0)
+        return not self.lost_machine(stay) and min(early, self._given_back(at)) <= 0
+
+    def _given_back(self, step: int) -> int:
+        """Return how many bundles were given back for a step."""
+        return sum(change for at, change in self._released.items() if at <= step)
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether anything was given back, or lost with its machine."""
+        return bool(self._released or self.lost)
 
 
 def stay_violations(
@@ -83,7 +91,7 @@ def stay_violations(
     reader = _StayReader(entry, atom, machines)
     if atom.rule.handover:
         return _short_stays(reader, entry, atom, where)
-    if reader.released or reader.lost:
+    if reader.has_cuts:
         found = _short_stays(reader, entry, atom, where)
         return found or _handovers(reader, entry, where)
     return _other_than_rows(reader, entry, atom, where)
@@ -167,6 +175,15 @@ def height_changes(rows: Iterable[Sequence[int]]) -> dict[int, int]:
         changes[start] = changes.get(start, 0) + bundles
         changes[end] = changes.get(end, 0) - bundles
     return changes
+
+
+def _changes_of(entry: Held, atom: HeldAtom) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the changes of what was given back, and of all that was promised, of an atom."""
+    source = _source(atom.path)
+    same = [other for other in entry.atoms if _source(other.path) == source]
+    released = [row for other in same for row in other.released.tolist()]
+    held = [row for other in same for row in other.rows.tolist()]
+    return height_changes(released), height_changes(held + released)
 
 
 def _counts(spans: Iterable[Span]) -> dict[tuple[int, int], int]:

@@ -40,6 +40,7 @@ def test_the_example_of_the_format_is_planned_exactly() -> None:
             "step": "1s",
             "horizon": "13m20s",
             "machines": [{"name": "m", "count": 100, "resources": {"cpu": 1}}],
+            "promises": {"level": "pooled"},
         },
         "version": 1,
         "step_s": 1,
@@ -59,6 +60,7 @@ def test_the_example_of_the_format_is_planned_exactly() -> None:
                 "expression": CHAIN,
                 "choices": {},
                 "notes": [],
+                "promise": "pooled",
                 "atoms": [
                     {"path": "0.0", "bundle": {"cpu": 1}, "allocation": [[440, 680, 10]]},
                     {"path": "0.1", "bundle": {"cpu": 1}, "allocation": [[680, 800, 20]]},

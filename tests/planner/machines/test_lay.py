@@ -1,0 +1,185 @@
+"""Pieces laid on machines: what is found is right, and what is not found leaves no trace."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.cluster import Cluster, MachineGroup
+from planner.machines.room import MachineRoom
+from planner.machines.rule import ANYWHERE, MachineRule
+from rdl.resources import Resources
+from tests.planner.machines.model import (
+    I64,
+    STEP_MS,
+    DenseRoom,
+    bundles,
+    clusters,
+    intervals,
+    labels,
+    machines_with,
+    most_at_once,
+    rows_of,
+    rules,
+    slots_on,
+)
+
+STEPS = 19
+CPU = Resources.of({"cpu": 1})
+
+
+@st.composite
+def _pieces(draw: st.DrawFn) -> I64:
+    """Up to five pieces of a few bundles, some of them over the same interval."""
+    rows = []
+    for _ in range(draw(st.integers(0, 5))):
+        start, end = draw(intervals(0, STEPS))
+        rows.append((start, end, draw(st.integers(0, 6))))
+        if draw(st.booleans()):
+            rows.append((start, end, draw(st.integers(1, 3))))
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def _held(pieces: I64) -> list[int]:
+    """Return how many bundles pieces hold at each step."""
+    return rows_of(np.column_stack([pieces, np.zeros(len(pieces), dtype=np.int64)]), STEPS)
+
+
+def _rooms(cluster: Cluster, data: st.DataObject) -> tuple[MachineRoom, DenseRoom]:
+    """Return a room and the dense array with the same slots taken."""
+    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
+    slots = data.draw(slots_on(room.machines, STEPS))
+    room.take(slots, CPU, 1)
+    dense.take(slots, CPU, 1)
+    return room, dense
+
+
+@given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
+def test_what_is_laid_stands_on_machines_with_room(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    rule: MachineRule,
+    pieces: I64,
+    data: st.DataObject,
+) -> None:
+    """Slots keep capacity, label and spread, add up to the pieces, and are taken in the room."""
+    room, dense = _rooms(cluster, data)
+    before, table = dense.left.copy(), room._tree.copy()
+    slots = room.lay(pieces, bundle, label, rule)
+    if slots is None:
+        assert np.array_equal(room._tree, table)
+        return
+    dense.take(slots, bundle, 1)
+    assert not np.any((dense.left < 0) & (dense.left != before))
+    assert set(slots[:, 3].tolist()) <= set(machines_with(cluster, label))
+    assert rule.spread == 0 or most_at_once(slots, cluster, rule) <= rule.spread
+    assert rows_of(slots, STEPS) == _held(pieces)
+    wanted = {(start, end) for start, end, bundles in pieces.tolist() if bundles}
+    assert {(start, end) for start, end, *_ in slots.tolist()} == wanted
+    assert slots.tolist() == sorted(slots.tolist(), key=lambda row: (row[0], row[1], row[3]))
+    room.take(slots, bundle, -1)
+    assert np.array_equal(room._tree, table)
+
+
+@given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
+def test_what_finds_no_machine_is_told(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    rule: MachineRule,
+    pieces: I64,
+    data: st.DataObject,
+) -> None:
+    """What is laid and what is left over add up to the pieces; nothing is left where all fits."""
+    room, dense = _rooms(cluster, data)
+    other = room.copy()
+    slots, left = room.lay_some(pieces, bundle, label, rule)
+    assert [a + b for a, b in zip(rows_of(slots, STEPS), _held(left), strict=True)] == _held(pieces)
+    whole = other.lay(pieces, bundle, label, rule)
+    assert (whole is None) == bool(len(left))
+    if whole is not None:
+        assert np.array_equal(whole, slots)
+    before = dense.left.copy()
+    dense.take(slots, bundle, 1)
+    assert not np.any((dense.left < 0) & (dense.left != before))
+    for start, end, _ in left.tolist():
+        if rule.spread == 0:
+            assert dense.count(start, end, bundle, label, ANYWHERE) == 0
+
+
+@given(
+    clusters(STEPS), bundles(), labels(), rules(), intervals(0, STEPS), st.integers(1, 9), st.data()
+)
+def test_one_interval_is_laid_exactly_when_counting_says_so(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    rule: MachineRule,
+    interval: tuple[int, int],
+    need: int,
+    data: st.DataObject,
+) -> None:
+    """Bundles of one interval find machines if and only if so many machines hold one."""
+    room, dense = _rooms(cluster, data)
+    slots = room.lay(np.array([[*interval, need]]), bundle, label, rule)
+    assert (slots is not None) == (dense.count(*interval, bundle, label, rule) >= need)
+
+
+@given(clusters(STEPS), rules(), _pieces(), _pieces())
+def test_slots_held_before_count_for_the_spread(
+    cluster: Cluster, rule: MachineRule, first: I64, second: I64
+) -> None:
+    """What an atom holds already and what is laid beside it keep its spread together."""
+    room = MachineRoom(cluster, cluster.grid(), 0)
+    beside, _ = room.lay_some(first, CPU, None, rule)
+    slots, left = room.lay_some(second, CPU, None, rule, beside)
+    together = np.concatenate([beside, slots])
+    assert rule.spread == 0 or most_at_once(together, cluster, rule) <= rule.spread
+    if rule.spread == 0:
+        return
+    for start, end, _ in left.tolist():
+        for machine in range(room.machines):
+            more = np.array([[start, end, 1, machine]])
+            if room.fits(more, CPU):
+                assert most_at_once(np.concatenate([together, more]), cluster, rule) > rule.spread
+
+
+def _groups(*groups: MachineGroup) -> MachineRoom:
+    cluster = Cluster(STEP_MS, STEPS * STEP_MS, groups)
+    return MachineRoom(cluster, cluster.grid(), 0)
+
+
+def _machine(room: MachineRoom, bundle: Resources, start: int = 0) -> int:
+    slots = room.lay(np.array([[start, STEPS, 1]]), bundle, None, ANYWHERE)
+    assert slots is not None
+    return int(slots[0, 3])
+
+
+def test_bundles_go_where_they_leave_least() -> None:
+    """The machine that is left with the least room, at its tightest step, is taken first."""
+    room = _groups(MachineGroup("m", 3, Resources.of({"cpu": 8})))
+    room.take(np.array([[3, 4, 5, 1], [5, 9, 2, 2]]), CPU, 1)
+    assert [_machine(room, Resources.of({"cpu": 3})) for _ in range(3)] == [1, 2, 2]
+    assert _machine(room, Resources.of({"cpu": 8})) == 0
+
+
+def test_bundles_go_to_machines_of_their_shape() -> None:
+    """Groups come in the order of the dominant share that a bundle takes of an empty machine."""
+    wide = Resources.of({"cpu": 16, "memory": 16})
+    high = Resources.of({"cpu": 4, "memory": 64})
+    room = _groups(MachineGroup("wide", 1, wide), MachineGroup("high", 1, high))
+    assert _machine(room, Resources.of({"cpu": 1, "memory": 8})) == 1
+    assert _machine(room, Resources.of({"cpu": 1, "memory": 1})) == 0
+
+
+def test_machines_with_labels_are_kept_for_who_asks() -> None:
+    """A bundle without a label takes machines with fewer labels first."""
+    amounts = Resources.of({"cpu": 2})
+    room = _groups(
+        MachineGroup("gpu", 1, Resources.of({"cpu": 9}), frozenset({"gpu", "fast"})),
+        MachineGroup("fast", 1, amounts, frozenset({"fast"})),
+        MachineGroup("plain", 1, amounts),
+    )
+    assert [_machine(room, Resources.of({"cpu": 2})) for _ in range(3)] == [2, 1, 0]

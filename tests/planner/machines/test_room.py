@@ -1,0 +1,166 @@
+"""What a machine room knows, against one dense array."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.cluster import Cluster, MachineGroup
+from planner.machines import time_ring
+from planner.machines.room import MachineRoom
+from planner.machines.rule import ANYWHERE, MachineRule
+from rdl.resources import Resources
+from tests.planner.machines.model import (
+    STEP_MS,
+    DenseRoom,
+    bundles,
+    clusters,
+    intervals,
+    labels,
+    leaves,
+    rules,
+    slots_on,
+)
+
+STEPS = 23
+CPU = Resources.of({"cpu": 1})
+
+
+def _cluster(count: int, cpu: int = 4, steps: int = STEPS) -> Cluster:
+    return Cluster(
+        STEP_MS, steps * STEP_MS, (MachineGroup("m", count, Resources.of({"cpu": cpu})),)
+    )
+
+
+def _same(room: MachineRoom, dense: DenseRoom) -> bool:
+    return bool(np.array_equal(leaves(room), dense.left))
+
+
+@given(clusters(STEPS, 70), st.integers(0, STEPS - 1), st.data())
+def test_a_room_is_capacity_less_outages_and_slots(
+    cluster: Cluster, first: int, data: st.DataObject
+) -> None:
+    """After any takes, returns and moves in time a room is what the dense array is."""
+    grid = cluster.grid()
+    room, dense = MachineRoom(cluster, grid, first), DenseRoom(cluster, first, STEPS)
+    assert room.machines == len(dense.left)
+    assert _same(room, dense)
+    horizon = STEPS
+    for _ in range(data.draw(st.integers(1, 6))):
+        if data.draw(st.booleans()):
+            bundle, slots = data.draw(bundles()), data.draw(slots_on(room.machines, horizon))
+            sign = data.draw(st.sampled_from([1, 1, -1]))
+            room.take(slots, bundle, sign)
+            dense.take(slots, bundle, sign)
+        else:
+            horizon += data.draw(st.sampled_from([0, 1, 2, 40]))
+            first = data.draw(st.integers(first, horizon - 1))
+            room.advance(grid.with_horizon(horizon), first)
+            dense.advance(first, horizon)
+        assert _same(room, dense)
+
+
+@given(clusters(STEPS), st.data())
+def test_fits_counts_slots_of_one_machine_together(cluster: Cluster, data: st.DataObject) -> None:
+    """Slots fit exactly when the dense array, once they are taken, is not below zero there."""
+    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
+    bundle, asked = data.draw(bundles()), data.draw(bundles())
+    before, slots = (data.draw(slots_on(room.machines, STEPS, most)) for most in (3, 6))
+    room.take(before, bundle, 1)
+    dense.take(before, bundle, 1)
+    table = room._tree.copy()
+    fits = room.fits(slots, asked)
+    after = dense.left.copy()
+    dense.take(slots, asked, 1)
+    touched = dense.left != after
+    known = all(name in cluster.resources for name in asked)
+    on_machines = bool(np.any(slots[:, 3] >= 0))
+    assert fits == (not np.any(dense.left[touched] < 0) and (known or not on_machines))
+    assert np.array_equal(room._tree, table)
+
+
+@given(clusters(STEPS, 70), bundles(), labels(), rules(), intervals(0, STEPS), st.data())
+def test_count_is_the_sum_of_what_machines_hold(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    rule: MachineRule,
+    interval: tuple[int, int],
+    data: st.DataObject,
+) -> None:
+    """Each machine holds its least over the interval, each domain at most the spread."""
+    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
+    slots = data.draw(slots_on(room.machines, STEPS))
+    room.take(slots, CPU, 1)
+    dense.take(slots, CPU, 1)
+    expected = dense.count(*interval, bundle, label, rule)
+    assert room.count(*interval, bundle, rule, label, 10_000) == expected
+    most = data.draw(st.integers(0, 20))
+    assert room.count(*interval, bundle, rule, label, most) == min(most, expected)
+
+
+def test_a_copy_changes_alone() -> None:
+    """Neither a room nor its copy sees what the other takes, nor how it moves on."""
+    cluster = _cluster(3)
+    room = MachineRoom(cluster, cluster.grid(), 0)
+    other = room.copy()
+    room.take(np.array([[0, 5, 4, 1]]), CPU, 1)
+    other.advance(cluster.grid().with_horizon(40), 10)
+    assert room.count(0, 5, CPU, ANYWHERE, None, 99) == 8
+    assert other.count(10, 40, CPU, ANYWHERE, None, 99) == 12
+    assert room.count(0, STEPS, CPU, ANYWHERE, None, 99) == 8
+
+
+def test_steps_that_pass_are_used_again_and_empty() -> None:
+    """A day of steps one after the other goes round the ring and its size stays."""
+    cluster = _cluster(70)
+    room = MachineRoom(cluster, cluster.grid(), 0)
+    nbytes = room.nbytes
+    for first in range(1, 100):
+        room.take(np.array([[first, first + 3, 4, 65]]), CPU, 1)
+        room.advance(cluster.grid().with_horizon(STEPS + first), first)
+        assert room.count(STEPS + first - 1, STEPS + first, CPU, ANYWHERE, None, 999) == 280
+    assert room.nbytes == nbytes
+    assert room.count(99, 100, CPU, ANYWHERE, None, 999) == 276
+
+
+def test_amounts_beyond_32_bits_are_counted_in_larger_units() -> None:
+    """Machines are rounded down and bundles up: what is granted is there, to a small part."""
+    amount = 2**35 + 12345
+    group = MachineGroup("m", 2, Resources.of({"bytes": amount, "cpu": 3}))
+    cluster = Cluster(STEP_MS, STEPS * STEP_MS, (group,))
+    room = MachineRoom(cluster, cluster.grid(), 0)
+    for parts in (1, 3, 7):
+        bundle = Resources.of({"bytes": amount // parts})
+        assert 2 * (parts - 1) <= room.count(0, 5, bundle, ANYWHERE, None, 99) <= 2 * parts
+    assert room.count(0, 5, Resources.of({"bytes": amount + 1}), ANYWHERE, None, 9) == 0
+    assert room.count(0, 5, Resources.of({"bytes": 2**39}), ANYWHERE, None, 9) == 0
+    assert room.count(0, 5, Resources.of({"cpu": 1}), ANYWHERE, None, 9) == 6
+
+
+@given(clusters(STEPS), st.integers(1, 9), st.data())
+def test_long_machine_steps_are_sound(cluster: Cluster, parts: int, data: st.DataObject) -> None:
+    """Where trees would be too large, what a room grants the dense array has."""
+    with pytest.MonkeyPatch.context() as patch:
+        column = 2 * MachineRoom(cluster, cluster.grid(), 0)._stripes.capacity.nbytes
+        patch.setattr(time_ring, "ROOM_BYTES", parts * column)
+        room = MachineRoom(cluster, cluster.grid(), 0)
+    assert room.width >= STEPS // parts
+    empty, dense = room._tree.copy(), DenseRoom(cluster, 0, STEPS)
+    bundle, slots = data.draw(bundles()), data.draw(slots_on(room.machines, STEPS))
+    room.take(slots, bundle, 1)
+    dense.take(slots, bundle, 1)
+    start, end = data.draw(intervals(0, STEPS))
+    assert room.count(start, end, CPU, ANYWHERE, None, 1000) <= dense.count(
+        start, end, CPU, None, ANYWHERE
+    )
+    before = dense.left.copy()
+    pieces = np.array([[start, end, 2], [0, 3, 1]], dtype=np.int64)
+    laid, _ = room.lay_some(pieces, CPU, None, ANYWHERE)
+    dense.take(laid, CPU, 1)
+    assert not np.any((dense.left < 0) & (dense.left != before))
+    room.take(laid, CPU, -1)
+    room.take(slots, bundle, -1)
+    assert np.array_equal(room._tree, empty)
