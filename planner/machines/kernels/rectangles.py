@@ -13,7 +13,6 @@ from planner.machines.kernels.laying import take_picks
 from planner.machines.kernels.tree import columns
 from planner.machines.kernels.using import no_use, note_use
 
-
 #: Steps of the pool that are read at once.
 CHUNK: Final = 32
 
