@@ -52,9 +52,7 @@ class PlanSnapshot:
         ledger.close(steps)
         return PlanSnapshot(ledger, self.version)
 
-    def holding(
-        self, held: Iterable[tuple[str, str, Holding]], version: int
-    ) -> PlanSnapshot:
+    def holding(self, held: Iterable[tuple[str, str, Holding]], version: int) -> PlanSnapshot:
         """Return the view of `version`, in which (tenant, queue) hold more besides."""
         return self._with(held, version, 1)
 
