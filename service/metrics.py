@@ -50,6 +50,17 @@ class Telemetry:
             "Placements that no longer fitted when they were committed.",
             registry=registry,
         )
+        self.admitted = Counter(
+            "agenda_reservations_admitted",
+            "Reservations admitted, by the level of their promise.",
+            ("promise",),
+            registry=registry,
+        )
+        self.without_machines = Counter(
+            "agenda_refusals_without_machines",
+            "Requests refused that totals had room for and machines had not.",
+            registry=registry,
+        )
         self.lost_races = Counter(
             "agenda_lost_races", "Appends for which another process was faster.", registry=registry
         )

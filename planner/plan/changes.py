@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from planner.agent import Agent
 from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
-from planner.placement import Binding, Code, PlacementResult
+from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
 from planner.promise import PromiseLevel
@@ -234,6 +234,11 @@ class Conflict:
     code: Code
     detail: str
     binding: Binding | None = None
+
+    @property
+    def lacks_machines(self) -> bool:
+        """Whether the pool has room for it and machines have not."""
+        return self.binding is not None and self.binding.kind == MACHINES
 
 
 Outcome: TypeAlias = Committed | Conflict

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.explain import time_text
 from planner.holding import details_of, holding_of, past_of, release_rows, with_slots
-from planner.placement import Binding, Code, PlacementResult
+from planner.placement import Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
     Admit,
@@ -33,7 +32,7 @@ from planner.plan.changes import (
     Update,
 )
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
-from planner.plan.machine_search import Found, search_again, search_alone
+from planner.plan.machine_search import Found, MachineSearch, machines_refusal
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.release import keep_released, release_conflict
 from planner.plan.reservation_records import (
@@ -139,7 +138,7 @@ class _Batch:
     def slots(self) -> SlotBatch:
         """What the batch takes of machines; made when a change first asks for some."""
         if self._slots is None:
-            self._slots = SlotBatch(self.plan)
+            self._slots = SlotBatch(self.plan.room, self.plan.cluster.nominal, self.plan.now)
         return self._slots
 
     def close(self) -> None:
@@ -229,8 +228,8 @@ class _Batch:
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
         level = self._level(request)
-        if level is PromiseLevel.PLACED:
-            found = self._place(index, change, holding)
+        if level is not PromiseLevel.POOLED:
+            found = self._place(index, change, holding, level)
             if isinstance(found, Conflict):
                 return found
             if found[0] is not result:
@@ -271,54 +270,42 @@ class _Batch:
         """Return what a request is promised, if it is."""
         return request.promise or self.plan.cluster.promise
 
-    def _place(self, index: int, change: Admit, holding: Holding) -> Found | Conflict:
+    def _place(
+        self, index: int, change: Admit, holding: Holding, level: PromiseLevel
+    ) -> Found | Conflict:
         """Return the answer to a request and what it holds, with machines; or why there are none.
 
         First where its agent put it, then where machines have room.
         """
         if self._machines_assured:
             return change.result, holding
-        placed = self.slots.place(holding)
+        placed = self.slots.stand(holding, level)
         if not isinstance(placed, Unplaced):
             return change.result, placed
-        found = self._search(change, placed) if self._may_search else placed
+        if not self._may_search:
+            return self._no_machines(index, change.request.id, placed)
+        self._doubt()
+        planner = change.planner
+        asked = planner is not None and planner.name == change.agent
+        first = max(self.plan.now, self.plan.ledger.first)
+        search = MachineSearch(self.slots, self.overlay, self._view, first)
+        found = search.elsewhere(change.request, level, placed, planner, asked=asked)
         if isinstance(found, Unplaced):
             return self._no_machines(index, change.request.id, found)
-        takings = takings_of(
-            found[1], self.plan.ledger, change.request.tenant, change.request.queue
-        )
-        short = self.overlay.shortage(takings)
-        if short is not None:
-            return Conflict(index, change.request.id, short.code, short.detail, short.binding)
         return found
 
-    def _search(self, change: Admit, missed: Unplaced) -> Found | Unplaced:
-        self._doubt()
-        first = max(self.plan.now, self.plan.ledger.first)
-        alone = search_alone(self.slots, self.overlay, change.request, first)
-        if alone is not None:
-            return alone
-        if change.planner is None or len(change.request.graph.atoms) < 2:
-            return missed
+    def _view(self) -> PlanSnapshot:
+        """Return what the changes of the batch so far leave, as agents read it."""
         ledger = self.plan.ledger
         if self._changed:
             ledger = ledger.copy()
             ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
-        view = PlanSnapshot(ledger, self.plan.version)
-        return search_again(self.slots, view, change.request, change.planner, missed)
+        return PlanSnapshot(ledger, self.plan.version)
 
     def _no_machines(self, index: int, id_: str, missed: Unplaced) -> Conflict:
         """Return the conflict of a request that the pool has room for and machines have not."""
-        atom, grid = missed.atom, self.plan.grid
-        binding = Binding(atom.path, "machines", missed.start, None, missed.needed, missed.found)
-        start, end = (
-            time_text(step, grid).removeprefix("at ") for step in (missed.start, missed.end)
-        )
-        detail = (
-            f"the pool has room for atom {atom.path or 'the request'}, but from {start} to {end} "
-            f"machines hold only {missed.found} of {missed.needed} bundles"
-        )
-        return Conflict(index, id_, Code.CAPACITY, detail, binding)
+        refused = machines_refusal(missed, self.plan.grid)
+        return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:
         asked = change.request

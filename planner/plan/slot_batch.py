@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
-from planner.plan.state import PlanState
+from planner.promise import PromiseLevel
 from planner.reservation import AtomAllocation, Holding, Rows
 from planner.rows import add_up, subtract
 from planner.slots import (
@@ -53,13 +54,18 @@ class SlotBatch:
 
     Parameters
     ----------
-    plan
-        Its room is as before once :meth:`close` has been called.
+    room
+        It is as before once :meth:`close` has been called.
+    nominal
+        All machines of the cluster together.
+    now
+        The present step: what began before it stays where it is.
     """
 
-    def __init__(self, plan: PlanState) -> None:
-        self.plan = plan
-        self.room = plan.room
+    def __init__(self, room: MachineRoom, nominal: Resources, now: int) -> None:
+        self.room = room
+        self._nominal = nominal
+        self._now = now
         self._taken: list[tuple[Slots, Resources, int]] = []
 
     def close(self) -> None:
@@ -98,6 +104,14 @@ class SlotBatch:
             self.room.take(slots, bundle, sign)
             self._note(slots, bundle, sign)
 
+    def stand(self, holding: Holding, level: PromiseLevel) -> Holding | Unplaced:
+        """Return a holding as a level promises it, taken; or where no machines were found."""
+        return self.place(holding)
+
+    def unpacked(self, holding: Holding) -> Unplaced | None:
+        """Return None."""
+        return None
+
     def place(self, holding: Holding) -> Holding | Unplaced:
         """Return a holding with slots for all of its rows, taken; or where none were found."""
         mark = self.mark()
@@ -115,8 +129,7 @@ class SlotBatch:
         """Return the atoms by the part of the cluster that one bundle takes, largest first."""
         if len(holding.atoms) == 1:
             return [0]
-        nominal = self.plan.cluster.nominal
-        size = [atom.bundle.dominant_share(nominal) for atom in holding.atoms]
+        size = [atom.bundle.dominant_share(self._nominal) for atom in holding.atoms]
         return sorted(range(len(size)), key=lambda index: -size[index])
 
     def _lay(self, atom: AtomAllocation, rows: Rows) -> Slots | Unplaced:
@@ -178,7 +191,7 @@ class SlotBatch:
         for path, rows in atom.occurrences():
             old_rows, old = known.get(path, (rows[:0], no_slots()))
             kept, rest = (old, rows[:0]) if _equal(rows, old_rows) else self._going_on(rows, old)
-            if len(kept) and not self.room.fits(split_slots(kept, self.plan.now)[1], atom.bundle):
+            if len(kept) and not self.room.fits(split_slots(kept, self._now)[1], atom.bundle):
                 kept, rest = self._going_on(rows, old)
                 if len(kept) and not self.room.fits(kept, atom.bundle):
                     start, end, bundles, _ = kept[-1].tolist()
@@ -197,7 +210,7 @@ class SlotBatch:
 
     def _going_on(self, rows: Rows, old: Slots) -> tuple[Slots, NDArray[np.int64]]:
         """Return what is past or runs now, on its machines, and the pieces that are to be laid."""
-        now = self.plan.now
+        now = self._now
         pieces = pieces_of(rows)
         running = pieces[(pieces[:, 0] < now) & (pieces[:, 1] > now)]
         begun = old[(old[:, 0] < now) & (old[:, 1] > now)]

@@ -42,7 +42,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     agent = agent_named(agent_of(runtime, values, ""))
     with runtime.reading() as plan:
-        search = OfferSearch.of(plan, seconds_of_search(_SECONDS))
+        search = OfferSearch.of(plan, seconds_of_search(_SECONDS), (asked_level(values),))
 
     def screening(request: Request) -> PlacementResult | None:
         with runtime.reading() as plan:

@@ -37,7 +37,7 @@ def _answer_before_commit(
 ) -> Answer | None:
     match change:
         case Admitted():
-            made = _reservation_of(change, plan.now, HistoryEntry(at_ms, version, "admitted"))
+            made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
             return ReservationAnswer(made, plan.grid, version)
         case Refused(refusal=refusal):
             assert draft.ask is not None
@@ -75,9 +75,9 @@ def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
     return len(prepared.conflicts)
 
 
-def _reservation_of(change: Admitted, now: int, admitted: HistoryEntry) -> Reservation:
+def _reservation_of(change: Admitted, plan: Plan, admitted: HistoryEntry) -> Reservation:
     """Return a reservation as `Plan.apply` makes it of a record."""
-    begun = now > 0 and change.holding.begin <= now
+    begun = plan.now > 0 and change.holding.begin <= plan.now
     details = change.details
     return Reservation(
         change.id,
@@ -95,4 +95,6 @@ def _reservation_of(change: Admitted, now: int, admitted: HistoryEntry) -> Reser
         change.holding.atoms,
         (admitted,),
         creditable=details.creditable,
+        promise=change.promise,
+        machines=plan.cluster.machine_names,
     )

@@ -29,6 +29,8 @@ class PendingChange:
         What it would change, once an agent has answered.
     answer
         The answer to the client; None as long as the change is open.
+    sought_on
+        Version of the Plan on which offers for its refusal were sought; None before.
     """
 
     command: Command
@@ -37,6 +39,7 @@ class PendingChange:
     change: Change | None = None
     conflict: Conflict | None = None
     answer: Answer | None = None
+    sought_on: int | None = None
 
     @property
     def request(self) -> Request:

@@ -7,9 +7,19 @@ from dataclasses import dataclass, replace
 
 from planner.agent import Limits
 from planner.agents import agent_named
+from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
-from planner.plan.changes import Admit, Cancel, Close, Reconfigure, Refuse, Update
+from planner.plan.changes import (
+    Admit,
+    Cancel,
+    Close,
+    Conflict,
+    Prepared,
+    Reconfigure,
+    Refuse,
+    Update,
+)
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
@@ -133,7 +143,21 @@ def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None
     elif isinstance(draft.command, Renegotiation):
         draft.change = Update(draft.request.id, one.revision, draft.request, result, agent)
     else:
-        draft.change = Admit(draft.request, result, agent)
+        draft.change = Admit(draft.request, result, agent, planner=quick(agent_named(agent)))
+
+
+def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
+    """Refuse those that the pool has room for and machines have not; return whether there are any.
+
+    Another round would not help: machines were searched on the newest Plan, and the agent asked
+    again.
+    """
+    found = False
+    for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
+        if isinstance(outcome, Conflict) and outcome.lacks_machines and draft.ask is not None:
+            _refuse(draft, PlacementResult(outcome.code, outcome.detail, binding=outcome.binding))
+            found = True
+    return found
 
 
 def _refuse(draft: PendingChange, result: PlacementResult) -> None:
