@@ -48,8 +48,13 @@ def _block_height(sought: Sought, found: Int, left: Int) -> Int:
 
 
 @kernel
-def blocks(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64) -> I64:
-    """Take disjoint blocks of one lease, as high as slots are found; return the slots or none."""
+def blocks(
+    table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64, gap: Int
+) -> I64:
+    """Take disjoint blocks of one lease, as high as slots are found; return the slots or none.
+
+    With a gap of a step between blocks no bundle goes on from one to the next.
+    """
     lease, before = sought.lease, beside.shape[0]
     left = sought.work // lease
     starts = room.shape[0] - lease + 1
@@ -78,7 +83,7 @@ def blocks(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64)
             rows = _cut(picks, rows, height)
             at = take_picks(table, wanted, picks, rows, (start, start + lease), slots, at)
             left -= height
-            stride = lease
+            stride = lease + gap
         i = next_start(room, sought.least, lease, i + way * stride, sought.early)
     if left > 0:
         take_slots(table, wanted.amounts, slots[before:at], -1)
@@ -269,8 +274,8 @@ def search_atom(
 ) -> I64:
     """Take slots for an atom: as a rectangle, else lease by lease; none if neither is found."""
     slots = rectangle(table, wanted, sought, room, beside)
-    if slots.shape[0] > 0 or not handover:
+    if slots.shape[0] > 0:
         return slots
-    if sought.least == 1 and sought.multiple == 1:
+    if handover and sought.least == 1 and sought.multiple == 1:
         return runs(table, wanted, sought, room, beside)
-    return blocks(table, wanted, sought, room, beside)
+    return blocks(table, wanted, sought, room, beside, np.int64(0 if handover else 1))
