@@ -45,7 +45,7 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import SlotBatch, Unplaced, slots_fault
+from planner.plan.slot_batch import SlotBatch, MachineShortage, slots_fault
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of
@@ -281,7 +281,7 @@ class _Batch:
         if self._machines_assured:
             return change.result, holding
         placed = self.slots.stand(holding, level)
-        if not isinstance(placed, Unplaced):
+        if not isinstance(placed, MachineShortage):
             return change.result, placed
         if not self._may_search:
             return self._no_machines(index, change.request.id, placed)
@@ -291,7 +291,7 @@ class _Batch:
         first = max(self.plan.now, self.plan.ledger.first)
         search = MachineSearch(self.slots, self.overlay, self._view, first)
         found = search.elsewhere(change.request, level, placed, planner, asked=asked)
-        if isinstance(found, Unplaced):
+        if isinstance(found, MachineShortage):
             return self._no_machines(index, change.request.id, found)
         return found
 
@@ -303,7 +303,7 @@ class _Batch:
             ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
         return PlanSnapshot(ledger, self.plan.version)
 
-    def _no_machines(self, index: int, id_: str, missed: Unplaced) -> Conflict:
+    def _no_machines(self, index: int, id_: str, missed: MachineShortage) -> Conflict:
         """Return the conflict of a request that the pool has room for and machines have not."""
         refused = machines_refusal(missed, self.plan.grid)
         return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
@@ -348,12 +348,12 @@ class _Batch:
             self._give(number)
         if level is PromiseLevel.PLACED and not self._machines_assured:
             if change.slots is None:
-                placed: Holding | Unplaced | Conflict = self.slots.replace(before, holding)
+                placed: Holding | MachineShortage | Conflict = self.slots.replace(before, holding)
             else:
                 placed = self._with_slots(index, change.id, (before, holding), change.slots)
             if not isinstance(placed, Holding) and not self._given:
                 self.slots.take(before)
-            if isinstance(placed, Unplaced):
+            if isinstance(placed, MachineShortage):
                 return self._no_machines(index, change.id, placed)
             if isinstance(placed, Conflict):
                 return placed
