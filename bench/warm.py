@@ -118,6 +118,13 @@ def warm_planner() -> None:
     load_kernels()
 
 
+def warm_machines() -> None:
+    """Load what a Plan with promises on machines calls."""
+    from planner.machines.warm_up import load_machine_kernels
+
+    load_machine_kernels()
+
+
 def main() -> None:
     """Compile what was asked for, a part on each of two cores, and say how long it took.
 
@@ -125,9 +132,9 @@ def main() -> None:
     of several comes last.
     """
     began = time.perf_counter()
-    waves = [[warm_planner, warm_dispatcher]]
+    waves = [[warm_planner, warm_dispatcher, warm_machines]]
     if "--all" in sys.argv[1:]:
-        waves = [[warm_planner, warm_exact_loops, warm_simulators], [warm_exact]]
+        waves = [[warm_planner, warm_exact_loops, warm_simulators, warm_machines], [warm_exact]]
     # New processes, not copies: numba's threads do not outlive a fork.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for wave in waves:

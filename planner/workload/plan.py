@@ -11,11 +11,13 @@ from planner.agents import DEFAULT_AGENT, agent_named
 from planner.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
+from planner.machines.warm_up import load_machine_kernels
 from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
 from planner.plan.changes import Admit, Change, Committed, Refuse
 from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import prices_of
 from planner.workload.compile import CompiledWorkload
@@ -82,6 +84,8 @@ def plan_from_nothing(
     screened = [screen(plan, request) for request in requests]
     asked = [r for r, refused in zip(requests, screened, strict=True) if refused is None]
     load_kernels()
+    if cluster.promise is PromiseLevel.PLACED:
+        load_machine_kernels()
     started = timer()
     placed, report = _answers(agent, asked, plan, limits or Limits())
     runtime_ms = (timer() - started) * 1000

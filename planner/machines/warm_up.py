@@ -1,0 +1,40 @@
+"""Load the compiled loops of the machine room before the first request would wait for them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from planner.cluster import Cluster, MachineGroup
+from planner.machines.room import MachineRoom
+from planner.machines.slot_atom import SlotAtom
+from planner.slots import ANYWHERE, MachineRule
+from rdl.resources import CPU, Resources
+
+_STEPS = 24
+
+
+@cache
+def load_machine_kernels() -> None:
+    """Lay, take, search and move on in a tiny room, once a process.
+
+    Loads from numba's cache in under a second; where loops are not cached yet, compiles them, which
+    takes half a minute.
+    """
+    group = MachineGroup("m", 2, Resources.of({CPU: 4000}))
+    cluster = Cluster(60_000, _STEPS * 60_000, (group,))
+    room, bundle = MachineRoom(cluster, cluster.grid(), 0), Resources.of({CPU: 3000})
+    pieces = np.array([[0, 4, 2]], dtype=np.int64)
+    slots = room.lay(pieces, bundle, None, MachineRule(spread=1))
+    assert slots is not None
+    room.take(slots, bundle, -1)
+    room.fits(slots, bundle)
+    room.lay_some(pieces, bundle, None, ANYWHERE, slots)
+    room.count(0, 4, bundle, ANYWHERE, None, 2)
+    free = np.full(_STEPS - 4, 8, dtype=np.int64)
+    for least, most, handover in ((1, 2, True), (2, 2, False), (2, 4, True)):
+        rule = MachineRule(handover=handover)
+        atom = SlotAtom(4, _STEPS, least, most, 1, 2, 8 * least, bundle, None, rule)
+        room.search(atom, free, 4, 4)
+    room.advance(cluster.grid().with_horizon(_STEPS + 1), 1)
