@@ -40,8 +40,7 @@ def salvage(layout: DraftPlan, promise: Commitment) -> Holding:
             groups.setdefault(occurrence_of(path), []).append(one)
     for atoms in groups.values():
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
-        if layout.fits_beside(promise, atoms):
-            layout.hold(promise, atoms)
+        if layout.hold_beside(promise, atoms):
             held = more
     return _spanning(held, promise)
 
@@ -67,8 +66,7 @@ def regained(layout: DraftPlan, promise: Commitment) -> Holding | None:
             groups.setdefault(occurrence_of(path), []).append(one)
     more = held
     for atoms in groups.values():
-        if layout.fits_beside(promise, atoms):
-            layout.hold(promise, atoms)
+        if layout.hold_beside(promise, atoms):
             more = Holding(more.atoms + tuple(atoms), more.begin, more.finish)
     return None if more is held else _spanning(more, promise)
 

@@ -400,3 +400,26 @@ def relocate(plan: Plan, budget: int = EJECTIONS) -> Relocation:
         return Relocation()
     room = room_with(held, plan, plan.cluster)
     return Relocator(plan, plan.cluster, held, room).run(budget)
+
+
+def promises_machines(plan: Plan) -> bool:
+    """Return whether any live reservation is promised machines."""
+    meta = plan.table.meta
+    placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    return bool((placed & live).any())
+
+
+def work_relocated(before: Holding, after: Holding, now: int, nominal: Resources) -> float:
+    """Return the work from `now` on that stands on another machine, in steps of the cluster."""
+    total = 0.0
+    for old, new in zip(before.atoms, after.atoms, strict=True):
+        if new.slots is not None:
+            known = set() if old.slots is None else {tuple(one) for one in old.slots.tolist()}
+            steps = sum(
+                (end - max(start, now)) * bundles
+                for start, end, bundles, machine in new.slots.tolist()
+                if end > now and (start, end, bundles, machine) not in known
+            )
+            total += steps * new.bundle.dominant_share(nominal)
+    return total

@@ -96,14 +96,21 @@ class Repair:
         return known
 
     def _hit(self) -> list[Commitment]:
-        """Return the promises that take where it is short, or more than machines can hold."""
+        """Return the promises that take where it is short, exceed machines, or have lost some."""
         found = []
+        homeless = frozenset() if self.base.machines is None else self.base.machines.homeless
         table, ledger = self.plan.table, self.base.ledger
         for number in self._standing.tolist():
             takings = takings_of(table.holding(number), ledger, *table.scope(number))
-            if self.shortage.hits(takings) or exceeds_machines(ledger, takings):
+            short = self.shortage.hits(takings) or exceeds_machines(ledger, takings)
+            if short or self._waits_for_machines(number, homeless):
                 found.append(self.promise(number))
         return found
+
+    def _waits_for_machines(self, number: int, homeless: frozenset[int]) -> bool:
+        """Return whether a promise that is not degraded has slots without a machine."""
+        degraded = self.plan.table.state(number) is State.DEGRADED
+        return number in homeless and not degraded
 
     def cost(self, layout: DraftPlan) -> Cost:
         """Return what a layout does to promises."""
@@ -149,7 +156,8 @@ class Repair:
         lifted: list[Commitment] = []
         for promise in order:
             takings = layout.takings(promise, promise.before)
-            if shortage_of(layout.ledger).hits(takings) or exceeds_machines(layout.ledger, takings):
+            short = shortage_of(layout.ledger).hits(takings)
+            if short or exceeds_machines(layout.ledger, takings) or layout.is_homeless(promise):
                 layout.lift(promise)
                 lifted.append(promise)
         self._strip(layout)
@@ -166,9 +174,8 @@ class Repair:
         )
         for promise in order:
             short = shortage_of(layout.ledger)
-            if not short.counts:
-                return
-            if short.hits(layout.takings(promise, layout.anchor(promise))):
+            taken = short.counts and short.hits(layout.takings(promise, layout.anchor(promise)))
+            if taken or layout.lacks_machines(promise):
                 layout.strip(promise)
 
     def place_lifted(self, layout: DraftPlan) -> None:

@@ -146,7 +146,7 @@ def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request
             graph = compile_source(details.text, context)
     except RdlError as error:
         return None, str(error)
-    return Request(**table.header(number), graph=graph), ""
+    return Request(**table.header(number), graph=graph, promise=table.promise(number)), ""
 
 
 def _value(

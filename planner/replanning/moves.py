@@ -53,11 +53,13 @@ class CommitmentMoves:
         """Return the occurrences that lost nothing, where there are others."""
         keep: dict[str, FixedAtom] = {}
         hit = False
+        lacking = layout.lacks_machines(promise)
         for atom, path, rows in promise.occurrences():
             if int(rows[0, 0]) < self._plan.now:
                 continue
             alone = AtomAllocation(path, atom.bundle, atom.label, rows)
-            if self._shortage.hits(layout.takings(promise, Holding((alone,), 0, 0))):
+            short = self._shortage.hits(layout.takings(promise, Holding((alone,), 0, 0)))
+            if short or path in lacking:
                 hit = True
             else:
                 keep[path] = FixedAtom.whole(atom, rows)
