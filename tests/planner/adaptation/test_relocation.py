@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.adaptation.adapter import needs_adaptation
+from planner.adaptation.drain import drained_from, least_held
+from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.relocation import has_lost_slots, relocate
 from planner.adaptation.result import Effect
 from planner.agents import agent_named
@@ -19,7 +21,7 @@ from planner.plan.changes import Advance, Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.reservation import Reservation
-from planner.reservation_state import State
+from planner.reservation_state import LIVE, State
 from planner.slots import NOWHERE, split_slots
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import EVENTS, HORIZON, adapt_now, happen, violations
@@ -80,8 +82,8 @@ def _requests() -> st.SearchStrategy[list[str]]:
     return st.lists(one, min_size=3, max_size=18)
 
 
-def _planned(texts: list[str]) -> Plan:
-    cluster = _cluster()
+def _planned(texts: list[str], level: PromiseLevel = PromiseLevel.PLACED) -> Plan:
+    cluster = replace(_cluster(), promise=level)
     plan = Plan(cluster, cluster.grid())
     for index, text in enumerate(texts):
         try:
@@ -254,3 +256,60 @@ def test_new_occurrences_get_machines_after_an_advance() -> None:
     assert [one.fate for one in found.affected] == [Effect.RELOCATED]
     assert not _homeless(plan)
     assert violations(plan) == []
+
+
+def test_a_drain_takes_the_machines_with_the_least_to_move() -> None:
+    """Of three machines the two without slots go; where all are alike the highest do."""
+    cluster = _cluster(3)
+    plan = a_plan(cluster).holding(a_request("a", _text(2, 1, 4, 4, 8)).on(cluster)).build()
+    busy = _slots(plan, "a")[0][3]
+    drain = Outage("m", (1, 2), 0, HORIZON * 1000, "drain")
+    found = least_held(plan, cluster, drain)
+    assert found.indices == tuple(sorted({0, 1, 2} - {busy}))
+    later = least_held(plan, cluster, replace(drain, start_ms=10_000))
+    assert later.indices == (1, 2)
+
+
+def test_a_drain_waits_for_begun_slots_on_its_own_machines() -> None:
+    """A lease from 0 to 8 holds its machine only: another one is free at once."""
+    cluster = _cluster(2)
+    plan = a_plan(cluster).holding(a_request("a", _text(2, 1, 8, 0, 8)).on(cluster)).build()
+    commit(plan, Advance(2))
+    busy = _slots(plan, "a")[0][3]
+    for index, start in ((busy, 8), (1 - busy, 2)):
+        drain = Outage("m", (index,), 2000, HORIZON * 1000, "drain")
+        assert drained_from(plan, cluster, drain) == start
+
+
+@settings(max_examples=40)
+@given(_requests(), st.integers(0, 12))
+def test_a_plan_of_before_is_laid_on_machines(texts: list[str], now: int) -> None:
+    """The Plan takes it; who is laid has machines for all to come, and the validator agrees."""
+    plan = _planned(texts, PromiseLevel.POOLED)
+    commit(plan, Advance(now))
+    commit(plan, Reconfigure(replace(plan.cluster, promise=PromiseLevel.PLACED)))
+    live = [one.id for one in plan.reservations() if one.state in LIVE]
+    found = lay_plan(plan)
+    assert sorted(found.laid + found.pooled) == sorted(live)
+    if found.changes:
+        prepared = plan.prepare(found.changes, plan.version, joint=True)
+        assert prepared.record is not None, prepared.outcomes
+        plan.apply(prepared.record)
+    levels = {one.id: one.promise for one in plan.reservations()}
+    assert all(levels[id_] is PromiseLevel.PLACED for id_ in found.laid)
+    assert all(levels[id_] is PromiseLevel.POOLED for id_ in found.pooled)
+    assert not _homeless(plan)
+    assert not has_lost_slots(plan)
+    if not now:
+        assert violations(plan) == []
+
+
+def test_what_chose_totals_itself_is_left_alone() -> None:
+    """Where requests may choose totals and others have machines already, nobody is laid."""
+    cluster = replace(_cluster(2), promise_choices=(PromiseLevel.POOLED,))
+    plan = Plan(cluster, cluster.grid())
+    ask(plan, a_request("a", _text(2, 1, 4, 4, 8)).on(cluster))
+    own = replace(a_request("b", _text(2, 1, 4, 4, 8)).on(cluster), promise=PromiseLevel.POOLED)
+    ask(plan, own)
+    assert not is_of_before(plan)
+    assert lay_plan(plan).changes == ()
