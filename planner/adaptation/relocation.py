@@ -31,7 +31,7 @@ from rdl.resources import Resources
 
 #: Slots that make way in one relocation, and for one piece, at most.
 EJECTIONS: Final = 2000
-_EJECTIONS_OF_PIECE: Final = 100
+_EJECTIONS_OF_PIECE: Final = 50
 
 #: Bundles that are tried with ejections at most; each takes a place on the board.
 _MOST_TRIED: Final = 4096
