@@ -1,4 +1,4 @@
-"""The adapter: what a change of capacity makes of the promises of a Plan (Rayon 5.2).
+"""The adapter: what a change of capacity makes of the commitments of a Plan (Rayon 5.2).
 
 Slots that lost their machine first get others at the same times (`planner.adaptation.relocation`);
 only what finds none is hit, as is what the pool is short for. A loss drops the least value and then
@@ -35,7 +35,7 @@ from planner.offers.search import OfferSearch
 from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
@@ -71,20 +71,20 @@ def needs_adaptation(plan: Plan) -> bool:
 def adapt(
     plan: Plan,
     limits: Limits | None = None,
-    layout: DraftPlan | None = None,
+    draft: DraftPlan | None = None,
 ) -> Adaptation:
-    """Return what becomes of the promises of a Plan on the machines that it has.
+    """Return what becomes of the commitments of a Plan on the machines that it has.
 
     Parameters
     ----------
     limits
         `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
-    layout
+    draft
         The Plan on other machines (`DraftPlan.of(plan, cluster)`), for asking what would be; by
         default on its own.
     """
     used = limits or Limits()
-    base = DraftPlan.of(plan) if layout is None else layout
+    base = DraftPlan.of(plan) if draft is None else draft
     _find_machines(plan, base)
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
@@ -92,11 +92,11 @@ def adapt(
     return _Answer(repair, done, used).adaptation(waiting)
 
 
-def _find_machines(plan: Plan, layout: DraftPlan) -> None:
+def _find_machines(plan: Plan, draft: DraftPlan) -> None:
     """Give a draft machines, those of slots that lost theirs included, where any are promised."""
     if not promises_machines(plan):
         return
-    cluster = layout.ledger.book.cluster
+    cluster = draft.ledger.book.cluster
     held = slots_on(plan, cluster)
     room = room_with(held, plan, cluster)
     found = Relocator(plan, cluster, held, room).run()
@@ -104,41 +104,41 @@ def _find_machines(plan: Plan, layout: DraftPlan) -> None:
     def base(number: int) -> Holding:
         return found.held.get(number) or holding_on(plan, cluster, number)
 
-    layout.machines = DraftMachines.of(plan, room, base, found.homeless)
-    layout.machines.held.update(found.held)
-    layout.machines.shared.shown.update(found.held)
+    draft.machines = DraftMachines.of(plan, room, base, found.homeless)
+    draft.machines.held.update(found.held)
+    draft.machines.shared.shown.update(found.held)
 
 
 def _degraded(plan: Plan) -> Iterator[Commitment]:
     """Yield what is degraded, most valuable first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
-    promises = [promise_of(plan, number) for number in numbers.tolist()]
-    yield from sorted(promises, key=lambda one: (-one.value, one.number))
+    commitments = [commitment_of(plan, number) for number in numbers.tolist()]
+    yield from sorted(commitments, key=lambda one: (-one.value, one.number))
 
 
 class _Answer:
-    """From a repaired layout to changes and what is told of them."""
+    """From a repaired draft to changes and what is told of them."""
 
-    def __init__(self, repair: Repair, layout: DraftPlan, limits: Limits) -> None:
-        self.plan, self.repair, self.layout = repair.plan, repair, layout
+    def __init__(self, repair: Repair, draft: DraftPlan, limits: Limits) -> None:
+        self.plan, self.repair, self.draft = repair.plan, repair, draft
         self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
 
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
-        cost = self.repair.cost(self.layout)
-        lost = [(one, self._with_slots(one, salvage(self.layout, one))) for one in self._dropped()]
-        cut = {promise.number for promise, _ in lost}
-        for promise in self._restored([one for one in waiting if one.number not in cut]):
-            self._settle(promise)
+        cost = self.repair.cost(self.draft)
+        lost = [(one, self._with_slots(one, salvage(self.draft, one))) for one in self._dropped()]
+        cut = {commitment.number for commitment, _ in lost}
+        for commitment in self._restored([one for one in waiting if one.number not in cut]):
+            self._settle(commitment)
         self._note_moves()
         search = self._search()
-        for helped, (promise, kept) in enumerate(lost):
-            reason = self._reason(promise)
-            offers = self._offers(search, promise) if helped < _MOST_HELPED else ()
-            change = Degrade(promise.id, promise.revision, kept, reason, offers)
-            self._note(change, promise, Effect.DEGRADED, 0.0, reason)
+        for helped, (commitment, kept) in enumerate(lost):
+            reason = self._reason(commitment)
+            offers = self._offers(search, commitment) if helped < _MOST_HELPED else ()
+            change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
+            self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
         relocated = self._note_relocations()
         order = (
             Effect.DEGRADED,
@@ -157,42 +157,42 @@ class _Answer:
         """Return what found no place and holds something it must lose, most valuable first."""
         found = [
             one
-            for one in self.layout.lifted.values()
-            if one.state is not State.DEGRADED or one.number in self.layout.stripped
+            for one in self.draft.lifted.values()
+            if one.state is not State.DEGRADED or one.number in self.draft.stripped
         ]
         return sorted(found, key=lambda one: (-one.value, one.number))
 
     def _note_moves(self) -> None:
         """Note what found a place, those that were degraded before included."""
-        for promise, result, holding in self.layout.moved.values():
-            assert promise.request is not None
-            back = promise.state is State.DEGRADED
+        for commitment, result, holding in self.draft.moved.values():
+            assert commitment.request is not None
+            back = commitment.state is State.DEGRADED
             change = Update(
-                promise.id,
-                promise.revision,
-                promise.request,
+                commitment.id,
+                commitment.revision,
+                commitment.request,
                 result,
                 self.repair.agent.name,
                 RESTORED if back else MOVED,
-                self._slots(promise),
+                self._slots(commitment),
             )
-            moved = work_moved(promise.before, holding, self.plan.now, self.repair.nominal)
-            self._note(change, promise, Effect.RESTORED if back else Effect.MOVED, moved)
+            moved = work_moved(commitment.before, holding, self.plan.now, self.repair.nominal)
+            self._note(change, commitment, Effect.RESTORED if back else Effect.MOVED, moved)
 
-    def _slots(self, promise: Commitment) -> tuple[Slots | None, ...] | None:
-        """Return the slots that a promise has where it stands now; None if it is promised none."""
-        machines = self.layout.machines
-        if machines is None or not machines.places(promise.number):
+    def _slots(self, commitment: Commitment) -> tuple[Slots | None, ...] | None:
+        """Return the slots that a commitment has where it stands now; None if it is promised none."""
+        machines = self.draft.machines
+        if machines is None or not machines.places(commitment.number):
             return None
-        return tuple(atom.slots for atom in machines.holding(promise.number).atoms)
+        return tuple(atom.slots for atom in machines.holding(commitment.number).atoms)
 
-    def _with_slots(self, promise: Commitment, kept: Holding) -> Holding:
-        machines = self.layout.machines
-        return kept if machines is None else machines.with_slots(promise.number, kept)
+    def _with_slots(self, commitment: Commitment, kept: Holding) -> Holding:
+        machines = self.draft.machines
+        return kept if machines is None else machines.with_slots(commitment.number, kept)
 
     def _note_relocations(self) -> float:
         """Note what only changes its machines; return how much work that is."""
-        machines = self.layout.machines
+        machines = self.draft.machines
         if machines is None:
             return 0.0
         plan, told = self.plan, {one.id for one in self.affected}
@@ -200,13 +200,13 @@ class _Answer:
         for number in sorted(machines.held):
             if plan.table.id_of(number) in told or not machines.places(number):
                 continue
-            before = holding_on(plan, self.layout.ledger.book.cluster, number)
+            before = holding_on(plan, self.draft.ledger.book.cluster, number)
             after = machines.holding(number)
             work = work_relocated(before, after, plan.now, self.repair.nominal)
             if work > 0:
                 total += work
                 change = relocate_change(plan, number, after, RELOCATED)
-                self._note(change, self.repair.promise(number), Effect.RELOCATED, 0.0)
+                self._note(change, self.repair.commitment(number), Effect.RELOCATED, 0.0)
         return total
 
     def _restored(self, waiting: list[Commitment]) -> list[Commitment]:
@@ -218,49 +218,51 @@ class _Answer:
             waiting = left
         return waiting
 
-    def _bring_back(self, promise: Commitment) -> bool:
-        ways = tuple(ways_back(self.plan, promise))
-        if any(self.layout.place(way, self.repair.agent) for way in ways):
+    def _bring_back(self, commitment: Commitment) -> bool:
+        ways = tuple(ways_back(self.plan, commitment))
+        if any(self.draft.place(way, self.repair.agent) for way in ways):
             return True
         roomier = (
-            self.repair.with_room_for(self.layout, promise, ways, self.is_over) if ways else None
+            self.repair.with_room_for(self.draft, commitment, ways, self.is_over) if ways else None
         )
         if roomier is not None:
-            self.layout = roomier
+            self.draft = roomier
         return roomier is not None
 
-    def _settle(self, promise: Commitment) -> None:
-        """Give a promise that stays degraded more of its runs, or give it up, or let it wait."""
-        more = regained(self.layout, promise)
+    def _settle(self, commitment: Commitment) -> None:
+        """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""
+        more = regained(self.draft, commitment)
         if more is not None:
-            known = self.plan.table.degradations.get(promise.number)
+            known = self.plan.table.degradations.get(commitment.number)
             reason = "" if known is None else known.reason
-            kept = self._with_slots(promise, more)
-            again = Degrade(promise.id, promise.revision, kept, reason, (), REGAINED)
-            moved = work_moved(promise.before, more, self.plan.now, self.repair.nominal)
-            self._note(again, promise, Effect.REGAINED, moved, reason)
+            kept = self._with_slots(commitment, more)
+            again = Degrade(commitment.id, commitment.revision, kept, reason, (), REGAINED)
+            moved = work_moved(commitment.before, more, self.plan.now, self.repair.nominal)
+            self._note(again, commitment, Effect.REGAINED, moved, reason)
             return
-        refused = move_of(self.plan, promise)
-        if isinstance(refused, Move) or promise.request is None:
+        refused = move_of(self.plan, commitment)
+        if isinstance(refused, Move) or commitment.request is None:
             return
-        if refused.code in _FINAL and not holds_more(self.plan, promise):
-            why = runs_told(self.plan, promise) or refused.detail
-            self._note(Fail(promise.id, promise.revision, why), promise, Effect.FAILED, 0.0, why)
+        if refused.code in _FINAL and not holds_more(self.plan, commitment):
+            why = runs_told(self.plan, commitment) or refused.detail
+            self._note(
+                Fail(commitment.id, commitment.revision, why), commitment, Effect.FAILED, 0.0, why
+            )
 
     def _note(
-        self, change: Change, promise: Commitment, fate: Effect, moved: float, reason: str = ""
+        self, change: Change, commitment: Commitment, fate: Effect, moved: float, reason: str = ""
     ) -> None:
         self.changes.append(change)
         self.affected.append(
-            Affected(promise.id, promise.tenant, fate, promise.value, moved, reason)
+            Affected(commitment.id, commitment.tenant, fate, commitment.value, moved, reason)
         )
 
-    def _reason(self, promise: Commitment) -> str:
-        """Return what a promise lost its place to."""
-        if promise.why:
-            return promise.why
+    def _reason(self, commitment: Commitment) -> str:
+        """Return what a commitment lost its place to."""
+        if commitment.why:
+            return commitment.why
         ledger = self.repair.base.ledger
-        for taking in self.repair.base.takings(promise, promise.before):
+        for taking in self.repair.base.takings(commitment, commitment.before):
             for row in taking.demand.rows:
                 named = ledger.book.rows[row]
                 for start, end, _ in taking.rows.tolist():
@@ -275,27 +277,29 @@ class _Answer:
                         )
             if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
-        if self.repair.base.is_homeless(promise):
+        if self.repair.base.is_homeless(commitment):
             return (
                 "machines were lost: no other machines have room for its bundles, neither at its "
                 "times nor at others"
             )
-        return "machines were lost, and its place went to promises that are worth more"
+        return "machines were lost, and its place went to commitments that are worth more"
 
     def _search(self) -> OfferSearch:
-        view = self.layout.view(self.plan.version + 1)
-        return OfferSearch(view, self.layout.ledger.book.cluster)
+        view = self.draft.view(self.plan.version + 1)
+        return OfferSearch(view, self.draft.ledger.book.cluster)
 
-    def _offers(self, search: OfferSearch, promise: Commitment) -> tuple[dict[str, Any], ...]:
+    def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""
-        if promise.request is None or promise.started:
+        if commitment.request is None or commitment.started:
             return ()
         agent = agent_named(DEFAULT_AGENT)
-        return search.offers(promise.request, promise.request.graph.expression, agent, _OFFERS)
+        return search.offers(
+            commitment.request, commitment.request.graph.expression, agent, _OFFERS
+        )
 
     def _short(self) -> str:
         """Return what machines are short of after all of it."""
-        ledger = self.layout.ledger
+        ledger = self.draft.ledger
         for row, _ in shortage_of(ledger).counts.items():
             named, free = ledger.book.rows[row], ledger.free[row]
             at = int((free < 0).argmax()) + ledger.first

@@ -47,7 +47,7 @@ class PinConflict:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What each of some promises takes of one limit, over its columns."""
+    """What each of some commitments takes of one limit, over its columns."""
 
     ids: Sequence[str]
     use: NDArray[np.int64]
@@ -79,14 +79,14 @@ def conflicting_pins(
     empty
         The ledger of the machines and policies with nothing held.
     pins
-        Promises and what is to stay of them.
+        Commitments and what is to stay of them.
     """
     takings = [takings_of(held, empty, one.tenant, one.queue) for one, held in pins]
-    for (promise, _), mine in zip(pins, takings, strict=True):
+    for (commitment, _), mine in zip(pins, takings, strict=True):
         for taking in mine:
             if exceeds_machines(empty, [taking]):
-                return PinConflict((promise.id,), _unfit_text(plan, empty, taking))
-    ids = [promise.id for promise, _ in pins]
+                return PinConflict((commitment.id,), _unfit_text(plan, empty, taking))
+    ids = [commitment.id for commitment, _ in pins]
     best: tuple[int, _Uses, int, str] | None = None
     for uses, told in (*_rows(plan, empty, ids, takings), *_averages(plan, empty, ids, takings)):
         found = uses.smallest()

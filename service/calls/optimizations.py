@@ -15,7 +15,7 @@ from planner.reservation_state import LIVE
 from rdl.durations import rfc3339_text
 from rdl.errors import nearest
 from service.clock import instant_of
-from service.commits.commands import Answer, Applied, Key
+from service.commits.commands import Answer, OptimizationAnswer, Key
 from service.optimizing.job import OptimizationJob
 from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem
@@ -183,7 +183,7 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
     applied = answers[0]
     if isinstance(applied, ProblemDocument):
         return problem_response(applied)
-    assert isinstance(applied, Applied)
+    assert isinstance(applied, OptimizationAnswer)
     if applied.version is None:
         return problem_response(_conflict(applied, ids))
     left = [
@@ -199,7 +199,7 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
     return Response(200, msgspec.json.encode(body))
 
 
-def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:
+def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
     """Return what moved since it was found, one entry a change that does not fit any more."""
     conflicts = applied.conflicts
     errors = tuple(

@@ -99,7 +99,7 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapting:
+class AdaptationCommand:
     """Let the adapter repair the Plan for the machines that it has now.
 
     Attributes
@@ -113,7 +113,7 @@ class Adapting:
 
 
 @dataclass(frozen=True, slots=True)
-class Applying:
+class OptimizationCommand:
     """Take over what an optimisation found, if it still fits.
 
     Attributes
@@ -143,13 +143,13 @@ Command: TypeAlias = (
     | Closing
     | Releasing
     | Reconfiguration
-    | Adapting
-    | Applying
+    | AdaptationCommand
+    | OptimizationCommand
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ReservationAnswer:
     """A change of a reservation that is in the log.
 
     Attributes
@@ -172,7 +172,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ClusterAnswer:
     """A change of the cluster that is in the log."""
 
     cluster: Cluster
@@ -180,7 +180,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapted:
+class AdaptationAnswer:
     """What was done about a change of machines; it is in the log if anything was done.
 
     Attributes
@@ -196,7 +196,7 @@ class Adapted:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class OptimizationAnswer:
     """What became of an optimisation's changes.
 
     Attributes
@@ -220,7 +220,9 @@ class Applied:
     left_out: tuple[Conflict, ...] = ()
 
 
-Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument
+Answer: TypeAlias = (
+    ReservationAnswer | ClusterAnswer | AdaptationAnswer | OptimizationAnswer | ProblemDocument
+)
 
 #: The answer to good requests of an all-or-nothing batch in which others were refused.
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
@@ -278,7 +280,9 @@ class QueuedChange:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
             case _:
-                return isinstance(self.command, Reconfiguration | Adapting | Applying)
+                return isinstance(
+                    self.command, Reconfiguration | AdaptationCommand | OptimizationCommand
+                )
 
     @property
     def size(self) -> int:

@@ -20,7 +20,7 @@ from planner.agent import Limits
 from planner.cluster import Cluster
 from planner.plan.plan import Plan
 from service.clock import Clock
-from service.commits.commands import Adapted, Adapting, QueuedChange
+from service.commits.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
 from service.commits.joint_commit import commit_jointly
 from service.problems import ProblemDocument
 from service.replication.replica import Replica
@@ -102,7 +102,7 @@ class PlanAdapter:
     def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it, and tell what any process has done about it."""
         command = job.command
-        assert isinstance(command, Adapting)
+        assert isinstance(command, AdaptationCommand)
         found = self.run()
         if found is None:
             job.answers = (_LATE,)
@@ -112,23 +112,23 @@ class PlanAdapter:
             job.answers = (replace(found, told={**told, "short": found.told["short"]}),)
         job.finished.set()
 
-    def run(self) -> Adapted | None:
+    def run(self) -> AdaptationAnswer | None:
         """Return what was done about the machines that the Plan has now; None where not in time."""
         until = time.monotonic() + _LONGEST_S
         while time.monotonic() < until:
             with self._replica.newest() as plan:
                 version = plan.version
                 if not needs_adaptation(plan):
-                    return Adapted(Adaptation(based_on=version).to_json(), version)
+                    return AdaptationAnswer(Adaptation(based_on=version).to_json(), version)
                 twin = plan.copy()
             found = adapt(twin, EFFORT)
             del twin
             if not found.changes:
-                return Adapted(found.to_json(), version)
+                return AdaptationAnswer(found.to_json(), version)
             committed = self._commit(found)
             if committed is not None:
                 self._tell(found)
-                return Adapted(found.to_json(), committed)
+                return AdaptationAnswer(found.to_json(), committed)
         return None
 
     def _commit(self, found: Adaptation) -> int | None:
