@@ -1,9 +1,11 @@
 """The adapter: what a change of capacity makes of the commitments of a Plan (Rayon 5.2).
 
-A loss drops the least value and then moves the least work: greedy first, rounds of improvement
-after it. Started work stays while machines for it exist; only the remainder moves. What finds no
-place is `degraded`, with a reason and offers, keeps its past and the leases in force, and comes
-back by itself when there is room again; it is `failed` once its window can hold it no more.
+Slots that lost their machine first get others at the same times (`planner.adaptation.relocation`);
+only what finds none is hit, as is what the pool is short for. A loss drops the least value and then
+moves the least work: greedy first, rounds of improvement after it. Started work stays while
+machines for it exist; only the remainder moves. What finds no place is `degraded`, with a reason
+and offers, keeps its past and the leases in force, and comes back by itself when there is room
+again; it is `failed` once its window can hold it no more.
 Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` re-checks.
 """
 
@@ -13,6 +15,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
+from planner.adaptation.relocation import (
+    Relocator,
+    has_lost_slots,
+    holding_on,
+    promises_machines,
+    relocate_change,
+    room_with,
+    slots_on,
+    work_relocated,
+)
 from planner.adaptation.repair import ROUNDS, Repair
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
@@ -24,15 +36,21 @@ from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, commitment_of
+from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
+from planner.reservation import Holding
 from planner.reservation_state import STATE_NUMBERS, State
+from planner.slots import Slots
 from rdl.resources import format_amount
 
 #: Causes of updates, as histories tell them.
 MOVED: Final = "moved"
 RESTORED: Final = "restored"
 REGAINED: Final = "regained"
+
+#: Why bundles change their machines, as histories tell it.
+RELOCATED: Final = "its machines were lost, or make room for others that lost theirs"
 
 #: Offers of one degraded reservation, and the most reservations that get any.
 _OFFERS: Final = 3
@@ -43,9 +61,11 @@ _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CH
 
 
 def needs_adaptation(plan: Plan) -> bool:
-    """Return whether machines are short somewhere, or something degraded waits."""
+    """Return whether machines are short, a slot has lost its own, or something degraded waits."""
     degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
-    return bool(degraded.any()) or bool(shortage_of(plan.ledger).counts)
+    if bool(degraded.any()) or bool(shortage_of(plan.ledger).counts):
+        return True
+    return has_lost_slots(plan)
 
 
 def adapt(
@@ -65,10 +85,28 @@ def adapt(
     """
     used = limits or Limits()
     base = DraftPlan.of(plan) if draft is None else draft
+    _find_machines(plan, base)
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
     return _Answer(repair, done, used).adaptation(waiting)
+
+
+def _find_machines(plan: Plan, draft: DraftPlan) -> None:
+    """Give a draft machines, those of slots that lost theirs included, where any are promised."""
+    if not promises_machines(plan):
+        return
+    cluster = draft.ledger.book.cluster
+    held = slots_on(plan, cluster)
+    room = room_with(held, plan, cluster)
+    found = Relocator(plan, cluster, held, room).run()
+
+    def base(number: int) -> Holding:
+        return found.held.get(number) or holding_on(plan, cluster, number)
+
+    draft.machines = DraftMachines.of(plan, room, base, found.homeless)
+    draft.machines.held.update(found.held)
+    draft.machines.shared.shown.update(found.held)
 
 
 def _degraded(plan: Plan) -> Iterator[Commitment]:
@@ -90,7 +128,7 @@ class _Answer:
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
         cost = self.repair.cost(self.draft)
-        lost = [(one, salvage(self.draft, one)) for one in self._dropped()]
+        lost = [(one, self._with_slots(one, salvage(self.draft, one))) for one in self._dropped()]
         cut = {commitment.number for commitment, _ in lost}
         for commitment in self._restored([one for one in waiting if one.number not in cut]):
             self._settle(commitment)
@@ -101,10 +139,19 @@ class _Answer:
             offers = self._offers(search, commitment) if helped < _MOST_HELPED else ()
             change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
             self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
-        order = (Effect.DEGRADED, Effect.FAILED, Effect.MOVED, Effect.REGAINED, Effect.RESTORED)
+        relocated = self._note_relocations()
+        order = (
+            Effect.DEGRADED,
+            Effect.FAILED,
+            Effect.MOVED,
+            Effect.REGAINED,
+            Effect.RESTORED,
+            Effect.RELOCATED,
+        )
         self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
         short = self._short() if self.repair.hit else ""
-        return Adaptation(tuple(self.changes), tuple(self.affected), cost, self.plan.version, short)
+        changes, affected = tuple(self.changes), tuple(self.affected)
+        return Adaptation(changes, affected, cost, self.plan.version, short, relocated)
 
     def _dropped(self) -> list[Commitment]:
         """Return what found no place and holds something it must lose, most valuable first."""
@@ -127,9 +174,40 @@ class _Answer:
                 result,
                 self.repair.agent.name,
                 RESTORED if back else MOVED,
+                self._slots(commitment),
             )
             moved = work_moved(commitment.before, holding, self.plan.now, self.repair.nominal)
             self._note(change, commitment, Effect.RESTORED if back else Effect.MOVED, moved)
+
+    def _slots(self, commitment: Commitment) -> tuple[Slots | None, ...] | None:
+        """Return the slots of a commitment where it stands now; None if it has none."""
+        machines = self.draft.machines
+        if machines is None or not machines.places(commitment.number):
+            return None
+        return tuple(atom.slots for atom in machines.holding(commitment.number).atoms)
+
+    def _with_slots(self, commitment: Commitment, kept: Holding) -> Holding:
+        machines = self.draft.machines
+        return kept if machines is None else machines.with_slots(commitment.number, kept)
+
+    def _note_relocations(self) -> float:
+        """Note what only changes its machines; return how much work that is."""
+        machines = self.draft.machines
+        if machines is None:
+            return 0.0
+        plan, told = self.plan, {one.id for one in self.affected}
+        total = 0.0
+        for number in sorted(machines.held):
+            if plan.table.id_of(number) in told or not machines.places(number):
+                continue
+            before = holding_on(plan, self.draft.ledger.book.cluster, number)
+            after = machines.holding(number)
+            work = work_relocated(before, after, plan.now, self.repair.nominal)
+            if work > 0:
+                total += work
+                change = relocate_change(plan, number, after, RELOCATED)
+                self._note(change, self.repair.commitment(number), Effect.RELOCATED, 0.0)
+        return total
 
     def _restored(self, waiting: list[Commitment]) -> list[Commitment]:
         """Bring back what has a place; return the rest. Who moves for one may make room for two."""
@@ -157,7 +235,8 @@ class _Answer:
         if more is not None:
             known = self.plan.table.degradations.get(commitment.number)
             reason = "" if known is None else known.reason
-            again = Degrade(commitment.id, commitment.revision, more, reason, (), REGAINED)
+            kept = self._with_slots(commitment, more)
+            again = Degrade(commitment.id, commitment.revision, kept, reason, (), REGAINED)
             moved = work_moved(commitment.before, more, self.plan.now, self.repair.nominal)
             self._note(again, commitment, Effect.REGAINED, moved, reason)
             return
@@ -198,6 +277,11 @@ class _Answer:
                         )
             if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
+        if self.repair.base.is_homeless(commitment):
+            return (
+                "machines were lost: no other machines have room for its bundles, neither at its "
+                "times nor at others"
+            )
         return "machines were lost, and its place went to commitments that are worth more"
 
     def _search(self) -> OfferSearch:

@@ -1,4 +1,4 @@
-"""When machines can be taken without breaking a lease in force."""
+"""Which machines a drain takes, and when: none that a lease in force needs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.adaptation.lost_slots import outage_intervals
+from planner.adaptation.relocation import promises_machines, slots_on
 from planner.adaptation.repair import standing
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import takings_of
@@ -14,6 +16,56 @@ from planner.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import anchor_of
+from planner.slots import NOWHERE
+
+
+def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:
+    """Return an outage of as many machines of its group: those with the least to move.
+
+    That is the work of slots inside the outage (bundle-steps x dominant share); where it is equal,
+    the highest index goes first. Where nothing is promised machines the outage is as it was.
+
+    Parameters
+    ----------
+    cluster
+        The machines there are without the outage. Machines that are away then are chosen last.
+    """
+    held = slots_on(plan, cluster)
+    if not promises_machines(plan):
+        return outage
+    start, end = plan.grid.floor(outage.start_ms), plan.grid.ceil(outage.end_ms)
+    slots = held.slots
+    shares = np.array([bundle.dominant_share(cluster.nominal) for bundle, _, _ in held.kinds])
+    steps = np.minimum(slots[:, 1], end) - np.maximum(slots[:, 0], start)
+    inside = (steps > 0) & (slots[:, 3] != NOWHERE)
+    work = np.zeros(len(cluster.machine_names))
+    parts = (steps * slots[:, 2] * shares[held.kind])[inside] if len(slots) else []
+    np.add.at(work, slots[inside, 3], parts)
+    for machine, low, high in outage_intervals(cluster, plan.grid).tolist():
+        if low < end and start < high:
+            work[machine] = np.inf
+    first, count = _numbers_of(cluster, outage.machines)
+    order = sorted(range(count), key=lambda index: (round(work[first + index], 9), -index))
+    return replace(outage, indices=tuple(sorted(order[: len(outage.indices)])))
+
+
+def _numbers_of(cluster: Cluster, name: str) -> tuple[int, int]:
+    """Return the number of the first machine of a group, and how many it has."""
+    first = 0
+    for group in cluster.machines:
+        if group.name == name:
+            return first, group.count
+        first += group.count
+    raise KeyError(name)
+
+
+def _slots_end(plan: Plan, cluster: Cluster, outage: Outage) -> int:
+    """Return the step at which the last begun slot on machines of an outage ends."""
+    first, _ = _numbers_of(cluster, outage.machines)
+    slots = slots_on(plan, cluster).slots
+    there = np.isin(slots[:, 3], np.array(outage.indices, dtype=np.int64) + first)
+    begun = there & (slots[:, 0] < plan.now)
+    return int(slots[begun, 1].max(initial=0))
 
 
 def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
@@ -44,5 +96,6 @@ def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
     for row, named in enumerate(ledger.book.rows):
         if named.policy is None:
             short |= ledger.free[row] < 0
+    start = max(start, min(end, _slots_end(plan, cluster, outage)))
     inside = np.flatnonzero(short[max(0, start - ledger.first) : end - ledger.first])
     return start if not len(inside) else max(start, ledger.first) + int(inside[-1]) + 1

@@ -40,8 +40,7 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
             groups.setdefault(occurrence_of(path), []).append(one)
     for atoms in groups.values():
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
-        if draft.fits_beside(commitment, atoms):
-            draft.hold(commitment, atoms)
+        if draft.hold_beside(commitment, atoms):
             held = more
     return _spanning(held, commitment)
 
@@ -67,8 +66,7 @@ def regained(draft: DraftPlan, commitment: Commitment) -> Holding | None:
             groups.setdefault(occurrence_of(path), []).append(one)
     more = held
     for atoms in groups.values():
-        if draft.fits_beside(commitment, atoms):
-            draft.hold(commitment, atoms)
+        if draft.hold_beside(commitment, atoms):
             more = Holding(more.atoms + tuple(atoms), more.begin, more.finish)
     return None if more is held else _spanning(more, commitment)
 

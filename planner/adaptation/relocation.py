@@ -31,7 +31,7 @@ from rdl.resources import Resources
 
 #: Slots that make way in one relocation, and for one piece, at most.
 EJECTIONS: Final = 2000
-_EJECTIONS_OF_PIECE: Final = 100
+_EJECTIONS_OF_PIECE: Final = 50
 
 #: Bundles that are tried with ejections at most; each takes a place on the board.
 _MOST_TRIED: Final = 4096
@@ -108,7 +108,7 @@ def room_with(held: StandingSlots, plan: Plan, cluster: Cluster) -> MachineRoom:
     return room
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """Bundles of an atom that look for a machine."""
 
     number: int
@@ -144,6 +144,7 @@ class Relocator:
         #: New slots by (number, atom), and what found none.
         self._new: dict[tuple[int, int], list[list[int]]] = {}
         self._nowhere: dict[tuple[int, int], list[list[int]]] = {}
+        self._kinds: dict[tuple[int, int], int] = {}
         self._shares: dict[int, float] = {}
 
     def run(self, budget: int = EJECTIONS) -> Relocation:
@@ -151,9 +152,14 @@ class Relocator:
         lost = lost_slots(self.held, self.cluster, self.plan.grid, self.plan.now)
         return self.lay(self._lifted(lost), budget) if len(lost) else Relocation()
 
-    def lay(self, pieces: Iterable[_Piece], budget: int = EJECTIONS) -> Relocation:
+    def lay(self, pieces: Iterable[Piece], budget: int = EJECTIONS) -> Relocation:
         """Return the slots that there are for pieces, and what finds none."""
-        missed: list[_Piece] = []
+        self.place(pieces, budget)
+        return self._relocation()
+
+    def place(self, pieces: Iterable[Piece], budget: int) -> None:
+        """Find slots for pieces, the largest first; then with others making way."""
+        missed: list[Piece] = []
         for piece in sorted(pieces, key=self._order):
             bundle, label, rule = self.held.kinds[piece.kind]
             asked = np.array([[piece.start, piece.end, piece.bundles]], dtype=np.int64)
@@ -163,15 +169,24 @@ class Relocator:
             missed += [piece._replace(bundles=count) for count in rest[:, 2].tolist()]
         if missed:
             self._eject(missed, budget)
-        return self._relocation()
 
-    @staticmethod
+    def found(self, number: int, atom: int) -> tuple[Slots, Slots]:
+        """Return the new slots of an atom, and those that found no machine."""
+        key = number, atom
+        return slots_of(self._new.get(key, [])), slots_of(self._nowhere.get(key, []))
+
+    @property
+    def homeless(self) -> frozenset[int]:
+        """Reservations with pieces that found no machine."""
+        return frozenset(number for number, _ in self._nowhere)
+
     def _note(
-        where: dict[tuple[int, int], list[list[int]]], piece: _Piece, slots: list[list[int]]
+        self, where: dict[tuple[int, int], list[list[int]]], piece: Piece, slots: list[list[int]]
     ) -> None:
+        self._kinds[piece.number, piece.atom] = piece.kind
         where.setdefault((piece.number, piece.atom), []).extend(slots)
 
-    def _lifted(self, lost: NDArray[np.int64]) -> list[_Piece]:
+    def _lifted(self, lost: NDArray[np.int64]) -> list[Piece]:
         """Give lost slots back, put back what can stay, and return the rest as pieces."""
         held, room, now = self.held, self.room, self.plan.now
         for kind in np.unique(held.kind[lost]).tolist():
@@ -191,9 +206,9 @@ class Relocator:
                 whose = int(held.number[index]), int(held.atom[index])
                 key = (*whose, kind, max(start, until), end)
                 pieces[key] = pieces.get(key, 0) + bundles
-        return [_Piece(*key, bundles) for key, bundles in pieces.items()]
+        return [Piece(*key, bundles) for key, bundles in pieces.items()]
 
-    def _order(self, piece: _Piece) -> tuple[bool, float, int, int, int]:
+    def _order(self, piece: Piece) -> tuple[bool, float, int, int, int]:
         """Return the key of a piece: the largest first, what is degraded last."""
         share = self._shares.get(piece.kind)
         if share is None:
@@ -216,7 +231,7 @@ class Relocator:
         stays = self._slots[known[~self._gone[known]]] if len(known) else self._slots[:0]
         return np.concatenate([stays, slots_of(self._new.get((number, atom), []))])
 
-    def _eject(self, missed: list[_Piece], budget: int) -> None:
+    def _eject(self, missed: list[Piece], budget: int) -> None:
         """Find machines for pieces by moving slots that have not begun."""
         ejection = _Ejection(self, missed)
         for piece in missed:
@@ -234,12 +249,8 @@ class Relocator:
     def standing(self) -> Iterator[tuple[int, tuple[int, int], list[int]]]:
         """Yield (kind, atom as (number, place), slot) of every new slot."""
         for key, slots in self._new.items():
-            kind = self._kind_of(*key)
             for slot in slots:
-                yield kind, key, slot
-
-    def _kind_of(self, number: int, atom: int) -> int:
-        return int(self.held.kind[self._indices(number, atom)[0]])
+                yield self._kinds[key], key, slot
 
     def kept(self) -> NDArray[np.int64]:
         """Return the places of slots that still stand, in `slots`."""
@@ -264,7 +275,7 @@ class Relocator:
             slots = [atoms.get(i, one.slots) for i, one in enumerate(before.atoms)]
             if not _same(slots, [one.slots for one in before.atoms]):
                 held[number] = with_slots(before, slots)
-        return Relocation(held, frozenset(number for number, _ in self._nowhere))
+        return Relocation(held, self.homeless)
 
 
 def _same(slots: Iterable[Slots | None], others: Iterable[Slots | None]) -> bool:
@@ -279,7 +290,7 @@ def _same(slots: Iterable[Slots | None], others: Iterable[Slots | None]) -> bool
 class _Ejection:
     """The board of one relocation: what stands, and what is put elsewhere on it."""
 
-    def __init__(self, relocator: Relocator, missed: list[_Piece]) -> None:
+    def __init__(self, relocator: Relocator, missed: list[Piece]) -> None:
         self._of = relocator
         plan, held = relocator.plan, relocator.held
         self.found = False
@@ -306,7 +317,7 @@ class _Ejection:
         waiting = min(_MOST_TRIED, sum(piece.bundles for piece in missed))
         self._board.stand(slots, number, movable, waiting)
         self._left = waiting
-        self._inserted: list[tuple[_Piece, int]] = []
+        self._inserted: list[tuple[Piece, int]] = []
         self._machine: dict[int, int] = {}
 
     @property
@@ -314,7 +325,7 @@ class _Ejection:
         """Whether the board has room for one more."""
         return self._left > 0
 
-    def insert(self, piece: _Piece, budget: int) -> int:
+    def insert(self, piece: Piece, budget: int) -> int:
         """Find one bundle a machine; return how many slots were moved to find out."""
         rule: MachineRule = self._of.held.kinds[piece.kind][2]
         own = self._allowed(piece) if rule.spread else None
@@ -328,7 +339,7 @@ class _Ejection:
             self._left -= 1
         return count
 
-    def _allowed(self, piece: _Piece) -> NDArray[np.bool_]:
+    def _allowed(self, piece: Piece) -> NDArray[np.bool_]:
         """Return bool[machine]: where the rule of an atom lets one more bundle stand."""
         _, label, rule = self._of.held.kinds[piece.kind]
         allowed = self._board.with_label(label)
@@ -400,3 +411,26 @@ def relocate(plan: Plan, budget: int = EJECTIONS) -> Relocation:
         return Relocation()
     room = room_with(held, plan, plan.cluster)
     return Relocator(plan, plan.cluster, held, room).run(budget)
+
+
+def promises_machines(plan: Plan) -> bool:
+    """Return whether any live reservation is promised machines."""
+    meta = plan.table.meta
+    placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    return bool((placed & live).any())
+
+
+def work_relocated(before: Holding, after: Holding, now: int, nominal: Resources) -> float:
+    """Return the work from `now` on that stands on another machine, in steps of the cluster."""
+    total = 0.0
+    for old, new in zip(before.atoms, after.atoms, strict=True):
+        if new.slots is not None:
+            known = set() if old.slots is None else {tuple(one) for one in old.slots.tolist()}
+            steps = sum(
+                (end - max(start, now)) * bundles
+                for start, end, bundles, machine in new.slots.tolist()
+                if end > now and (start, end, bundles, machine) not in known
+            )
+            total += steps * new.bundle.dominant_share(nominal)
+    return total

@@ -98,12 +98,19 @@ class Repair:
     def _hit(self) -> list[Commitment]:
         """Return the commitments that take where it is short, or more than machines can hold."""
         found = []
+        homeless = frozenset() if self.base.machines is None else self.base.machines.homeless
         table, ledger = self.plan.table, self.base.ledger
         for number in self._standing.tolist():
             takings = takings_of(table.holding(number), ledger, *table.scope(number))
-            if self.shortage.hits(takings) or exceeds_machines(ledger, takings):
+            short = self.shortage.hits(takings) or exceeds_machines(ledger, takings)
+            if short or self._waits_for_machines(number, homeless):
                 found.append(self.commitment(number))
         return found
+
+    def _waits_for_machines(self, number: int, homeless: frozenset[int]) -> bool:
+        """Return whether a commitment that is not degraded has slots without a machine."""
+        degraded = self.plan.table.state(number) is State.DEGRADED
+        return number in homeless and not degraded
 
     def cost(self, draft: DraftPlan) -> Cost:
         """Return what a draft does to commitments."""
@@ -149,7 +156,8 @@ class Repair:
         lifted: list[Commitment] = []
         for commitment in order:
             takings = draft.takings(commitment, commitment.before)
-            if shortage_of(draft.ledger).hits(takings) or exceeds_machines(draft.ledger, takings):
+            short = shortage_of(draft.ledger).hits(takings)
+            if short or exceeds_machines(draft.ledger, takings) or draft.is_homeless(commitment):
                 draft.lift(commitment)
                 lifted.append(commitment)
         self._strip(draft)
@@ -166,9 +174,8 @@ class Repair:
         )
         for commitment in order:
             short = shortage_of(draft.ledger)
-            if not short.counts:
-                return
-            if short.hits(draft.takings(commitment, draft.anchor(commitment))):
+            taken = short.counts and short.hits(draft.takings(commitment, draft.anchor(commitment)))
+            if taken or draft.lacks_machines(commitment):
                 draft.strip(commitment)
 
     def place_lifted(self, draft: DraftPlan) -> None:

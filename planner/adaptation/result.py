@@ -21,6 +21,8 @@ class Effect(StrEnum):
     """Still degraded, and more of it is held again."""
 
     FAILED = "failed"
+    RELOCATED = "relocated"
+    """It holds what it held, at the same times, and some of it on other machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ class Adaptation:
     affected
         Those it touches, dropped ones first, in order of value.
     cost
-        Value dropped and work moved.
+        Value dropped and work moved in time.
+    relocated
+        Work that stands on other machines at the same times, in steps of the whole cluster.
     short
         What machines are still short of, where even the leases in force of nobody could be moved;
         empty otherwise.
@@ -73,6 +77,7 @@ class Adaptation:
     cost: Cost = field(default_factory=lambda: Cost(0.0, 0.0))
     based_on: int = 0
     short: str = ""
+    relocated: float = 0.0
 
     def of(self, fate: Effect) -> tuple[Affected, ...]:
         """Return those who meet a fate."""
@@ -84,6 +89,7 @@ class Adaptation:
             "affected": [one.to_json() for one in self.affected],
             "dropped": self.cost.dropped,
             "moved": self.cost.moved,
+            "relocated": round(self.relocated, 6),
             "short": self.short,
         }
 
@@ -106,5 +112,6 @@ def join_adaptations(written: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             affected[entry["id"]] = entry
         whole["dropped"] += one["dropped"]
         whole["moved"] += one["moved"]
+        whole["relocated"] += one.get("relocated", 0.0)  # records of before have none
         whole["short"] = one["short"]
     return whole | {"affected": list(affected.values())}

@@ -12,7 +12,7 @@ from planner.holding import holding_of
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
 from planner.plan.machine_search import MachineSearch, machines_refusal
-from planner.plan.slot_batch import SlotBatch, MachineShortage
+from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
@@ -79,7 +79,9 @@ class TrialMachines:
             other = search.elsewhere(request, level, found, planner, asked=asked)
         finally:
             batch.close()
-        return machines_refusal(other, view.grid) if isinstance(other, MachineShortage) else other[0]
+        return (
+            machines_refusal(other, view.grid) if isinstance(other, MachineShortage) else other[0]
+        )
 
     def _batch(self) -> SlotBatch:
         return SlotBatch(self.room, self.cluster.nominal, self.now)

@@ -20,7 +20,7 @@ from planner.explain import machines_sentence
 from planner.holding import holding_of, rule_of
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
-from planner.plan.slot_batch import SlotBatch, MachineShortage
+from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservation import Holding

@@ -45,7 +45,7 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import SlotBatch, MachineShortage, slots_fault
+from planner.plan.slot_batch import MachineShortage, SlotBatch, slots_fault
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of

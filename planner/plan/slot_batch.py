@@ -364,8 +364,8 @@ def _chosen(slots: Slots | None, others: Slots | None, *, stands: bool) -> Slots
 def slots_fault(before: Holding, after: Holding, now: int) -> str:
     """Return why `after` cannot have the slots it has, or an empty text.
 
-    They must make up its rows, and what is past of `before` is on the machines it was on. Atoms that
-    are promised totals only are not judged.
+    They must make up its rows, and what is past of `before` is on the machines it was on. Atoms
+    that are promised totals only are not judged.
     """
     for atom in after.atoms:
         where = atom.path or "the request"

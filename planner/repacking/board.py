@@ -16,7 +16,7 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 #: Machines that are looked at for one slot: more of them cost time and find little.
-LOOKS: Final = 512
+LOOKS: Final = 256
 
 
 class MachineBoard:
@@ -94,6 +94,7 @@ class MachineBoard:
         count = len(slots)
         table = np.zeros((count + waiting, kernels.COLUMNS), dtype=np.int64)
         table[:, [kernels.MACHINE, kernels.NEXT]] = -1
+        table[:, kernels.PENALTY] = 1
         low = np.maximum(slots[:, 0] // self._width, self._first) - self._first
         stop = np.minimum(-(-slots[:, 1] // self._width), self._end) - self._first
         table[:count, kernels.START], table[:count, kernels.STOP] = low, np.maximum(low, stop)

@@ -139,18 +139,24 @@ def _best_machine(board: Board, slot: int, allowed: Flags, begin: int, looks: in
 
 
 @kernel
-def _near(board: Board, slot: int, machine: int, found: I64) -> Int:
-    """Write the slots that may go and stand where `slot` would; return how many."""
-    start, stop = board.slots[slot, START], board.slots[slot, STOP]
-    count = 0
-    other = board.first[machine]
-    while other >= 0 and count < found.shape[0]:
-        one = board.slots[other]
-        if one[MOVABLE] == 1 and one[START] < stop and start < one[STOP]:
-            found[count] = other
-            count += 1
-        other = one[NEXT]
-    return count
+def _short_at(board: Board, slot: int, machine: int, out: I64, gone: int) -> Int:
+    """Return the first column at which a slot does not fit though some others were gone, or -1."""
+    one = board.slots[slot]
+    for r in range(board.amounts.shape[1]):
+        amount = board.amounts[one[KIND], r] * one[BUNDLES]
+        if amount == 0:
+            continue
+        row = board.free[machine, r]
+        for column in range(one[START], one[STOP]):
+            if row[column] < amount:
+                left = np.int64(row[column]) - amount
+                for i in range(gone):
+                    other = board.slots[out[i]]
+                    if other[START] <= column < other[STOP]:
+                        left += board.amounts[other[KIND], r] * other[BUNDLES]
+                if left < 0:
+                    return np.int64(column)
+    return np.int64(-1)
 
 
 @kernel
@@ -163,70 +169,57 @@ def _size(board: Board, slot: int) -> Int:
 
 
 @kernel
-def _set_for(board: Board, slot: int, machine: int, near: I64, out: I64) -> tuple[Int, Int]:
+def _set_for(board: Board, slot: int, machine: int, most: int, out: I64) -> tuple[Int, Int]:
     """Return (penalty, number) of the slots to put out of a machine, in `out`; number 0 is none.
 
-    One is enough where one is; else the least penalty first until there is room, without those
-    that are then needless.
+    One after the other, the cheapest that stands where there is no room; those that are then
+    needless stay.
     """
-    count = _near(board, slot, machine, near)
-    best, least, size = np.int64(-1), np.int64(2**62), np.int64(2**62)
-    for i in range(count):
-        penalty = board.slots[near[i], PENALTY]
-        if penalty > least:
-            continue
-        _change(board, near[i], machine, -1)
-        if _spare(board, slot, machine) >= 0:
-            area = _size(board, near[i])
-            if penalty < least or area < size:
-                best, least, size = near[i], penalty, area
-        _change(board, near[i], machine, 1)
-    if best >= 0:
-        out[0] = best
-        return least, np.int64(1)
-    return _greedy_set(board, slot, machine, near[:count], out)
+    gone, penalty = 0, np.int64(0)
+    column = _short_at(board, slot, machine, out, gone)
+    while column >= 0:
+        best, least, size = np.int64(-1), np.int64(2**62), np.int64(2**62)
+        other = board.first[machine]
+        while other >= 0:
+            one = board.slots[other]
+            if one[MOVABLE] == 1 and one[START] <= column < one[STOP] and one[PENALTY] <= least:
+                area = _size(board, other)
+                if (one[PENALTY] < least or area < size) and not _stands_in(out, gone, other):
+                    best, least, size = other, one[PENALTY], area
+            other = one[NEXT]
+        penalty += least
+        if best < 0 or gone == _MOST or penalty >= most:
+            return np.int64(0), np.int64(0)
+        out[gone] = best
+        gone += 1
+        column = _short_at(board, slot, machine, out, gone)
+    return _needed(board, slot, machine, out, gone)
 
 
 @kernel
-def _greedy_set(board: Board, slot: int, machine: int, near: I64, out: I64) -> tuple[Int, Int]:
-    key = np.empty(near.shape[0], dtype=np.int64)
-    for i in range(near.shape[0]):
-        key[i] = board.slots[near[i], PENALTY]
-    gone = 0
-    fits = False
-    for i in np.argsort(key, kind="mergesort"):
-        if gone == _MOST:
-            break
-        _change(board, near[i], machine, -1)
-        out[gone] = near[i]
-        gone += 1
-        if _spare(board, slot, machine) >= 0:
-            fits = True
-            break
+def _stands_in(out: I64, gone: int, slot: int) -> bool:
     for i in range(gone):
-        _change(board, out[i], machine, 1)
-    if not fits:
-        return np.int64(0), np.int64(0)
-    return _needed(board, slot, machine, out, gone)
+        if out[i] == slot:
+            return True
+    return False
 
 
 @kernel
 def _needed(board: Board, slot: int, machine: int, out: I64, gone: int) -> tuple[Int, Int]:
     """Keep in `out` those without which a slot does not fit."""
-    for i in range(gone):
-        _change(board, out[i], machine, -1)
-    kept, penalty = 0, np.int64(0)
-    for i in range(gone):
+    i = 0
+    while i < gone and gone > 1:
         one = out[i]
-        _change(board, one, machine, 1)
-        if _spare(board, slot, machine) < 0:
-            _change(board, one, machine, -1)
-            out[kept] = one
-            kept += 1
-            penalty += board.slots[one, PENALTY]
-    for i in range(kept):
-        _change(board, out[i], machine, 1)
-    return penalty, np.int64(kept)
+        out[i] = out[gone - 1]
+        if _short_at(board, slot, machine, out, gone - 1) < 0:
+            gone -= 1
+        else:
+            out[gone - 1], out[i] = out[i], one
+            i += 1
+    penalty = np.int64(0)
+    for i in range(gone):
+        penalty += board.slots[out[i], PENALTY]
+    return penalty, np.int64(gone)
 
 
 @kernel
@@ -235,19 +228,18 @@ def _ejection(
 ) -> tuple[Int, Int]:
     """Return (machine, number) of the cheapest slots to put out for a slot, in `out`."""
     machines = board.first.shape[0]
-    near = np.empty(64, dtype=np.int64)
     trial = np.empty(_MOST, dtype=np.int64)
     found, count, least = np.int64(-1), np.int64(0), np.int64(2**62)
     for i in range(min(looks, machines)):
         machine = (begin + i) % machines
         if not allowed[machine]:
             continue
-        penalty, number = _set_for(board, slot, machine, near, trial)
+        penalty, number = _set_for(board, slot, machine, least, trial)  # type: ignore[arg-type]
         if number > 0 and penalty < least:
             found, count, least = np.int64(machine), number, penalty
             out[:number] = trial[:number]
             if penalty == 1:
-                break
+                break  # nothing is cheaper than one that never moved
     return found, count
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,20 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
 from planner.holding import holding_of
 from planner.placement import PlacementResult
+from planner.plan.machine_search import CappedView
 from planner.plan.plan import Plan
+from planner.plan.slot_batch import MachineShortage
 from planner.replanning.commitment import Commitment
+from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.move import Move, move_of
 from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import State
 from planner.rows import split, work_gained
+from planner.view import PlanView
 from rdl.resources import Resources
+
+#: How often an agent is asked for places that machines do not hold.
+_ROUNDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,8 @@ class DraftPlan:
         Number -> (commitment, new whole allocation, what it then holds).
     stripped
         Number -> commitment whose anchor is gone too, because the machines under it are.
+    machines
+        Where slots stand; None where the draft looks at totals only.
     """
 
     plan: Plan
@@ -101,6 +111,7 @@ class DraftPlan:
     moved: dict[int, tuple[Commitment, PlacementResult, Holding]] = field(default_factory=dict)
     stripped: dict[int, Commitment] = field(default_factory=dict)
     _anchors: dict[int, Holding] = field(default_factory=dict)
+    machines: DraftMachines | None = None
 
     @classmethod
     def of(cls, plan: Plan, cluster: Cluster | None = None) -> DraftPlan:
@@ -116,7 +127,9 @@ class DraftPlan:
     def copy(self) -> DraftPlan:
         """Return an equal draft that shares nothing that is written."""
         lifted, moved, stripped = dict(self.lifted), dict(self.moved), dict(self.stripped)
-        return DraftPlan(self.plan, self.ledger.copy(), lifted, moved, stripped, self._anchors)
+        machines = None if self.machines is None else self.machines.copy()
+        ledger = self.ledger.copy()
+        return DraftPlan(self.plan, ledger, lifted, moved, stripped, self._anchors, machines)
 
     def view(self, version: int | None = None) -> PlanSnapshot:
         """Return what an agent sees of it, as of a version; true until the next change."""
@@ -152,18 +165,20 @@ class DraftPlan:
 
     def lift(self, commitment: Commitment) -> None:
         """Take all of a commitment away but its anchor."""
-        self._swap(commitment, self.anchor(commitment))
+        self._cut(commitment, self.anchor(commitment))
         self.moved.pop(commitment.number, None)
         self.lifted[commitment.number] = commitment
 
     def strip(self, commitment: Commitment) -> None:
         """Take the anchor of a lifted commitment away too."""
-        self._swap(commitment, commitment.past(self.plan.now))
+        self._cut(commitment, commitment.past(self.plan.now))
         self.stripped[commitment.number] = commitment
 
     def put_back(self, commitment: Commitment) -> bool:
         """Give a lifted commitment the rows it had, if they fit; return whether they did."""
-        if not self.fits(commitment, commitment.before):
+        if not self.fits(commitment, commitment.before) or self._missed(
+            commitment, commitment.before
+        ):
             return False
         self._swap(commitment, commitment.before)
         self.lifted.pop(commitment.number, None)
@@ -171,34 +186,80 @@ class DraftPlan:
         return True
 
     def place(self, move: Move, agent: Agent) -> bool:
-        """Find a lifted commitment another place; return whether there is one."""
-        held, fixed = self.held(move.commitment), move.holding()
-        self._change(move.commitment, held, fixed)
-        result = move.place(self.view(), agent)
-        self._change(move.commitment, fixed, held)
-        return result.placed and self.take(move.commitment, result)
+        """Find a lifted commitment another place; return whether there is one.
+
+        Where machines do not hold what the agent found, it is asked again with that in mind.
+        """
+        caps: list[MachineShortage] = []
+        for _ in range(_ROUNDS):
+            held, fixed = self.held(move.commitment), move.holding()
+            self._change(move.commitment, held, fixed)
+            result = move.place(self._capped(caps), agent)
+            self._change(move.commitment, fixed, held)
+            if not result.placed:
+                return False
+            missed = self._taken(move.commitment, result)
+            if not isinstance(missed, MachineShortage):
+                return missed
+            caps.append(missed)
+        return False
+
+    def _capped(self, caps: Sequence[MachineShortage]) -> PlanView:
+        """Return a view in which machines hold no more of some bundles than were found."""
+        if not caps:
+            return self.view()
+        view = CappedView(self.view())
+        for missed in caps:
+            view.cap(missed)
+        return view
 
     def take(self, commitment: Commitment, result: PlacementResult) -> bool:
         """Give a commitment another whole allocation, if it fits; return whether it did."""
+        return self._taken(commitment, result) is True
+
+    def _taken(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
+        """Take an allocation; return whether it fits, or what finds no machine."""
         assert commitment.request is not None
         holding = holding_of(commitment.request, result)
         if not self.fits(commitment, holding):
             return False
+        missed = self._missed(commitment, holding)
+        if missed is not None:
+            return missed
         self._swap(commitment, holding)
         self.lifted.pop(commitment.number, None)
         self.stripped.pop(commitment.number, None)
         self.moved[commitment.number] = (commitment, result, holding)
         return True
 
-    def fits_beside(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
-        """Return whether there is room for `atoms` besides all that is held."""
-        takings = self.takings(commitment, Holding(tuple(atoms), 0, 0))
-        return Overlay(self.ledger).shortage(takings) is None
+    def _missed(self, commitment: Commitment, holding: Holding) -> MachineShortage | None:
+        """Give a commitment the machines of another holding; return what finds none."""
+        return None if self.machines is None else self.machines.swap(commitment.number, holding)
 
-    def hold(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> None:
-        """Take room for `atoms` of a commitment that stays lifted otherwise."""
+    def lacks_machines(self, commitment: Commitment) -> frozenset[str]:
+        """Return the paths of occurrences of a commitment that have no machine for something."""
+        if self.machines is None:
+            return frozenset()
+        return self.machines.lacking(commitment.number)
+
+    def is_homeless(self, commitment: Commitment) -> bool:
+        """Return whether some slots of a commitment found no machine at their times."""
+        return self.machines is not None and commitment.number in self.machines.homeless
+
+    def hold_beside(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
+        """Take room for `atoms` of a commitment that stays lifted otherwise, if there is any."""
         takings = self.takings(commitment, Holding(tuple(atoms), 0, 0))
+        if Overlay(self.ledger).shortage(takings) is not None:
+            return False
+        if self.machines is not None and not self.machines.add(commitment.number, atoms):
+            return False
         self.ledger.take((taking.demand, taking.rows, 1) for taking in takings)
+        return True
+
+    def _cut(self, commitment: Commitment, kept: Holding) -> None:
+        self._swap(commitment, kept)
+        if self.machines is not None:
+            self.machines.cut(commitment.number, kept)
 
     def _swap(self, commitment: Commitment, holding: Holding) -> None:
         self._change(commitment, self.held(commitment), holding)

@@ -53,11 +53,13 @@ class CommitmentMoves:
         """Return the occurrences that lost nothing, where there are others."""
         keep: dict[str, FixedAtom] = {}
         hit = False
+        lacking = draft.lacks_machines(commitment)
         for atom, path, rows in commitment.occurrences():
             if int(rows[0, 0]) < self._plan.now:
                 continue
             alone = AtomAllocation(path, atom.bundle, atom.label, rows)
-            if self._shortage.hits(draft.takings(commitment, Holding((alone,), 0, 0))):
+            short = self._shortage.hits(draft.takings(commitment, Holding((alone,), 0, 0)))
+            if short or path in lacking:
                 hit = True
             else:
                 keep[path] = FixedAtom.whole(atom, rows)

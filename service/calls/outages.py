@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from planner.adaptation.adapter import adapt
-from planner.adaptation.drain import drained_from
+from planner.adaptation.drain import drained_from, least_held
 from planner.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.plan.plan import Plan
@@ -117,7 +117,8 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
         outage = _outage_of(runtime, present, asked)
         if outage.kind == "drain" or dry_run:
             twin = _twin_at_now(runtime)
-            outage = _drained(twin, present, outage)
+            by_count = asked["count"] is not None
+            outage = _drained(twin, present, outage, by_count=by_count)
         wanted = replace(present, outages=(*present.outages, outage))
         if dry_run:
             refused = too_costly(twin, wanted)
@@ -140,10 +141,12 @@ def _twin_at_now(runtime: Runtime) -> Plan:
     return twin
 
 
-def _drained(twin: Plan, present: Cluster, outage: Outage) -> Outage:
-    """Let a drain wait for the leases in force."""
+def _drained(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) -> Outage:
+    """Let a drain wait for the leases in force; one by count takes machines with least to move."""
     if outage.kind != "drain":
         return outage
+    if by_count:
+        outage = least_held(twin, present, outage)
     start = twin.grid.ms(drained_from(twin, present, outage))
     if start >= outage.end_ms:
         detail = "leases in force last until the end of the drain; give it a later end"

@@ -39,7 +39,13 @@ OUTAGE: Final[tuple[Field, ...]] = (
         default="loss",
     ),
     replace(_GROUP, schema={**_GROUP.schema, "examples": ["plain"]}),
-    integer("count", "How many: those with the highest numbers.", 1, 10**9, default=None),
+    integer(
+        "count",
+        "How many: the highest numbers; of a drain those with least to move.",
+        1,
+        10**9,
+        default=None,
+    ),
     _names("names", "Which, by name, instead of a count."),
     instant("start", "When they go; now when absent.", None),
     instant("end", "When they are expected back."),
@@ -55,20 +61,27 @@ _AFFECTED: Final = {
         },
         "affected": {
             "type": "array",
-            "description": "Reservations moved, degraded, restored or failed; losses first.",
+            "description": "Reservations degraded, failed, moved, restored or relocated, in order.",
             "items": {"type": "object"},
         },
         "dropped": {
             "type": "number",
             "description": "Value of the reservations that are degraded.",
         },
-        "moved": {"type": "number", "description": "Work moved, in steps of the whole cluster."},
+        "moved": {
+            "type": "number",
+            "description": "Work moved in time, in steps of the whole cluster.",
+        },
+        "relocated": {
+            "type": "number",
+            "description": "Work on other machines at the same times, in steps of the cluster.",
+        },
         "short": {
             "type": "string",
             "description": "What the machines still lack after the repair; empty when nothing.",
         },
     },
-    "required": ["version", "outage", "affected", "dropped", "moved", "short"],
+    "required": ["version", "outage", "affected", "dropped", "moved", "relocated", "short"],
     "additionalProperties": False,
 }
 

@@ -1,0 +1,161 @@
+"""Which machines the slots of a draft stand on.
+
+All drafts of one Plan share a room: it shows one of them at a time, and is brought from one to
+another by the reservations in which they differ. A draft is then as cheap to copy as a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.machines.room import MachineRoom
+from planner.plan.plan import Plan
+from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.promise import PromiseLevel
+from planner.reservation import AtomAllocation, Holding
+from planner.slots import NOWHERE
+
+
+class _SharedRoom:
+    """The room of all drafts of one Plan, and what it shows."""
+
+    def __init__(self, plan: Plan, room: MachineRoom, base: Callable[[int], Holding]) -> None:
+        self.plan = plan
+        self.batch = SlotBatch(room, plan.cluster.nominal, plan.now)
+        self.shown: dict[int, Holding] = {}
+        self._base = base
+        self._known: dict[int, Holding] = {}
+
+    def base(self, number: int) -> Holding:
+        """Return what a reservation holds where no draft says otherwise."""
+        known = self._known.get(number)
+        if known is None:
+            known = self._known[number] = self._base(number)
+        return known
+
+    def show(self, held: Mapping[int, Holding]) -> None:
+        """Let the room show a draft."""
+        if self.shown is held:
+            return
+        for number in self.shown.keys() | held.keys():
+            before, after = self.shown.get(number), held.get(number)
+            if before is not after:
+                self.batch.give(before or self.base(number))
+                self.batch.take(after or self.base(number))
+        self.batch.keep()
+        self.shown = dict(held)
+
+
+@dataclass(slots=True)
+class DraftMachines:
+    """The machines of one draft.
+
+    Attributes
+    ----------
+    homeless
+        Reservations with slots that found no machine before anything was moved in time.
+    held
+        Number -> what it holds with its slots, where that is not what it began with.
+    """
+
+    shared: _SharedRoom
+    homeless: frozenset[int]
+    held: dict[int, Holding] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        room: MachineRoom,
+        base: Callable[[int], Holding],
+        homeless: frozenset[int],
+    ) -> DraftMachines:
+        """Return the machines of a draft.
+
+        Parameters
+        ----------
+        room
+            What slots leave; written from now on.
+        base
+            Gives what a reservation holds, with slots.
+        homeless
+            Those that have slots without a machine.
+        """
+        return cls(_SharedRoom(plan, room, base), homeless)
+
+    def copy(self) -> DraftMachines:
+        """Return the machines of an equal draft."""
+        return DraftMachines(self.shared, self.homeless, dict(self.held))
+
+    def holding(self, number: int) -> Holding:
+        """Return what a reservation holds in this draft, with its slots."""
+        return self.held.get(number) or self.shared.base(number)
+
+    def places(self, number: int) -> bool:
+        """Return whether a reservation is promised machines."""
+        return self.shared.plan.table.promise(number) is PromiseLevel.PLACED
+
+    def lacking(self, number: int) -> frozenset[str]:
+        """Return the paths of occurrences that have no machine for something from now on."""
+        now = self.shared.plan.now
+        return frozenset(
+            path
+            for atom in self.holding(number).atoms
+            for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+            if slots is not None and bool(((slots[:, 3] == NOWHERE) & (slots[:, 1] > now)).any())
+        )
+
+    def swap(self, number: int, after: Holding) -> MachineShortage | None:
+        """Let a reservation hold something else; return what finds no machine, if any.
+
+        What it held at first keeps its machines where they are free.
+        """
+        if not self.places(number):
+            return None
+        batch = self._batch()
+        mark = batch.mark()
+        batch.give(self.holding(number))
+        found = batch.replace(self.shared.base(number), after)
+        if isinstance(found, MachineShortage):
+            batch.undo(mark)
+            return found
+        self._keep(number, found)
+        return None
+
+    def cut(self, number: int, kept: Holding) -> None:
+        """Leave a reservation with part of what it holds."""
+        if self.places(number):
+            batch, before = self._batch(), self.holding(number)
+            batch.give(before)
+            self._keep(number, batch.cut(before, kept))
+
+    def add(self, number: int, atoms: Sequence[AtomAllocation]) -> bool:
+        """Let a reservation hold more atoms besides; return whether they found machines."""
+        if not self.places(number):
+            return True
+        batch, before = self._batch(), self.holding(number)
+        found = batch.replace(self.shared.base(number), Holding(tuple(atoms), 0, 0))
+        if isinstance(found, MachineShortage):
+            return False
+        self._keep(number, replace(before, atoms=before.atoms + found.atoms))
+        return True
+
+    def with_slots(self, number: int, holding: Holding) -> Holding:
+        """Return a holding of a reservation with the slots that its atoms have here."""
+        if not self.places(number):
+            return holding
+        known = {atom.path: atom for atom in self.holding(number).atoms}
+        atoms = tuple(
+            replace(atom, slots=known[atom.path].slots, rule=known[atom.path].rule)
+            for atom in holding.atoms
+        )
+        return replace(holding, atoms=atoms)
+
+    def _batch(self) -> SlotBatch:
+        self.shared.show(self.held)
+        return self.shared.batch
+
+    def _keep(self, number: int, holding: Holding) -> None:
+        self.shared.batch.keep()
+        self.held[number] = self.shared.shown[number] = holding
