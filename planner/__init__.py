@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planner.optimization.optimizer import optimize
     from planner.optimization.result import Optimized, OptimizeOptions, OptimizeScope
     from planner.plan.plan import Plan
+    from planner.promise import PromiseLevel
     from planner.request import Request
     from planner.reservation import AtomAllocation, Refusal, Reservation
     from planner.validation.document import PlanViolation
@@ -54,6 +55,7 @@ __all__ = [
     "PlanDocument",
     "PlanViolation",
     "Planned",
+    "PromiseLevel",
     "Refusal",
     "Request",
     "Reservation",
@@ -99,6 +101,7 @@ _HOMES: Final = {
     "PlanDocument": "planner.files.plan_document",
     "PlanViolation": "planner.validation.document",
     "Planned": "planner.workload.plan",
+    "PromiseLevel": "planner.promise",
     "Refusal": "planner.reservation",
     "Request": "planner.request",
     "Reservation": "planner.reservation",

@@ -65,6 +65,23 @@ def least_sentence(grid: TimeGrid, binding: Binding) -> str:
     )
 
 
+def machines_sentence(grid: TimeGrid, binding: Binding, until: int) -> str:
+    """Return the sentence of a refusal where the pool has room and machines have not.
+
+    Parameters
+    ----------
+    until
+        Step at which the bundles that found no machine would end.
+    """
+    assert binding.at is not None
+    start, end = (time_text(step, grid).removeprefix("at ") for step in (binding.at, until))
+    free = "none" if not binding.free else f"only {binding.free}"
+    return (
+        f"{subject_of(binding.path)} on machines: the pool has room, but from {start} to {end} "
+        f"machines hold {free} of {binding.needed} bundles"
+    )
+
+
 def room_sentence(grid: TimeGrid, binding: Binding) -> str:
     """Return the sentence of a refusal where a height fits for a while: lease, work or shape."""
     assert binding.needed is not None

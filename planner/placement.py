@@ -35,6 +35,9 @@ class Code(StrEnum):
 #: Kinds of `Binding` whose figures are times, or work in bundles times time.
 TIMED_KINDS: Final = frozenset({"lease", "work", "shape"})
 
+#: Kind of `Binding` where the pool has room and machines have not.
+MACHINES: Final = "machines"
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -45,7 +48,8 @@ class Binding:
     path
         Source path of the atom that found no place.
     kind
-        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window`` or ``policy``.
+        ``capacity``, ``fit``, ``lease``, ``work``, ``shape``, ``gap``, ``window``, ``policy``,
+        ``promise`` or ``machines``: totals have room, but machines have too little left one by one.
     at
         Step at which least was free in the atom's window (``lease``: at which the longest room was
         cut short), or None where no step is to blame.
@@ -55,7 +59,8 @@ class Binding:
         What the least allocation of the atom takes of that resource at one step, and what was left
         at `at` (millicores, MiB, units; bundles where no resource is named). ``lease``: how long a
         lease is, and the longest time with room for the least height, ms. ``work`` and ``shape``:
-        the work, and all the room there was for it, bundle-ms.
+        the work, and all the room there was for it, bundle-ms. ``machines``: bundles wanted from
+        `at` on, and how many of them find a machine.
     policy
         Name of the policy that refused, or None.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 
 class PromiseLevel(StrEnum):
@@ -16,3 +18,9 @@ class PromiseLevel(StrEnum):
 
     PLACED = "placed"
     """Every bundle has a machine for as long as it is held."""
+
+
+def asked_level(entry: Mapping[str, Any]) -> PromiseLevel | None:
+    """Return the level under ``promise`` of an entry of a file or record; None where none is."""
+    word = entry.get("promise")
+    return None if word is None else PromiseLevel(word)

@@ -9,8 +9,8 @@ from planner.promise import PromiseLevel
 from rdl.work_graph import WorkGraph
 
 
-class RequestHeader(TypedDict):
-    """Who asks, when and how much it is worth: all of a request but what is asked for."""
+class BareHeader(TypedDict):
+    """Who asks, when and how much it is worth: of a reservation too, which has its own level."""
 
     id: str
     tenant: str
@@ -19,6 +19,12 @@ class RequestHeader(TypedDict):
     weight: float
     priority: int
     creditable: bool
+
+
+class RequestHeader(BareHeader):
+    """All of a request but what is asked for."""
+
+    promise: PromiseLevel | None
 
 
 class WithHeader(Protocol):
@@ -59,6 +65,11 @@ class WithHeader(Protocol):
         """Whether work above the entitlement makes later leases unnecessary."""
         ...
 
+    @property
+    def promise(self) -> PromiseLevel | None:
+        """The level asked for, or held; None is the cluster's."""
+        ...
+
 
 def header_of(asked: WithHeader) -> RequestHeader:
     """Return the header of whatever carries one, for the arguments of something else that does."""
@@ -70,6 +81,7 @@ def header_of(asked: WithHeader) -> RequestHeader:
         weight=asked.weight,
         priority=asked.priority,
         creditable=asked.creditable,
+        promise=asked.promise,
     )
 
 

@@ -234,10 +234,11 @@ class Refusal:
     binding: Binding | None = None
     offers: tuple[dict[str, Any], ...] = ()
     creditable: bool = False
+    promise: PromiseLevel | None = None
 
     def to_json(self, grid: TimeGrid) -> dict[str, Any]:
         """Return the form of plan files."""
-        entry = {
+        entry: dict[str, Any] = {
             "id": self.id,
             "tenant": self.tenant,
             "queue": self.queue,
@@ -251,6 +252,8 @@ class Refusal:
             "binding": None if self.binding is None else binding_to_json(self.binding, grid),
             "offers": list(self.offers),
         }
+        if self.promise is not None:
+            entry["promise"] = self.promise.value
         return entry | {"creditable": True} if self.creditable else entry
 
 
@@ -447,7 +450,7 @@ def _atom_record(atom: AtomAllocation) -> list[Any]:
 
 
 #: What the end of an atom's record is where nothing is said.
-_DEFAULT_REST: Final = ([0], [], [], None, list(ANYWHERE))
+_DEFAULT_REST: Final[tuple[object, ...]] = ([0], [], [], None, list(ANYWHERE))
 
 
 def _atom_from_record(record: Sequence[Any]) -> AtomAllocation:

@@ -8,7 +8,9 @@ import os
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.offers.search import OfferSearch, quick
+from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.reservation_records import Admitted
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
@@ -75,6 +77,14 @@ def _seek_offers(replica: Replica, little: Ask, much: Ask | None) -> None:
         search = OfferSearch.of(plan)
     requests = [little.request, much.request]
     results = agent.plan(requests, search.view, Limits())
-    taken = [pair for pair in zip(requests, results, strict=True) if pair[1].placed]
+    admit = [
+        Admit(request, result, agent.name)
+        for request, result in zip(requests, results, strict=True)
+        if result.placed
+    ]
+    with replica.newest() as plan:
+        record = plan.prepare(admit, plan.version).record
+    admitted = [] if record is None else record.changes
+    taken = [one for one in admitted if isinstance(one, Admitted)]
     after = search.after(taken, search.view.version + 1)
     after.offers(much.request, much.expression, agent, 1)

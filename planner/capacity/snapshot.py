@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,10 @@ from planner.value import PriceList, prices_of
 from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
+
+if TYPE_CHECKING:
+    from planner.capacity.overlay import Overlay
+    from planner.reservation import Holding
 
 
 class PlanSnapshot:
@@ -47,16 +52,32 @@ class PlanSnapshot:
         ledger.close(steps)
         return PlanSnapshot(ledger, self.version)
 
+    def holding(self, held: Iterable[tuple[str, str, Holding]], version: int) -> PlanSnapshot:
+        """Return the view of `version`, in which (tenant, queue) hold more besides."""
+        return self._with(held, version, 1)
+
+    def overlay(self) -> Overlay:
+        """Return what changes on this state are judged by."""
+        from planner.capacity.overlay import Overlay
+
+        return Overlay(self._ledger)
+
     def _changed(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
     ) -> PlanSnapshot:
-        from planner.capacity.overlay import takings_of
         from planner.holding import holding_of
 
+        held = ((one.tenant, one.queue, holding_of(one, result)) for one, result in placed)
+        return self._with(held, version, sign)
+
+    def _with(
+        self, held: Iterable[tuple[str, str, Holding]], version: int, sign: int
+    ) -> PlanSnapshot:
+        from planner.capacity.overlay import takings_of
+
         ledger = self._ledger.copy()
-        for request, result in placed:
-            holding = holding_of(request, result)
-            takings = takings_of(holding, ledger, request.tenant, request.queue)
+        for tenant, queue, holding in held:
+            takings = takings_of(holding, ledger, tenant, queue)
             ledger.take((taking.demand, taking.rows, sign) for taking in takings)
         return PlanSnapshot(ledger, version)
 

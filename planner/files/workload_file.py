@@ -12,6 +12,7 @@ from typing import Any
 from planner.cluster import DEFAULT_QUEUE
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
+from planner.promise import PromiseLevel, asked_level
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_instant
 from rdl.errors import RdlError
@@ -34,6 +35,8 @@ class WorkloadLine:
         The ``rdl`` value: text, the JSON form, or YARN JSON.
     creditable
         Whether work run above the entitlement makes leases held later unnecessary.
+    promise
+        The level it asks for; None is the cluster's.
     line_number
         From 1; 0 for a request that came from elsewhere.
     """
@@ -47,6 +50,7 @@ class WorkloadLine:
     priority: int = 0
     line_number: int = 0
     creditable: bool = False
+    promise: PromiseLevel | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that :func:`read_line` reads."""
@@ -59,6 +63,8 @@ class WorkloadLine:
             "weight": self.weight,
             "priority": self.priority,
         }
+        if self.promise is not None:
+            entry["promise"] = self.promise.value
         return entry | {"creditable": True} if self.creditable else entry
 
 
@@ -146,6 +152,7 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
         int(value.get("priority", 0)),
         number,
         bool(value.get("creditable", False)),
+        asked_level(value),
     )
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.agent import Agent, Limits
+from planner.capacity.snapshot import PlanSnapshot
+from planner.offers.trial_machines import TrialMachines
 from planner.offers.variants import (
     deadline_ms,
     part_left,
@@ -28,7 +30,6 @@ from planner.plan.admission import window_refusal
 from planner.plan.changes import UncompiledRequest
 from planner.policy import RequestLimits
 from planner.request import Request, header_of
-from planner.view import PlanView
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
@@ -105,15 +106,18 @@ class Seeker:
         Policies on windows and lead times, which agents do not see.
     stop
         Asked before each trial; once it is True nothing more is tried.
+    machines
+        Of the same state as the view; None where totals are all that is promised.
     """
 
     request: Request | UncompiledRequest
     expression: Expression
     context: CompileContext
-    view: PlanView
+    view: PlanSnapshot
     agent: Agent
     limits: tuple[RequestLimits, ...] = ()
     stop: Callable[[], bool] = lambda: False
+    machines: TrialMachines | None = None
 
     def trial(self, expression: Expression, agent: Agent | None = None) -> int | None:
         """Return the step at which a variant would end, or None where it is refused."""
@@ -149,6 +153,8 @@ class Seeker:
         if window_refusal(self.limits, request) is not None:
             return None
         result = agent.plan([request], self.view, Limits())[0]
+        if result.placed and self.machines is not None:
+            result = self.machines.stand(request, result, self.view, agent)
         return (request, result) if result.placed else None
 
     def offer(

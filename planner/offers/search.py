@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,9 +11,12 @@ from planner.agents import DEFAULT_AGENT, agent_named
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
+from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import limits_of
 from planner.plan.changes import UncompiledRequest
+from planner.plan.reservation_records import Admitted
+from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservation import binding_to_json
 from rdl.compile.compiler import compile_expression
@@ -43,20 +46,44 @@ class OfferSearch:
         Its policies and machines.
     stop
         Asked before each trial; once it is True nothing more is tried.
+    machines
+        What each has left; None where offers are sought for promises of totals only.
     """
 
     view: PlanSnapshot
     cluster: Cluster
     stop: Callable[[], bool] = lambda: False
+    machines: TrialMachines | None = None
 
     @classmethod
-    def of(cls, plan: Plan, stop: Callable[[], bool] = lambda: False) -> OfferSearch:
-        """Freeze the present state of a Plan."""
-        return cls(plan.snapshot(), plan.cluster, stop)
+    def of(
+        cls,
+        plan: Plan,
+        stop: Callable[[], bool] = lambda: False,
+        levels: Iterable[PromiseLevel | None] = (None,),
+    ) -> OfferSearch:
+        """Freeze the present state of a Plan.
 
-    def after(self, placed: Sequence[tuple[Request, PlacementResult]], version: int) -> OfferSearch:
-        """Return the search on the state of `version`, in which `placed` is committed besides."""
-        return replace(self, view=self.view.after(placed, version))
+        Parameters
+        ----------
+        levels
+            What those ask for whom offers are sought; None takes the cluster's. What machines have
+            left is copied where one asks for more than totals, which takes long.
+        """
+        default = plan.cluster.promise
+        pooled = all((level or default) is PromiseLevel.POOLED for level in levels)
+        machines = None if pooled else TrialMachines.of(plan)
+        return cls(plan.snapshot(), plan.cluster, stop, machines)
+
+    def after(self, admitted: Sequence[Admitted], version: int) -> OfferSearch:
+        """Return the search on the state of `version`, in which more is admitted besides.
+
+        It takes over the machines of this one, which is of no use any more.
+        """
+        if self.machines is not None:
+            self.machines.take(one.holding for one in admitted)
+        held = ((one.tenant, one.queue, one.holding) for one in admitted)
+        return replace(self, view=self.view.holding(held, version))
 
     def context(self, submitted_ms: int) -> CompileContext:
         """Return what a request submitted then is compiled against."""
@@ -74,6 +101,7 @@ class OfferSearch:
             quick(agent),
             limits_of(self.cluster.policies, asked.tenant, asked.queue),
             self.stop,
+            self.machines,
         )
 
     def offers(
@@ -135,6 +163,8 @@ class OfferSearch:
         refused = screening(request)
         if refused is None:
             refused = agent.plan([request], self.view, limits)[0]
+            if refused.placed and self.machines is not None:
+                refused = self.machines.stand(request, refused, self.view, quick(agent), agent.name)
         return None if refused.placed else refused
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from planner.cluster import Cluster
 from planner.placement import Binding, Code, PlacementResult
 from planner.plan.state import PlanState
 from planner.policy import Policy, RequestLimits
@@ -17,8 +18,8 @@ _NONE: Mapping[tuple[str, str], int] = {}
 def screen(plan: PlanState, request: Request) -> PlacementResult | None:
     """Return the refusal of a request that no agent needs to see, or None.
 
-    Duplicate ids, queues that are not reservable, `limits` policies, and tenants whose own limits
-    the profile has no room for.
+    Duplicate ids, queues that are not reservable, levels that cannot be chosen, `limits` policies,
+    and tenants whose own limits the profile has no room for.
     """
     if plan.knows(request.id):
         return PlacementResult(Code.DUPLICATE_ID, f"the id {request.id!r} is taken")
@@ -26,7 +27,7 @@ def screen(plan: PlanState, request: Request) -> PlacementResult | None:
 
 
 def rule_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
-    """Return the refusal by the rules of queues and by `limits` policies, or None."""
+    """Return the refusal by the rules of queues, levels and `limits` policies, or None."""
     queue = plan.cluster.queue(request.queue)
     if queue is None:
         known = ", ".join(one.name for one in plan.cluster.queues)
@@ -35,7 +36,21 @@ def rule_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
     if not queue.reservable:
         detail = f"queue {request.queue!r} serves best-effort work and takes no reservations"
         return PlacementResult(Code.MALFORMED, detail)
-    return limit_refusal(plan, request, _NONE) or _scope_refusal(plan, request)
+    level = level_refusal(plan.cluster, request)
+    return level or limit_refusal(plan, request, _NONE) or _scope_refusal(plan, request)
+
+
+def level_refusal(cluster: Cluster, request: Request) -> PlacementResult | None:
+    """Return the refusal of a level that the cluster does not let a request choose, or None."""
+    level, free = request.promise, (cluster.promise, *cluster.promise_choices)
+    if level is None or level in free:
+        return None
+    words = ", ".join(dict.fromkeys(free))
+    detail = (
+        f"a request cannot choose {level}: requests_may_choose of the cluster's promises leaves it "
+        f"{words}"
+    )
+    return PlacementResult(Code.MALFORMED, detail, binding=Binding("", "promise"))
 
 
 def _scope_refusal(plan: PlanState, request: Request) -> PlacementResult | None:

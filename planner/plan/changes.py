@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from planner.agent import Agent
 from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
-from planner.placement import Binding, Code, PlacementResult
+from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
 from planner.promise import PromiseLevel
@@ -34,6 +34,7 @@ class UncompiledRequest:
     priority: int
     expression: str
     creditable: bool = False
+    promise: PromiseLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class Update:
     """Swap the allocation of a reservation, or leave all as it was.
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
-    must be those the reservation already has. `cause` is the word of the history.
+    must be those the reservation already has. `cause` is the word of the history. `slots` are those
+    of each atom of what it then holds, where who asks has found them; else the Plan finds them.
     """
 
     id: str
@@ -80,6 +82,7 @@ class Update:
     result: PlacementResult
     agent: str
     cause: str = RENEGOTIATED
+    slots: tuple[Slots | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Degrade:
     ----------
     kept
         What it still holds: its past, and of the future no more than it held. One that is degraded
-        already may get some of it back.
+        already may get some of it back. Where all its atoms have slots they are taken as they are.
     reason, offers
         What its owner is told.
     cause
@@ -233,6 +236,11 @@ class Conflict:
     code: Code
     detail: str
     binding: Binding | None = None
+
+    @property
+    def lacks_machines(self) -> bool:
+        """Whether the pool has room for it and machines have not."""
+        return self.binding is not None and self.binding.kind == MACHINES
 
 
 Outcome: TypeAlias = Committed | Conflict

@@ -7,19 +7,21 @@ until everything finds machines or a number of tries is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent, Limits
-from planner.capacity.overlay import Overlay
+from planner.capacity.overlay import Overlay, takings_of
+from planner.explain import machines_sentence
 from planner.holding import holding_of, rule_of
 from planner.machines.slot_atom import SlotAtom
-from planner.placement import PlacementResult
+from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.slot_batch import SlotBatch, Unplaced
+from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservation import Holding
 from planner.rows import add_up
@@ -49,9 +51,112 @@ _ROUNDS: Final = 12
 Found = tuple[PlacementResult, Holding]
 
 
+def machines_refusal(missed: Unplaced, grid: TimeGrid) -> PlacementResult:
+    """Return the refusal of a request that the pool has room for and machines have not."""
+    path, needed, found = missed.atom.path, missed.needed, missed.found
+    binding = Binding(path, MACHINES, missed.start, None, needed, found)
+    detail = machines_sentence(grid, binding, missed.end)
+    return PlacementResult(Code.CAPACITY, detail, binding=binding)
+
+
 def tries_for(machines: int) -> int:
     """Return how many starts are tried on so many machines."""
     return next(tries for least, tries in _TRIES if machines >= least)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSearch:
+    """Where requests that find no machines at first are tried elsewhere.
+
+    Attributes
+    ----------
+    batch
+        What machines have left; it keeps what is found.
+    overlay
+        What the pool has left besides the changes of the batch.
+    view
+        Returns the same as agents read it.
+    first
+        The earliest step.
+    """
+
+    batch: SlotBatch
+    overlay: Overlay
+    view: Callable[[], PlanView]
+    first: int
+
+    def elsewhere(
+        self,
+        request: Request,
+        level: PromiseLevel,
+        missed: Unplaced,
+        planner: Agent | None,
+        *,
+        asked: bool,
+    ) -> Found | Unplaced:
+        """Return another place for a request, what it takes of machines taken.
+
+        Parameters
+        ----------
+        missed
+            What found no machine at first.
+        planner
+            Asked once more; None asks nobody.
+        asked
+            Whether it is the planner whose answer found no machines at first.
+
+        Returns
+        -------
+        Found | Unplaced
+            Its place, or what found no machine.
+        """
+        if planner is not None and not asked:
+            fresh = self._answer(request, level, planner, self.view())
+            if not isinstance(fresh, Unplaced):
+                return missed if fresh is None else fresh
+            missed = fresh
+        placed = level is PromiseLevel.PLACED
+        if placed:
+            alone = self._alone(request)
+            if alone is not None:
+                return alone
+        if planner is None or (placed and len(request.graph.atoms) < 2):
+            return missed
+        return self._again(request, level, planner, missed)
+
+    def _alone(self, request: Request) -> Found | None:
+        mark = self.batch.mark()
+        found = search_alone(self.batch, self.overlay, request, self.first)
+        if found is None:
+            return None
+        takings = takings_of(found[1], self.overlay.ledger, request.tenant, request.queue)
+        if self.overlay.shortage(takings) is None and self.batch.unpacked(found[1]) is None:
+            return found
+        self.batch.undo(mark)
+        return None
+
+    def _again(
+        self, request: Request, level: PromiseLevel, planner: Agent, missed: Unplaced
+    ) -> Found | Unplaced:
+        """Ask the planner until what it answers finds machines."""
+        capped = CappedView(self.view())
+        for _ in range(_ROUNDS):
+            capped.cap(missed)
+            found = self._answer(request, level, planner, capped)
+            if not isinstance(found, Unplaced):
+                return missed if found is None else found
+            missed = found
+        return missed
+
+    def _answer(
+        self, request: Request, level: PromiseLevel, planner: Agent, view: PlanView
+    ) -> Found | Unplaced | None:
+        """Return where a planner places a request, on machines; None if it refuses."""
+        result = planner.plan([request], view, Limits())[0]
+        if not result.placed:
+            return None
+        found = self.batch.stand(holding_of(request, result), level)
+        return found if isinstance(found, Unplaced) else (result, found)
 
 
 def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
@@ -67,13 +172,13 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
     graph = request.graph
     if len(graph.vertices) != 1 or len(graph.shifts) != 1:
         return None
-    row = graph.vertices[0]
-    low, high = max(first, int(row[START])), min(int(row[END]), batch.plan.grid.horizon)
+    row, ledger = graph.vertices[0], overlay.ledger
+    low, high = max(first, int(row[START])), min(int(row[END]), ledger.grid.horizon)
     if low >= high:
         return None
     label = graph.labels[row[LABEL]] if graph.labels and row[LABEL] >= 0 else None
     bundle = graph.bundles[int(row[BUNDLE])]
-    demand = batch.plan.ledger.demand(bundle, label, request.tenant, request.queue)
+    demand = ledger.demand(bundle, label, request.tenant, request.queue)
     least, most, multiple, lease, work = (
         int(row[column]) for column in (MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK)
     )
@@ -88,31 +193,6 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
     holding = holding_of(request, result)
     atoms = (replace(holding.atoms[0], slots=slots),)
     return result, replace(holding, atoms=atoms)
-
-
-def search_again(
-    batch: SlotBatch, view: PlanView, request: Request, planner: Agent, missed: Unplaced
-) -> Found | Unplaced:
-    """Return another place for a request by its agent, slots taken; or what found no machine.
-
-    Parameters
-    ----------
-    view
-        What the pool has left besides the changes of the batch.
-    missed
-        What found no machine at first.
-    """
-    capped = CappedView(view)
-    for _ in range(_ROUNDS):
-        capped.cap(missed)
-        result = planner.plan([request], capped, Limits())[0]
-        if not result.placed:
-            return missed
-        found = batch.place(holding_of(request, result))
-        if not isinstance(found, Unplaced):
-            return result, found
-        missed = found
-    return missed
 
 
 class CappedView:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.explain import time_text
 from planner.holding import details_of, holding_of, past_of, release_rows, with_slots
-from planner.placement import Binding, Code, PlacementResult
+from planner.placement import Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
     Admit,
@@ -33,7 +32,7 @@ from planner.plan.changes import (
     Update,
 )
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
-from planner.plan.machine_search import Found, search_again, search_alone
+from planner.plan.machine_search import Found, MachineSearch, machines_refusal
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.release import keep_released, release_conflict
 from planner.plan.reservation_records import (
@@ -46,12 +45,13 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import SlotBatch, Unplaced, relocation_fault
+from planner.plan.slot_batch import SlotBatch, Unplaced, slots_fault
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import Event, State, may
+from planner.slots import Slots
 
 _Answer = RecordedChange | Conflict
 
@@ -139,7 +139,7 @@ class _Batch:
     def slots(self) -> SlotBatch:
         """What the batch takes of machines; made when a change first asks for some."""
         if self._slots is None:
-            self._slots = SlotBatch(self.plan)
+            self._slots = SlotBatch(self.plan.room, self.plan.cluster.nominal, self.plan.now)
         return self._slots
 
     def close(self) -> None:
@@ -229,8 +229,8 @@ class _Batch:
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
         level = self._level(request)
-        if level is PromiseLevel.PLACED:
-            found = self._place(index, change, holding)
+        if level is not PromiseLevel.POOLED:
+            found = self._place(index, change, holding, level)
             if isinstance(found, Conflict):
                 return found
             if found[0] is not result:
@@ -271,54 +271,42 @@ class _Batch:
         """Return what a request is promised, if it is."""
         return request.promise or self.plan.cluster.promise
 
-    def _place(self, index: int, change: Admit, holding: Holding) -> Found | Conflict:
+    def _place(
+        self, index: int, change: Admit, holding: Holding, level: PromiseLevel
+    ) -> Found | Conflict:
         """Return the answer to a request and what it holds, with machines; or why there are none.
 
         First where its agent put it, then where machines have room.
         """
         if self._machines_assured:
             return change.result, holding
-        placed = self.slots.place(holding)
+        placed = self.slots.stand(holding, level)
         if not isinstance(placed, Unplaced):
             return change.result, placed
-        found = self._search(change, placed) if self._may_search else placed
+        if not self._may_search:
+            return self._no_machines(index, change.request.id, placed)
+        self._doubt()
+        planner = change.planner
+        asked = planner is not None and planner.name == change.agent
+        first = max(self.plan.now, self.plan.ledger.first)
+        search = MachineSearch(self.slots, self.overlay, self._view, first)
+        found = search.elsewhere(change.request, level, placed, planner, asked=asked)
         if isinstance(found, Unplaced):
             return self._no_machines(index, change.request.id, found)
-        takings = takings_of(
-            found[1], self.plan.ledger, change.request.tenant, change.request.queue
-        )
-        short = self.overlay.shortage(takings)
-        if short is not None:
-            return Conflict(index, change.request.id, short.code, short.detail, short.binding)
         return found
 
-    def _search(self, change: Admit, missed: Unplaced) -> Found | Unplaced:
-        self._doubt()
-        first = max(self.plan.now, self.plan.ledger.first)
-        alone = search_alone(self.slots, self.overlay, change.request, first)
-        if alone is not None:
-            return alone
-        if change.planner is None or len(change.request.graph.atoms) < 2:
-            return missed
+    def _view(self) -> PlanSnapshot:
+        """Return what the changes of the batch so far leave, as agents read it."""
         ledger = self.plan.ledger
         if self._changed:
             ledger = ledger.copy()
             ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
-        view = PlanSnapshot(ledger, self.plan.version)
-        return search_again(self.slots, view, change.request, change.planner, missed)
+        return PlanSnapshot(ledger, self.plan.version)
 
     def _no_machines(self, index: int, id_: str, missed: Unplaced) -> Conflict:
         """Return the conflict of a request that the pool has room for and machines have not."""
-        atom, grid = missed.atom, self.plan.grid
-        binding = Binding(atom.path, "machines", missed.start, None, missed.needed, missed.found)
-        start, end = (
-            time_text(step, grid).removeprefix("at ") for step in (missed.start, missed.end)
-        )
-        detail = (
-            f"the pool has room for atom {atom.path or 'the request'}, but from {start} to {end} "
-            f"machines hold only {missed.found} of {missed.needed} bundles"
-        )
-        return Conflict(index, id_, Code.CAPACITY, detail, binding)
+        refused = machines_refusal(missed, self.plan.grid)
+        return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:
         asked = change.request
@@ -359,11 +347,16 @@ class _Batch:
         if not self._given:
             self._give(number)
         if level is PromiseLevel.PLACED and not self._machines_assured:
-            placed = self.slots.replace(before, holding)
+            if change.slots is None:
+                placed: Holding | Unplaced | Conflict = self.slots.replace(before, holding)
+            else:
+                placed = self._with_slots(index, change.id, (before, holding), change.slots)
+            if not isinstance(placed, Holding) and not self._given:
+                self.slots.take(before)
             if isinstance(placed, Unplaced):
-                if not self._given:
-                    self.slots.take(before)
                 return self._no_machines(index, change.id, placed)
+            if isinstance(placed, Conflict):
+                return placed
             holding = placed
         self._add(takings)
         self.touched.add(change.id)
@@ -380,6 +373,26 @@ class _Batch:
             level,
         )
 
+    def _with_slots(
+        self,
+        index: int,
+        id_: str,
+        swap: tuple[Holding, Holding],
+        slots: Sequence[Slots | None],
+    ) -> Holding | Conflict:
+        """Return what is held after a swap with the slots that somebody found, taken.
+
+        Else why it cannot have them. What was held before must have been given back.
+        """
+        before, after = swap
+        detail = f"{len(slots)} lists of slots for {len(after.atoms)} atoms"
+        if len(slots) == len(after.atoms):
+            after = with_slots(after, slots)
+            detail = slots_fault(before, after, self.plan.now)
+        if not detail and not self.slots.move(before, after):
+            detail = "its new machines have no room any more"
+        return Conflict(index, id_, Code.CONFLICT, detail) if detail else after
+
     def _degrade(self, index: int, change: Degrade) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
         if blocked is None:
@@ -390,8 +403,6 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        self._add(takings)
-        self.touched.add(change.id)
         number = self.plan.table.number_of(change.id)
         assert number is not None
         kept = change.kept
@@ -399,9 +410,20 @@ class _Batch:
             self.plan.table.promise(number) is not PromiseLevel.POOLED
             and not self._machines_assured
         ):
+            before = self.plan.table.holding(number)
             if not self._given:
                 self._give(number)
-            kept = self.slots.cut(self.plan.table.holding(number), kept)
+            if kept.atoms and all(atom.slots is not None for atom in kept.atoms):
+                slots = [atom.slots for atom in kept.atoms]
+                placed = self._with_slots(index, change.id, (before, kept), slots)
+                if isinstance(placed, Conflict):
+                    if not self._given:
+                        self.slots.take(before)
+                    return placed
+            else:
+                kept = self.slots.cut(before, kept)
+        self._add(takings)
+        self.touched.add(change.id)
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
 
     def _relocate(self, index: int, change: Relocate) -> _Answer:
@@ -411,17 +433,13 @@ class _Batch:
         number = self.plan.table.number_of(change.id)
         assert number is not None
         before = self.plan.table.holding(number)
-        detail = relocation_fault(before, change.slots, self.plan.now)
-        if detail:
-            return Conflict(index, change.id, Code.CONFLICT, detail)
-        after = with_slots(before, change.slots)
         if not self._given:
             self.slots.give(before)
-        if not self.slots.move(before, after):
+        after = self._with_slots(index, change.id, (before, before), change.slots)
+        if isinstance(after, Conflict):
             if not self._given:
                 self.slots.take(before)
-            detail = "its new machines have no room any more"
-            return Conflict(index, change.id, Code.CONFLICT, detail)
+            return after
         self.touched.add(change.id)
         return Relocated(change.id, change.slots, change.promise, change.reason)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.placement import Binding, Code
-from planner.promise import PromiseLevel
+from planner.promise import PromiseLevel, asked_level
 from planner.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
 from planner.reservation_state import State
 from planner.slots import Slots, slots_of
@@ -110,6 +110,8 @@ class Refused:
             entry["binding"] = [b.path, b.kind, b.at, b.resource, b.needed, b.free, b.policy]
         if one.creditable:
             entry["creditable"] = True
+        if one.promise is not None:
+            entry["promise"] = one.promise.value
         return entry | {"offers": list(one.offers)} if one.offers else entry
 
     @classmethod
@@ -129,6 +131,7 @@ class Refused:
             binding,
             tuple(entry.get("offers", ())),
             entry.get("creditable", False),
+            asked_level(entry),
         )
         return cls(refusal)
 

@@ -37,6 +37,11 @@ def asked_violations(
                     detail = f"is {entry.get('creditable', False)}, not {line.creditable}"
                     where = f"/{key}/{i}/creditable"
                     found.append(PlanViolation(where, "asked", detail, line.id))
+                level = line.promise or (entry.get("promise") if key == "reservations" else None)
+                if entry.get("promise") != level:
+                    detail = f"is {entry.get('promise')!r}, not {level!r}"
+                    where = f"/{key}/{i}/promise"
+                    found.append(PlanViolation(where, "asked", detail, line.id))
     return found
 
 

@@ -46,7 +46,7 @@ def with_offers(
         most = DEFAULT_OFFERS if len(document.refusals) <= FEW_REFUSALS else 0
     if most == 0:
         return document
-    search = OfferSearch.of(planned.plan, stop)
+    search = OfferSearch.of(planned.plan, stop, [None, *(r.promise for r in workload.requests)])
     found = {
         asked.id: search.offers(asked, expression, agent, most)
         for asked, expression in _helpable(planned, workload)

@@ -16,6 +16,7 @@ from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused
+from planner.promise import asked_level
 from planner.renegotiation.renegotiation import result_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Degradation, Holding, Refusal, RequestDetails, Rows
@@ -153,6 +154,7 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
         None,
         tuple(entry["offers"]),
         entry.get("creditable", False),
+        asked_level(entry),
     )
 
 

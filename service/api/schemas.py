@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.placement import Code
+from planner.promise import PromiseLevel
 from service.problems import CODES
 
 _TEXT: Final = {"type": "string"}
@@ -71,6 +72,8 @@ _CREDITABLE: Final = {
     "description": "Whether work above its entitlement gives later leases back; absent if not.",
 }
 
+_LEVELS: Final = [level.value for level in PromiseLevel]
+
 _RESERVATION: Final = _object(
     {
         **_ASKED,
@@ -83,6 +86,11 @@ _RESERVATION: Final = _object(
         "submitted_at": _INSTANT,
         "version": {**_COUNT, "description": "Version of the Plan that shows this."},
         "creditable": _CREDITABLE,
+        "promise": {
+            "type": "string",
+            "enum": _LEVELS,
+            "description": "What is promised of machines.",
+        },
         "degradation": {
             "type": "object",
             "description": "For a degraded reservation: since when, why, and what is offered.",
@@ -103,6 +111,11 @@ _REFUSAL: Final = _object(
         **_ASKED,
         "state": {"const": "refused"},
         "creditable": _CREDITABLE,
+        "promise": {
+            "type": "string",
+            "enum": _LEVELS,
+            "description": "The level it asked for; absent where it took the cluster's.",
+        },
         "code": {"type": "string", "enum": [str(code) for code in Code]},
         "detail": _TEXT,
         "binding": {"type": ["object", "null"]},

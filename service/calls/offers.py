@@ -10,6 +10,7 @@ from planner.offers.search import OfferSearch
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
 from planner.plan.changes import UncompiledRequest
+from planner.promise import asked_level
 from planner.request import Request
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
@@ -41,7 +42,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     agent = agent_named(agent_of(runtime, values, ""))
     with runtime.reading() as plan:
-        search = OfferSearch.of(plan, seconds_of_search(_SECONDS))
+        search = OfferSearch.of(plan, seconds_of_search(_SECONDS), (asked_level(values),))
 
     def screening(request: Request) -> PlacementResult | None:
         with runtime.reading() as plan:
@@ -58,6 +59,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
             values["priority"],
             format_expression(expression),
             values["creditable"],
+            asked_level(values),
         )
         with runtime.planner.solvers.deciding(agent.name) as limits:
             answer = search.answer(asked, expression, agent, values["most"], screening, limits)
@@ -65,6 +67,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         raise problem_of_rdl(error, "/rdl") from error
     refusal = answer["refusal"]
     if refusal is not None and refusal["code"] == Code.MALFORMED:
-        # What compiled and is still malformed names a queue that takes no reservations.
-        raise malformed([ApiError(refusal["detail"], pointer="/queue")])
+        # What compiled and is still malformed names a queue or a level that it cannot have.
+        field = "promise" if refusal["binding"] is not None else "queue"
+        raise malformed([ApiError(refusal["detail"], pointer=f"/{field}")])
     return answer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.agents import AGENT_NAMES
+from planner.promise import asked_level
 from planner.request import Request
 from planner.reservation_state import Event
 from rdl.compile.source import read_source
@@ -95,6 +96,7 @@ def read_ask(
         priority=values["priority"],
         graph=graph,
         creditable=values["creditable"],
+        promise=asked_level(values),
     )
     return Ask(expression, source, request, agent, pointer, offers)
 
@@ -128,6 +130,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         priority=present.priority if values["priority"] is None else values["priority"],
         graph=graph,
         creditable=present.creditable,
+        promise=present.promise,
     )
     return Ask(expression, source, request, agent, "")
 

@@ -13,17 +13,28 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from planner.agent import Limits
-from planner.placement import Code
+from planner.offers.search import OfferSearch
+from planner.placement import MACHINES, Code
 from planner.plan.changes import Advance, Change, Conflict, Prepared
-from planner.plan.records import CommitRecord
+from planner.plan.plan import Plan
+from planner.plan.records import CommitRecord, RecordedChange
+from planner.plan.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.commands import Admission, Answer, Command, QueuedChange, Reconfiguration
+from service.commits.commands import (
+    Admission,
+    Answer,
+    Command,
+    QueuedChange,
+    Reconfiguration,
+    is_quick_agent,
+)
 from service.commits.group import Group, spoil
 from service.commits.idempotency import recall
 from service.commits.oracle_check import first_violation
@@ -34,9 +45,12 @@ from service.commits.outcomes import (
     note_conflicts,
 )
 from service.commits.pending import PendingChange, open_changes, pending_changes_of, recorded
-from service.commits.placing import place, screen_changes
-from service.commits.quick_agents import is_quick_agent
-from service.commits.refusal_offers import add_offers, name_version, needs_offers, search_for
+from service.commits.placing import place, refuse_for_machines, screen_changes
+from service.commits.refusal_offers import (
+    add_offers,
+    name_version,
+    search_for,
+)
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.problems import ProblemDocument
@@ -129,24 +143,48 @@ class GroupCommit:
         atomic = isinstance(command, Admission) and command.atomic
         with self._replica.newest() as plan:
             screened = screen_changes(drafts, plan)
-            search = search_for(drafts, plan, self._config.offer_s)
             version = plan.version
         place(screened, self.limits_of)
-        add_offers(drafts, search, dry_run=True)
         if not (atomic and spoil(drafts)):
-            pending = [draft for draft in open_changes(drafts) if draft.change is not None]
+            self._rehearse(drafts, version, atomic=atomic)
+        return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
+
+    def _rehearse(self, drafts: Sequence[PendingChange], version: int, *, atomic: bool) -> None:
+        """Answer placed drafts as if they were committed."""
+        while True:
             with self._replica.locked() as plan:
-                prepared = plan.prepare(_changes(pending), version, atomic=atomic)
+                pending, prepared = self._prepare(drafts, plan, version, atomic=atomic)
+                search = search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
                 answers = admitted_answers(prepared, pending, plan)
-            note_conflicts(prepared, pending)
-            for draft, answer in answers:
-                draft.answer = answer
-            for draft in pending:
-                if draft.conflict is not None:
-                    draft.answer = conflict_answer(draft)
+            if search is None:
+                break
+            add_offers(pending, search)
+        note_conflicts(prepared, pending)
+        for draft, answer in answers:
+            draft.answer = answer
+        for draft in pending:
+            if draft.conflict is not None:
+                draft.answer = conflict_answer(draft)
+        if atomic:
+            spoil(drafts)
+
+    def _prepare(
+        self,
+        drafts: Sequence[PendingChange],
+        plan: Plan,
+        based_on: int,
+        *,
+        atomic: bool,
+        at_ms: int = 0,
+    ) -> tuple[list[PendingChange], Prepared]:
+        """Return the open drafts and what they come to; those without machines are refused."""
+        while True:
+            pending = [draft for draft in open_changes(drafts) if draft.change is not None]
+            prepared = plan.prepare(_changes(pending), based_on, atomic=atomic, at_ms=at_ms)
+            if not refuse_for_machines(pending, prepared):
+                return pending, prepared
             if atomic:
                 spoil(drafts)
-        return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
 
     def move_to_now(self) -> None:
         """Advance the Plan to the clock's step, unless another process has done so."""
@@ -193,42 +231,49 @@ class GroupCommit:
         """
         drafts = group.open()
         for draft in drafts:
-            draft.change = draft.conflict = None
+            draft.change = draft.conflict = draft.sought_on = None
         with self._replica.newest() as plan:
             screened = screen_changes(drafts, plan)
-            search = search_for(drafts, plan, self._config.offer_s)
             based_on = plan.version
         place(screened, self.limits_of)
-        if needs_offers(drafts):
-            turn.close()
-        add_offers(drafts, search, dry_run=False)
-        del screened, search  # a view that lives on would make the next commit copy the profile
+        del screened  # a view that lives on would make the next commit copy the profile
         if group.atomic and spoil(drafts):
             return
-        self._append(group, based_on, last=last)
+        self._append(group, turn, based_on, last=last)
         hopeless = [d for d in group.open() if last or not _worth_another_round(d.conflict)]
         for draft in hopeless:
             draft.answer = conflict_answer(draft)
         if group.atomic:
             spoil([*hopeless, *group.open()])
 
-    def _append(self, group: Group, based_on: int, *, last: bool) -> None:
+    def _append(self, group: Group, turn: ExitStack, based_on: int, *, last: bool) -> None:
         """Commit what can be committed, again until no other process was faster."""
         while True:
             with self._replica.store.turn():
-                if self._append_once(group, based_on, last=last):
-                    return
+                search = self._append_once(group, based_on, last=last)
+            if search is True:
+                return
+            if isinstance(search, OfferSearch):
+                turn.close()
+                add_offers(group.open(), search)
             for job in group.jobs_with_keys():
                 if self._recalled(job):
                     group.forget(job)
 
-    def _append_once(self, group: Group, based_on: int, *, last: bool) -> bool:
-        """Prepare on the newest version, hold against the oracle, append; False: try again."""
-        pending = [draft for draft in group.open() if draft.change is not None]
+    def _append_once(self, group: Group, based_on: int, *, last: bool) -> bool | OfferSearch:
+        """Prepare on the newest version, hold against the oracle, append; False: try again.
+
+        Where refusals still lack offers, nothing is appended and their search is returned.
+        """
         at_ms = self._replica.plan_ms(self._clock.now_ms())
         with self._replica.newest() as plan:
-            name_version(pending, based_on, plan.version + 1)
-            prepared = plan.prepare(_changes(pending), based_on, atomic=group.atomic, at_ms=at_ms)
+            name_version(group.open(), plan.version + 1)
+            pending, prepared = self._prepare(
+                group.open(), plan, based_on, atomic=group.atomic, at_ms=at_ms
+            )
+            search = search_for(pending, prepared, plan, self._config.offer_s)
+            if search is not None:
+                return search
             answers = admitted_answers(prepared, pending, plan)
             grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
         self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
@@ -287,6 +332,10 @@ class GroupCommit:
         self._telemetry.commits.inc()
         self._telemetry.group_size.observe(len(record.changes))
         self._telemetry.version.set(record.version)
+        levels = Counter(one.promise for one in record.changes if isinstance(one, Admitted))
+        for level, count in levels.items():
+            self._telemetry.admitted.labels(level.value).inc(count)
+        self._telemetry.without_machines.inc(sum(map(_lacks_machines, record.changes)))
 
 
 def _are_few(jobs: Sequence[QueuedChange]) -> bool:
@@ -296,6 +345,12 @@ def _are_few(jobs: Sequence[QueuedChange]) -> bool:
 
 def _changes(drafts: Sequence[PendingChange]) -> list[Change]:
     return [draft.change for draft in drafts if draft.change is not None]
+
+
+def _lacks_machines(change: RecordedChange) -> bool:
+    """Return whether a change is the refusal of a request for want of machines alone."""
+    binding = change.refusal.binding if isinstance(change, Refused) else None
+    return binding is not None and binding.kind == MACHINES
 
 
 def _worth_another_round(conflict: Conflict | None) -> bool:

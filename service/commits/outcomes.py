@@ -10,7 +10,7 @@ from planner.plan.records import Reconfigured, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused
 from planner.reservation import HistoryEntry, Reservation
 from planner.reservation_state import State
-from service.commits.commands import Answer, Described, Done
+from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer
 from service.commits.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument
 
@@ -37,15 +37,15 @@ def _answer_before_commit(
 ) -> Answer | None:
     match change:
         case Admitted():
-            made = _reservation_of(change, plan.now, HistoryEntry(at_ms, version, "admitted"))
-            return Done(made, plan.grid, version)
+            made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
+            return ReservationAnswer(made, plan.grid, version)
         case Refused(refusal=refusal):
             assert draft.ask is not None
             return refused_problem(
                 refusal.code, refusal.detail, draft.ask.pointer, refusal, plan.grid
             )
         case Reconfigured(cluster=cluster):
-            return Described(cluster, version)
+            return ClusterAnswer(cluster, version)
         case _:
             return None
 
@@ -56,7 +56,7 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
     id_ = draft.request.id if draft.ask is not None else getattr(command, "id", "")
     reservation = plan.reservation(id_)
     assert reservation is not None
-    return Done(reservation, plan.grid, version)
+    return ReservationAnswer(reservation, plan.grid, version)
 
 
 def conflict_answer(draft: PendingChange) -> ProblemDocument:
@@ -75,9 +75,9 @@ def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
     return len(prepared.conflicts)
 
 
-def _reservation_of(change: Admitted, now: int, admitted: HistoryEntry) -> Reservation:
+def _reservation_of(change: Admitted, plan: Plan, admitted: HistoryEntry) -> Reservation:
     """Return a reservation as `Plan.apply` makes it of a record."""
-    begun = now > 0 and change.holding.begin <= now
+    begun = plan.now > 0 and change.holding.begin <= plan.now
     details = change.details
     return Reservation(
         change.id,
@@ -95,4 +95,6 @@ def _reservation_of(change: Admitted, now: int, admitted: HistoryEntry) -> Reser
         change.holding.atoms,
         (admitted,),
         creditable=details.creditable,
+        promise=change.promise,
+        machines=plan.cluster.machine_names,
     )

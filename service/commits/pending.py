@@ -29,6 +29,8 @@ class PendingChange:
         What it would change, once an agent has answered.
     answer
         The answer to the client; None as long as the change is open.
+    sought_on
+        Version of the Plan on which offers for its refusal were sought; None before.
     """
 
     command: Command
@@ -37,6 +39,7 @@ class PendingChange:
     change: Change | None = None
     conflict: Conflict | None = None
     answer: Answer | None = None
+    sought_on: int | None = None
 
     @property
     def request(self) -> Request:
@@ -67,12 +70,14 @@ def refused_problem(
     pointer: str,
     refusal: Refusal | None = None,
     grid: TimeGrid | None = None,
+    *,
+    field: str = "",
 ) -> ProblemDocument:
-    """Return the answer to a request that planning refused."""
+    """Return the answer to a request that planning refused; `field` is that at fault."""
     kept = None if refusal is None or grid is None else refusal.to_json(grid)
     # What compiled and is still malformed names a queue that takes no reservations.
-    field = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
-    error = ApiError(detail, code, pointer=f"{pointer}/{field}")
+    known = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
+    error = ApiError(detail, code, pointer=f"{pointer}/{field or known}")
     return ProblemDocument(code, detail, (error,), kept)
 
 

@@ -7,9 +7,19 @@ from dataclasses import dataclass, replace
 
 from planner.agent import Limits
 from planner.agents import agent_named
+from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
-from planner.plan.changes import Admit, Cancel, Close, Reconfigure, Refuse, Update
+from planner.plan.changes import (
+    Admit,
+    Cancel,
+    Close,
+    Conflict,
+    Prepared,
+    Reconfigure,
+    Refuse,
+    Update,
+)
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
@@ -31,7 +41,7 @@ from service.problems import problem_of_rdl
 
 
 @dataclass(frozen=True, slots=True)
-class Screened:
+class ScreenResult:
     """A pending change that an agent is asked about.
 
     Attributes
@@ -48,9 +58,9 @@ class Screened:
     revision: int = 0
 
 
-def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened]:
+def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenResult]:
     """Answer what needs no agent, turn what is plain into changes, and return the rest."""
-    rest: list[Screened] = []
+    rest: list[ScreenResult] = []
     snapshot: PlanView = plan.snapshot()
     for draft in drafts:
         if draft.ask is not None and not _renew(draft, plan):
@@ -59,7 +69,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened
             case Admission():
                 refused = screen(plan, draft.request)
                 if refused is None:
-                    rest.append(Screened(draft, snapshot))
+                    rest.append(ScreenResult(draft, snapshot))
                 else:
                     _refuse(draft, refused)
             case Renegotiation(revision=revision):
@@ -68,7 +78,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened
                 if draft.answer is None:
                     present = int(plan.table.meta[plan.table.number_of(id_)]["revision"])
                     update = renegotiation_of(plan, id_, draft.request)
-                    rest.append(Screened(draft, update=update, revision=present))
+                    rest.append(ScreenResult(draft, update=update, revision=present))
             case Cancellation(id=id_, revision=revision):
                 draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
                 draft.change = Cancel(id_, revision)
@@ -99,7 +109,7 @@ def _renew(draft: PendingChange, plan: Plan) -> bool:
     return True
 
 
-def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> None:
+def place(screened: Sequence[ScreenResult], limits_of: Callable[[str], Limits]) -> None:
     """Let the agents answer; this is the long part, and holds no lock.
 
     All admissions with one agent go to it together.
@@ -109,7 +119,7 @@ def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> N
     limits_of
         How long an agent of this name may take.
     """
-    together: dict[str, list[Screened]] = {}
+    together: dict[str, list[ScreenResult]] = {}
     for one in screened:
         assert one.draft.ask is not None
         if one.update is None:
@@ -126,14 +136,28 @@ def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> N
             _take_result(one, result, name)
 
 
-def _take_result(one: Screened, result: PlacementResult, agent: str) -> None:
+def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None:
     draft = one.draft
     if not result.placed:
         _refuse(draft, result)
     elif isinstance(draft.command, Renegotiation):
         draft.change = Update(draft.request.id, one.revision, draft.request, result, agent)
     else:
-        draft.change = Admit(draft.request, result, agent)
+        draft.change = Admit(draft.request, result, agent, planner=quick(agent_named(agent)))
+
+
+def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
+    """Refuse those that the pool has room for and machines have not; return whether there are any.
+
+    Another round would not help: machines were searched on the newest Plan, and the agent asked
+    again.
+    """
+    found = False
+    for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
+        if isinstance(outcome, Conflict) and outcome.lacks_machines and draft.ask is not None:
+            _refuse(draft, PlacementResult(outcome.code, outcome.detail, binding=outcome.binding))
+            found = True
+    return found
 
 
 def _refuse(draft: PendingChange, result: PlacementResult) -> None:
@@ -142,6 +166,7 @@ def _refuse(draft: PendingChange, result: PlacementResult) -> None:
     assert draft.ask is not None
     plain = result.code in (Code.DUPLICATE_ID, Code.MALFORMED)
     if plain or isinstance(draft.command, Renegotiation):
-        draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer)
+        field = "promise" if result.binding and result.binding.kind == "promise" else ""
+        draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer, field=field)
         return
     draft.change = Refuse(draft.request, result.code, result.detail, result.binding)

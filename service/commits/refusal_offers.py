@@ -9,8 +9,9 @@ from typing import Final
 
 from planner.agents import agent_named
 from planner.offers.search import HOPELESS, OfferSearch
-from planner.plan.changes import Admit, Refuse
+from planner.plan.changes import Prepared, Refuse
 from planner.plan.plan import Plan
+from planner.plan.reservation_records import Admitted, Refused
 from service.commits.commands import Admission
 from service.commits.pending import PendingChange
 
@@ -18,11 +19,38 @@ from service.commits.pending import PendingChange
 _UNTIMED: Final = 1
 
 
-def search_for(drafts: Sequence[PendingChange], plan: Plan, seconds: float) -> OfferSearch | None:
-    """Return a search on the present Plan, or None where no refusal is to carry offers."""
-    if not any(map(_wants_offers, drafts)):
+def search_for(
+    drafts: Sequence[PendingChange],
+    prepared: Prepared,
+    plan: Plan,
+    seconds: float,
+    *,
+    dry_run: bool = False,
+) -> OfferSearch | None:
+    """Return a search for refusals that still lack their offers, or None where none does.
+
+    Offers are sought in the state that the group's own commit is about to make, and name its
+    version: what the group takes is not offered once more. A dry run makes no version, and a
+    group that gives something back is left out of account.
+
+    Parameters
+    ----------
+    prepared
+        What the group comes to on `plan`, which only the caller has.
+    """
+    waiting = [draft for draft in drafts if needs_offers(draft)]
+    if not waiting:
         return None
-    return OfferSearch.of(plan, seconds_of_search(seconds))
+    levels = [draft.request.promise for draft in waiting]
+    search = OfferSearch.of(plan, seconds_of_search(seconds), levels)
+    for draft in waiting:
+        draft.sought_on = plan.version
+    record = prepared.record
+    if dry_run or record is None:
+        return search
+    admitted = [one for one in record.changes if isinstance(one, Admitted)]
+    plain = all(isinstance(one, Admitted | Refused) for one in record.changes)
+    return search.after(admitted, record.version) if plain else search
 
 
 def seconds_of_search(seconds: float) -> Callable[[], bool]:
@@ -44,60 +72,37 @@ def seconds_of_search(seconds: float) -> Callable[[], bool]:
     return stop
 
 
-def add_offers(
-    drafts: Sequence[PendingChange], search: OfferSearch | None, *, dry_run: bool
-) -> None:
-    """Put offers on the refusals among placed drafts; the long part, and it holds no lock.
-
-    They are sought in the state that the group's own commit is about to make, and name its
-    version: what the group takes is not offered once more. A dry run makes no version, and a
-    group that gives something back is left out of account.
-    """
-    refused = [draft for draft in drafts if _is_refused(draft)]
-    if search is None or not refused:
-        return
-    plain = all(isinstance(d.change, Admit | Refuse) for d in drafts if d.change is not None)
-    if plain and not dry_run:
-        placed = [d.change for d in drafts if isinstance(d.change, Admit)]
-        search = search.after(
-            [(one.request, one.result) for one in placed], search.view.version + 1
-        )
-    for draft in refused:
+def add_offers(drafts: Sequence[PendingChange], search: OfferSearch) -> None:
+    """Put offers on the refusals that a search is for; the long part, and it holds no lock."""
+    for draft in drafts:
         change, ask = draft.change, draft.ask
-        assert isinstance(change, Refuse)
-        assert ask is not None
-        if change.code not in HOPELESS:
+        if draft.sought_on is None or ask is None or not isinstance(change, Refuse):
+            continue
+        if change.code not in HOPELESS and not change.offers:
             agent = agent_named(ask.agent)
             found = search.offers(ask.request, ask.expression, agent, ask.offers)
             draft.change = replace(change, offers=found)
 
 
-def needs_offers(drafts: Sequence[PendingChange]) -> bool:
-    """Return whether some of the placed drafts are refused and want offers."""
-    return any(map(_is_refused, drafts))
-
-
-def name_version(drafts: Sequence[PendingChange], version: int, made: int) -> None:
+def name_version(drafts: Sequence[PendingChange], made: int) -> None:
     """Let offers name the version they were sought in when another process made the next one.
 
     Parameters
     ----------
-    version
-        Of the Plan when the group was placed.
     made
         The version that the group's record makes.
     """
-    if made == version + 1:
-        return
     for draft in drafts:
-        change = draft.change
-        if isinstance(change, Refuse) and change.offers:
-            offers = tuple({**offer, "at_version": version} for offer in change.offers)
-            draft.change = replace(change, offers=offers)
+        change, version = draft.change, draft.sought_on
+        if version in (None, made - 1) or not isinstance(change, Refuse):
+            continue
+        offers = tuple({**offer, "at_version": version} for offer in change.offers)
+        draft.change = replace(change, offers=offers)
 
 
-def _is_refused(draft: PendingChange) -> bool:
-    return isinstance(draft.change, Refuse) and _wants_offers(draft)
+def needs_offers(draft: PendingChange) -> bool:
+    """Return whether a change is a refusal that wants offers and has not been given any."""
+    return draft.sought_on is None and isinstance(draft.change, Refuse) and _wants_offers(draft)
 
 
 def _wants_offers(draft: PendingChange) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.agents import AGENT_NAMES
 from planner.placement import Code
+from planner.promise import PromiseLevel
 from service.api.call import NDJSON, Call
 from service.api.fields import (
     Field,
@@ -53,6 +54,12 @@ ASK: Final[tuple[Field, ...]] = (
         "priority", "Within a batch a larger priority is placed first.", -(10**6), 10**6, default=0
     ),
     flag("creditable", "Work that runs above its entitlement gives the latest leases back."),
+    choice(
+        "promise",
+        "What is promised, where the cluster lets requests choose; else the cluster's level.",
+        [level.value for level in PromiseLevel],
+        default=None,
+    ),
     _AGENT,
 )
 

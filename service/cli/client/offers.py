@@ -126,7 +126,7 @@ def _ask_files(
         queue=line.queue if queue is None else queue,
     )
     asked = UncompiledRequest(**header_of(line), expression=format_expression(expression))
-    search = OfferSearch.of(plan)
+    search = OfferSearch.of(plan, levels=(line.promise,))
     return search.answer(asked, expression, agent, most, lambda one: screen(plan, one))
 
 

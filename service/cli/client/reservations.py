@@ -47,6 +47,11 @@ REFUSALS: Final = frozenset(
     default=None,
     help="Credit work that runs beyond the reservation: later leases are given back.",
 )
+@click.option(
+    "--promise",
+    type=click.Choice(["pooled", "packable", "placed"]),
+    help="What is promised of machines.  [default: the cluster's level]",
+)
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @format_option(TABLE, JSON)
 @reports_errors
@@ -60,6 +65,7 @@ def submit(
     priority: int | None,
     agent: str | None,
     creditable: bool | None,
+    promise: str | None,
     dry_run: bool,
     form: str,
 ) -> int:
@@ -69,7 +75,7 @@ def submit(
     """
     options = {
         "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
-        "agent": agent, "creditable": creditable,
+        "agent": agent, "creditable": creditable, "promise": promise,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     bodies = [{**given, **body} for body in bodies_in(file)]

@@ -86,6 +86,21 @@ RESOURCES = (
     one(
         "a label that no machine carries", 'atom(<1 cpu>, 1, 1, 1, 1, on="ssd")', Code.UNSATISFIABLE
     ),
+    one(
+        "one bundle on each of five machines that hold two",
+        "window(atom(<1 cpu>, 1, 10, 1, 10, spread=1), 0, 2)",
+        {"0": [(0, 2, 5)]},
+        on=cluster(MachineGroup("w", 5, WIDE)),
+    ),
+    one(
+        "three replicas and two racks",
+        "window(atom(<1 cpu>, 3, 3, 1, 3, spread=1, by=rack), 0, 2)",
+        Code.UNSATISFIABLE,
+        on=cluster(
+            MachineGroup("v", 5, WIDE, domains=(("rack", "r1"),)),
+            MachineGroup("w", 5, WIDE, domains=(("rack", "r2"),)),
+        ),
+    ),
 )
 
 ROUNDING = (

@@ -15,6 +15,7 @@ from planner.offers.search import OfferSearch
 from planner.plan.admission import screen
 from planner.plan.changes import Admit, UncompiledRequest
 from planner.plan.plan import Plan
+from planner.plan.reservation_records import Admitted
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
@@ -134,7 +135,9 @@ def test_what_a_commit_takes_is_not_offered_once_more() -> None:
     result = agent.plan([first], plan.view(), Limits())[0]
     second = a_request("second", text.format(20)).on(cluster)
     before = OfferSearch.of(plan)
-    after = before.after([(first, result)], 1)
+    record = plan.prepare([Admit(first, result, "gree")], 0).record
+    assert record is not None
+    after = before.after([one for one in record.changes if isinstance(one, Admitted)], 1)
     (offer,) = after.offers(second, second.graph.expression, agent, 1)
     assert offer["at_version"] == 1
     assert offer["expression"] == "window(atom(<1 cpu>, 4, 4, 20, 80), 0, 40)"

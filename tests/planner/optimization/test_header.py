@@ -14,6 +14,7 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import Refused
+from planner.promise import PromiseLevel
 from planner.request import header_of
 from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document
@@ -27,7 +28,8 @@ def _in_the_way() -> Plan:
     ask(plan, a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 4, 12)").on(cluster))
     line = a_request("b", "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)").tenant("t").weight(3)
     request = line.priority(7).on(cluster)
-    commit(plan, Refuse(replace(request, creditable=True), Code.CAPACITY, "no room"))
+    request = replace(request, creditable=True, promise=PromiseLevel.POOLED)
+    commit(plan, Refuse(request, Code.CAPACITY, "no room"))
     return plan
 
 

@@ -214,6 +214,24 @@ def described(service: Service, **changes: Any) -> dict[str, Any]:
 
 
 class TestCluster:
+    def test_lets_requests_choose_a_level(self, service: Service) -> None:
+        """What cannot be chosen is malformed, with its place; a body without promises keeps all."""
+        unknown = service.ask("a", promise="certain").get_json()["errors"][0]
+        assert unknown["pointer"] == "/promise"
+        assert "pooled, packable, placed" in unknown["message"]
+        refused = service.ask("a", promise="packable")
+        assert refused.status_code == 400
+        assert refused.get_json()["errors"][0]["pointer"] == "/promise"
+        assert "requests_may_choose" in refused.get_json()["detail"]
+
+        promises = {"level": "packable", "requests_may_choose": ["pooled"]}
+        service.client.put("/v1/cluster", json=described(service, promises=promises))
+        silent = {key: one for key, one in described(service).items() if key != "promises"}
+        service.client.put("/v1/cluster", json=silent)
+
+        assert described(service)["promises"] == promises
+        assert service.reserve("a", promise="pooled")["state"] == "accepted"
+
     def test_changes_policies_at_run_time(self, service: Service) -> None:
         """A quota put in place limits what comes after it, and lifting it opens the room again."""
         quota = {"type": "quota", "name": "small", "tenant": "ads", "limit": {"cpu": 2}}

@@ -160,6 +160,8 @@ class TestSearch:
             ({"rdl": WHOLE_CLUSTER, "most": 0}, "/most"),
             ({"rdl": WHOLE_CLUSTER, "agent": "greel"}, "/agent"),
             ({"rdl": WHOLE_CLUSTER, "queue": "nowhere"}, "/queue"),
+            ({"rdl": WHOLE_CLUSTER, "promise": "certain"}, "/promise"),
+            ({"rdl": WHOLE_CLUSTER, "promise": "packable"}, "/promise"),
         ],
     )
     def test_refuses_what_cannot_be_read(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -159,6 +159,23 @@ def test_a_lost_answer_is_asked_for_again(
     assert ASKED[0][0] == path
     assert ASKED[0][1]
     assert "trying again" in done.stderr
+
+
+def test_a_level_is_sent_with_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--promise fills in what the file leaves out, and takes the words of levels only."""
+    sent: list[Mapping[str, object]] = []
+
+    def once(self: object, path: str, body: Mapping[str, object], query: object) -> ServerReply:
+        sent.append(body)
+        return ServerReply(201, RESERVATION)
+
+    monkeypatch.setattr("service.cli.client.server.Server.once", once)
+    file = tmp_path / "job.rdl"
+    file.write_text(RDL)
+
+    assert agenda("submit", file, "--promise", "pooled").exit_code == DONE
+    assert [body["promise"] for body in sent] == ["pooled"]
+    assert "pooled" in agenda("submit", file, "--promise", "certain").stderr
 
 
 def test_a_server_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:

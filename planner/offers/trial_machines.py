@@ -1,0 +1,85 @@
+"""Machines for trials: what a commit would find for a request, on a copy of the Plan's room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.agent import Agent
+from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster import Cluster
+from planner.holding import holding_of
+from planner.machines.room import MachineRoom
+from planner.placement import PlacementResult
+from planner.plan.machine_search import MachineSearch, machines_refusal
+from planner.plan.slot_batch import SlotBatch, Unplaced
+from planner.plan.state import PlanState
+from planner.promise import PromiseLevel
+from planner.request import Request
+from planner.reservation import Holding
+
+
+@dataclass(frozen=True, slots=True)
+class TrialMachines:
+    """Machines of one state of a Plan; only the trials write them.
+
+    Attributes
+    ----------
+    room
+        What machines have left.
+    cluster
+        What it promises.
+    now
+        The first step that is not past.
+    """
+
+    room: MachineRoom
+    cluster: Cluster
+    now: int
+
+    @classmethod
+    def of(cls, plan: PlanState) -> TrialMachines:
+        """Copy what the machines of a Plan have left; only its writer may ask."""
+        return cls(plan.room.copy(), plan.cluster, max(plan.now, plan.ledger.first))
+
+    def take(self, holdings: Iterable[Holding]) -> None:
+        """Take the slots of more holdings for good."""
+        for holding in holdings:
+            self._batch().take(holding)
+
+    def stand(
+        self,
+        request: Request,
+        result: PlacementResult,
+        view: PlanSnapshot,
+        planner: Agent,
+        agent: str | None = None,
+    ) -> PlacementResult:
+        """Return where a commit would let a request stand that an agent placed, or the refusal.
+
+        Parameters
+        ----------
+        view
+            The same state, as agents read it.
+        planner
+            Asked once more where there are no machines for what was placed.
+        agent
+            Name of the agent that placed it, where that is another.
+        """
+        level = request.promise or self.cluster.promise
+        if level is PromiseLevel.POOLED:
+            return result
+        batch = self._batch()
+        try:
+            found = batch.stand(holding_of(request, result), level)
+            if not isinstance(found, Unplaced):
+                return result
+            search = MachineSearch(batch, view.overlay(), lambda: view, self.now)
+            asked = agent is None or agent == planner.name
+            other = search.elsewhere(request, level, found, planner, asked=asked)
+        finally:
+            batch.close()
+        return machines_refusal(other, view.grid) if isinstance(other, Unplaced) else other[0]
+
+    def _batch(self) -> SlotBatch:
+        return SlotBatch(self.room, self.cluster.nominal, self.now)
