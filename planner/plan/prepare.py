@@ -103,7 +103,10 @@ def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[C
     batch = _Batch(plan)
     batch.assume_room()
     batch.assume_machines()
-    answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    try:
+        answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    finally:
+        batch.close()
     return [one for one in answers if isinstance(one, Conflict)]
 
 

@@ -18,6 +18,7 @@ from planner.reservation import AtomAllocation, Holding, Rows
 from planner.rows import add_up, subtract
 from planner.slots import (
     NOWHERE,
+    MachineRule,
     Slots,
     no_slots,
     pieces_of,
@@ -166,12 +167,7 @@ class SlotBatch:
         machines; of the others, what began before now goes on where it runs.
         """
         mark = self.mark()
-        known = {
-            path: (rows, slots)
-            for atom in before.atoms
-            for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
-            if slots is not None
-        }
+        known = _known_slots(before, after)
         atoms: dict[int, AtomAllocation] = {}
         # What stays as it is chooses first.
         order = sorted(
@@ -197,7 +193,7 @@ class SlotBatch:
             kept, lost = self._standing(kept, atom.bundle)
             self._change(kept, atom.bundle, 1)
             parts.append(kept)
-            pieces = np.concatenate([pieces_of(rest) if len(rest) else rest, lost])
+            pieces = np.concatenate([rest, lost])
             if len(pieces):
                 beside = np.concatenate(parts)
                 found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
@@ -314,6 +310,24 @@ class SlotBatch:
         self._note(found, atom.bundle)
         nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
+
+
+def _known_slots(before: Holding, after: Holding) -> dict[str, tuple[Rows, Slots]]:
+    """Return rows and slots of each occurrence of `before`.
+
+    No rows where `after` asks other machines for it: what has not begun cannot stay as it is.
+    """
+    asked = {path: _asked_of(atom) for atom in after.atoms for path, _ in atom.occurrences()}
+    return {
+        path: (rows if asked.get(path) == _asked_of(atom) else rows[:0], slots)
+        for atom in before.atoms
+        for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+        if slots is not None
+    }
+
+
+def _asked_of(atom: AtomAllocation) -> tuple[Resources, str | None, MachineRule]:
+    return atom.bundle, atom.label, atom.rule
 
 
 def stays_until(room: MachineRoom, slot: NDArray[np.int64], bundle: Resources, now: int) -> int:
