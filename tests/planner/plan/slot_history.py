@@ -38,7 +38,7 @@ from planner.plan.records import CommitRecord
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import LIVE, Event, may
-from planner.rows import add_up, split
+from planner.rows import split
 from planner.slots import NOWHERE, Slots, sort_slots
 from planner.validation.machines.moved import begun_slots_moved
 from planner.validation.validate import validate
@@ -189,7 +189,9 @@ class SlotHistory:
         moved = begun_slots_moved(before, document, now_s, cluster=plan.cluster)
         assert not moved, moved
         self._check_room()
-        again = Plan.replay(self.cluster, self.cluster.grid(), map(CommitRecord.from_json, self.records))
+        again = Plan.replay(
+            self.cluster, self.cluster.grid(), map(CommitRecord.from_json, self.records)
+        )
         assert plan_json(again) == document
         assert np.array_equal(leaves(again.room), leaves(plan.room))
         restored = read_checkpoint(take_checkpoint(plan).encode())
