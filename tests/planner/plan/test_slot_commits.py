@@ -122,7 +122,8 @@ def test_a_relocation_names_machines_that_are_there(machine: int) -> None:
 def test_what_was_released_stays_on_record_at_the_end() -> None:
     """Held and released rows together are the promise, also after a close."""
     plan = _plan("window(atom(<1 cpu>, 2, 2, 4, 8), 4, 8)")
-    assert commit(plan, Release("r0", None, (("", np.array([[6, 8, 2]])),))).conflicts == ()
+    given = ((_atom(plan, "r0").path, np.array([[6, 8, 2]])),)
+    assert commit(plan, Release("r0", None, given)).conflicts == ()
     commit(plan, Close("r0"))
     released = _atom(plan, "r0").released
     assert released is not None

@@ -1,4 +1,4 @@
-"""What `placed` accepts lies on machines, and how often it says "no" where brute force finds room."""
+"""What `placed` accepts lies on machines, and how often it refuses what brute force would place."""
 
 from __future__ import annotations
 
