@@ -184,6 +184,8 @@ class SlotHistory:
         where = {"cluster": plan.cluster, "grid": plan.grid}
         faults = validate(document, **where)  # type: ignore[arg-type]
         told = TOLD_OF_LOSS if self.lost else self._told_of_recurrences()
+        # Fewer machines than an atom that is spread asks for.
+        faults = [one for one in faults if not (self.lost and "spread" in one.detail)]
         wrong = [one for one in faults if one.rule not in told and not self._is_endless(one)]
         assert not wrong, wrong
         now_s = float(plan.grid.seconds(plan.now))
@@ -204,7 +206,7 @@ class SlotHistory:
 
         New occurrences are not held against the pool, and one that was closed has none.
         """
-        if fault.where == "pool" and fault.rule == "capacity":
+        if fault.rule == "capacity" and not fault.where.startswith("machine:"):
             return any(_endless(one.expression) for one in self.plan.reservations())
         one = self.plan.reservation(fault.reservation or "")
         closed = one is not None and one.state == "completed" and _endless(one.expression)
