@@ -94,14 +94,14 @@ def test_judging_changes_leaves_the_room_as_it_is(change: Change) -> None:
 
 def test_a_joint_batch_lays_nothing_on_what_another_change_keeps() -> None:
     """Each machine holds one bundle, whichever of the changes is judged first."""
-    plan = _plan(_place(4, 8), _place(4, 12), _place(14, 18))
+    plan = _plan(_place(4, 8), _place(14, 18))
     number = plan.table.number_of("r0")
     assert number is not None
     kept = replace(plan.table.holding(number), atoms=(replace(_atom(plan, "r0"), slots=None),))
-    changes = [_update(plan, "r2", _place(4, 8), [[4, 8, 1]]), Degrade("r0", 1, kept, "")]
+    changes = [_update(plan, "r1", _place(4, 8), [[4, 8, 1]]), Degrade("r0", 1, kept, "")]
     prepared = plan.prepare(changes, plan.version, joint=True)
-    if prepared.record is not None:
-        plan.apply(prepared.record)
+    assert prepared.record is not None
+    plan.apply(prepared.record)
     assert plan.room._tree.min() >= 0
 
 
