@@ -130,9 +130,12 @@ def without_after(holding: Holding, step: int) -> Holding:
         occurrences = zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
         for (path, rows), slots in occurrences:
             past, rest = split(rows, step)
-            if len(past) or len(rest):
+            if len(past) or len(rest) or atom.released is not None:
                 kept = None if slots is None else split_slots(slots, step)[0]
-                alone = AtomAllocation(path, atom.bundle, atom.label, past, _ONCE, rest)
+                # Only an atom that occurs once has given rows back before.
+                known = rest[:0] if atom.released is None else atom.released
+                gone = add_up(np.concatenate([known, rest])) if len(known) else rest
+                alone = AtomAllocation(path, atom.bundle, atom.label, past, _ONCE, gone)
                 atoms.append(replace(alone, rule=atom.rule, slots=kept))
     finish = max((int(atom.rows[-1, 1]) for atom in atoms if len(atom.rows)), default=step)
     return Holding(tuple(atoms), min(holding.begin, finish), finish)

@@ -53,7 +53,11 @@ def test_two_runs_draw_the_same() -> None:
 
 def test_no_test_goes_its_own_way() -> None:
     """Settings that the profile fixes, and generators without a seed, are in no test file."""
-    soaks = [_TESTS / "soak.py", _TESTS / "end_to_end" / "test_kill_mixed.py"]
+    soaks = [
+        _TESTS / "soak.py",
+        _TESTS / "end_to_end" / "test_kill_mixed.py",
+        _TESTS / "planner" / "plan" / "test_slot_histories.py",
+    ]
     own = [_TESTS / "conftest.py", *soaks, Path(__file__)]
     found = [
         f"{path.relative_to(_TESTS)}: {match.group()}"

@@ -103,7 +103,10 @@ def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[C
     batch = _Batch(plan)
     batch.assume_room()
     batch.assume_machines()
-    answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    try:
+        answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    finally:
+        batch.close()
     return [one for one in answers if isinstance(one, Conflict)]
 
 
@@ -158,6 +161,20 @@ class _Batch:
             number = self.plan.table.number_of(getattr(change, "id", "") or "")
             if number is not None and not isinstance(change, Release):
                 self._give(number)
+        for change in changes:
+            self._hold(change, 1)
+
+    def _hold(self, change: Change, sign: int) -> None:
+        """Take what a change leaves in its place (1), so that others do not; or return it (-1)."""
+        number = self.plan.table.number_of(getattr(change, "id", "") or "")
+        if number is None or self.plan.table.promise(number) is PromiseLevel.POOLED:
+            return
+        before = self.plan.table.holding(number)
+        if isinstance(change, Degrade):
+            self.slots.change(self.slots.staying(before, change.kept), sign)
+        elif isinstance(change, Relocate) and len(change.slots) == len(before.atoms):
+            after = with_slots(before, change.slots)
+            self.slots.change(self.slots.staying(before, after), sign)
 
     def _give(self, number: int) -> None:
         if self.plan.table.promise(number) is not PromiseLevel.POOLED:
@@ -388,7 +405,7 @@ class _Batch:
         detail = f"{len(slots)} lists of slots for {len(after.atoms)} atoms"
         if len(slots) == len(after.atoms):
             after = with_slots(after, slots)
-            detail = slots_fault(before, after, self.plan.now)
+            detail = slots_fault(before, after, self.plan.now, self.slots.room.machines)
         if not detail and not self.slots.move(before, after):
             detail = "its new machines have no room any more"
         return Conflict(index, id_, Code.CONFLICT, detail) if detail else after
@@ -411,7 +428,9 @@ class _Batch:
             and not self._machines_assured
         ):
             before = self.plan.table.holding(number)
-            if not self._given:
+            if self._given:
+                self._hold(change, -1)
+            else:
                 self._give(number)
             if kept.atoms and all(atom.slots is not None for atom in kept.atoms):
                 slots = [atom.slots for atom in kept.atoms]
@@ -433,7 +452,9 @@ class _Batch:
         number = self.plan.table.number_of(change.id)
         assert number is not None
         before = self.plan.table.holding(number)
-        if not self._given:
+        if self._given:
+            self._hold(change, -1)
+        else:
             self.slots.give(before)
         after = self._with_slots(index, change.id, (before, before), change.slots)
         if isinstance(after, Conflict):

@@ -6,6 +6,8 @@ everything is undone, because only `Plan.apply` changes a Plan.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +20,7 @@ from planner.reservation import AtomAllocation, Holding, Rows
 from planner.rows import add_up, subtract
 from planner.slots import (
     NOWHERE,
+    MachineRule,
     Slots,
     no_slots,
     pieces_of,
@@ -166,12 +169,7 @@ class SlotBatch:
         machines; of the others, what began before now goes on where it runs.
         """
         mark = self.mark()
-        known = {
-            path: (rows, slots)
-            for atom in before.atoms
-            for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
-            if slots is not None
-        }
+        known = _known_slots(before, after)
         atoms: dict[int, AtomAllocation] = {}
         # What stays as it is chooses first.
         order = sorted(
@@ -197,7 +195,7 @@ class SlotBatch:
             kept, lost = self._standing(kept, atom.bundle)
             self._change(kept, atom.bundle, 1)
             parts.append(kept)
-            pieces = np.concatenate([pieces_of(rest) if len(rest) else rest, lost])
+            pieces = np.concatenate([rest, lost])
             if len(pieces):
                 beside = np.concatenate(parts)
                 found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
@@ -250,6 +248,29 @@ class SlotBatch:
                 kept = np.concatenate([kept, np.concatenate([missing, nowhere], axis=1)])
         return sort_slots(kept), later
 
+    def staying(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
+        """Return the slots of `before` that stay where they are, with their bundles.
+
+        Those that slots of `after` name, or, where it has none, those that its rows leave.
+        """
+        if any(atom.slots is not None for atom in after.atoms):
+            parts = _stay_or_move(before, after)
+            return [(stays, bundle) for stays, _, bundle in parts]
+        known = _known_slots(before, after, every=True)
+        found: list[tuple[Slots, Resources]] = []
+        for atom in after.atoms:
+            for path, rows in atom.occurrences():
+                if path in known:
+                    old_rows, old = known[path]
+                    less = subtract(old_rows, rows)
+                    found.append((split_by_rows(old, less)[1] if len(less) else old, atom.bundle))
+        return found
+
+    def change(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
+        """Take slots (sign 1) or give them back (-1), whether there is room or not."""
+        for one, bundle in slots:
+            self._change(one, bundle, sign)
+
     def move(self, before: Holding, after: Holding) -> bool:
         """Take the slots of `after` once `before` is given back; False if some do not fit.
 
@@ -257,19 +278,14 @@ class SlotBatch:
         lost.
         """
         mark = self.mark()
-        known: dict[Resources, Slots] = {}
-        for atom in before.atoms:
-            if atom.slots is not None:
-                old = known.get(atom.bundle, no_slots())
-                known[atom.bundle] = np.concatenate([old, atom.slots])
-        for atom in after.atoms:
-            self._change(_common(atom.slots, known.get(atom.bundle)), atom.bundle, 1)
-        for atom in after.atoms:
-            other = _others(atom.slots, known.get(atom.bundle))
-            if len(other) and not self.room.fits(split_slots(other, self._now)[1], atom.bundle):
+        parts = _stay_or_move(before, after)
+        for stays, _, bundle in parts:
+            self._change(stays, bundle, 1)
+        for _, other, bundle in parts:
+            if len(other) and not self.room.fits(split_slots(other, self._now)[1], bundle):
                 self.undo(mark)
                 return False
-            self._change(other, atom.bundle, 1)
+            self._change(other, bundle, 1)
         return True
 
     def cut(self, before: Holding, kept: Holding) -> Holding:
@@ -316,6 +332,27 @@ class SlotBatch:
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
 
 
+def _known_slots(
+    before: Holding, after: Holding, *, every: bool = False
+) -> dict[str, tuple[Rows, Slots]]:
+    """Return rows and slots of each occurrence of `before`.
+
+    No rows, unless those of `every` one are asked for, where `after` asks other machines for it:
+    what has not begun cannot stay as it is.
+    """
+    asked = {path: _asked_of(atom) for atom in after.atoms for path, _ in atom.occurrences()}
+    return {
+        path: (rows if every or asked.get(path) == _asked_of(atom) else rows[:0], slots)
+        for atom in before.atoms
+        for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+        if slots is not None
+    }
+
+
+def _asked_of(atom: AtomAllocation) -> tuple[Resources, str | None, MachineRule]:
+    return atom.bundle, atom.label, atom.rule
+
+
 def stays_until(room: MachineRoom, slot: NDArray[np.int64], bundle: Resources, now: int) -> int:
     """Return the step until which a slot can stay on its machine: its start, if it cannot be there.
 
@@ -344,31 +381,40 @@ def occurrence_pieces(atom: AtomAllocation) -> NDArray[np.int64]:
     return np.concatenate(moved)
 
 
-def _common(slots: Slots | None, others: Slots | None) -> Slots:
-    """Return the slots that stand in both."""
-    return _chosen(slots, others, stands=True)
+def _stay_or_move(before: Holding, after: Holding) -> list[tuple[Slots, Slots, Resources]]:
+    """Return the slots of each atom of `after` that `before` has too, and the others.
+
+    What `before` has once stays once, whatever atoms of the same bundle say.
+    """
+    known: Counter[tuple[Resources, tuple[int, ...]]] = Counter(
+        (atom.bundle, tuple(slot))
+        for atom in before.atoms
+        if atom.slots is not None
+        for slot in atom.slots.tolist()
+    )
+    found: list[tuple[Slots, Slots, Resources]] = []
+    for atom in after.atoms:
+        parts: tuple[list[list[int]], list[list[int]]] = ([], [])
+        for slot in [] if atom.slots is None else atom.slots.tolist():
+            key = (atom.bundle, tuple(slot))
+            parts[0 if known[key] else 1].append(slot)
+            known[key] -= known[key] > 0
+        found.append((slots_of(parts[0]), slots_of(parts[1]), atom.bundle))
+    return found
 
 
-def _others(slots: Slots | None, others: Slots | None) -> Slots:
-    """Return the slots that do not stand in `others`."""
-    return _chosen(slots, others, stands=False)
-
-
-def _chosen(slots: Slots | None, others: Slots | None, *, stands: bool) -> Slots:
-    if slots is None:
-        return no_slots()
-    known = set() if others is None else {tuple(one) for one in others.tolist()}
-    return slots[[(tuple(one) in known) is stands for one in slots.tolist()]]
-
-
-def slots_fault(before: Holding, after: Holding, now: int) -> str:
+def slots_fault(before: Holding, after: Holding, now: int, machines: int) -> str:
     """Return why `after` cannot have the slots it has, or an empty text.
 
-    They must make up its rows, and what is past of `before` is on the machines it was on. Atoms
-    that are promised totals only are not judged.
+    They must be on some of so many machines or `NOWHERE`, make up its rows, and what is past of
+    `before` is on the machines it was on. Atoms that are promised totals only are not judged.
     """
     for atom in after.atoms:
         where = atom.path or "the request"
+        if atom.slots is not None and bool(
+            ((atom.slots[:, 3] < NOWHERE) | (atom.slots[:, 3] >= machines)).any()
+        ):
+            return f"a slot of {where} is on a machine that is not there; there are {machines}"
         if atom.slots is not None and not _equal(
             add_up(atom.slots[:, :3]), add_up(atom.all_rows())
         ):
