@@ -29,7 +29,7 @@ from planner.reservation import (
     RequestDetails,
     Reservation,
 )
-from planner.reservation_state import NUMBERED_STATES, STATE_NUMBERS, State
+from planner.reservation_state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
 from planner.slots import NOWHERE, MachineRule, Slots
 from rdl.resources import Resources
 
@@ -388,6 +388,17 @@ class ReservationTable:
     def promise(self, number: int) -> PromiseLevel:
         """Return what a reservation is promised."""
         return _LEVELS[int(self._meta.data[number]["promise"])]
+
+    def live_by_level(self) -> dict[PromiseLevel, int]:
+        """Return how many reservations that are not over are promised what."""
+        meta = self._meta.data
+        live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+        counts = np.bincount(meta["promise"][live], minlength=len(_LEVELS)).tolist()
+        return dict(zip(_LEVELS, counts, strict=True))
+
+    def numbers_of(self, level: PromiseLevel) -> NDArray[np.int64]:
+        """Return the reservations that are promised a level."""
+        return np.flatnonzero(self._meta.data["promise"] == LEVEL_NUMBERS[level])
 
     def scope(self, number: int) -> tuple[str, str]:
         """Return (tenant, queue)."""
