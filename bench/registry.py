@@ -12,12 +12,14 @@ import ast
 import importlib
 import os
 import platform
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 #: Modules that are machinery, not cases.
-_MACHINERY = frozenset({"__init__", "__main__", "registry"})
+_MACHINERY = frozenset({"__init__", "__main__", "registry", "report"})
 
 
 class BenchError(ValueError):
@@ -37,7 +39,7 @@ class BenchResult:
     figures
         What came out; keys carry the unit (``gree_ms``).
     machine
-        Where: processor, cores, memory, load before the run, versions.
+        Where and of what: processor, cores, memory, load before the run, versions, commit, date.
     """
 
     case: str
@@ -117,7 +119,7 @@ def run_case(case: str, module: str, *, small: bool) -> BenchResult:
 
 
 def describe_machine() -> dict[str, object]:
-    """Return processor, cores, memory, one-minute load and versions of this machine."""
+    """Return processor, cores, memory, one-minute load, versions and commit of this machine."""
     import numpy as np
 
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
@@ -129,7 +131,20 @@ def describe_machine() -> dict[str, object]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": platform.system(),
+        "commit": _commit(),
+        "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def _commit() -> str | None:
+    """Return the commit that is checked out; None outside a repository or without git."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    folder = Path(__file__).parent
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
 
 
 def _processor() -> str:

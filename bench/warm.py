@@ -32,7 +32,7 @@ def warm_exact_loops() -> None:
 
 def warm_exact() -> None:
     """Plan a few requests that do not all fit with the exact planner."""
-    from bench.exact_runs import warm
+    from bench.cases.exact.runs import warm
 
     warm(*_a_mix())
 
@@ -49,7 +49,7 @@ def warm_dispatcher() -> None:
     """Take what a service calls of the core/elastic pool and of placement through its paces."""
     import numpy as np
 
-    from bench.cases.dispatch_whole import run
+    from bench.cases.dispatch.dispatch_whole import run
     from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
     from dispatch.pool.claims import Claim, ClaimPart
     from dispatch.pool.scheduler import ElasticScheduler
@@ -78,7 +78,7 @@ def warm_dispatcher() -> None:
 
 def warm_simulators() -> None:
     """Run the smallest simulation of each kind, after the dispatcher, whose loops they call."""
-    from bench.cases.lotes_sim import run
+    from bench.cases.dispatch.lotes_sim import run
     from dispatch.simulation.experiments.zoe.example import zoe_example
 
     warm_dispatcher()

@@ -6,7 +6,8 @@ from functools import cache
 
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop

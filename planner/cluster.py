@@ -1,4 +1,4 @@
-"""The one description of a cluster: machines, outages, queues, prices and policies."""
+"""The one description of a cluster: machines, outages, queues, prices, policies and dispatch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dispatch_policy import DispatchPolicy
 from planner.policy import Policy, Quota
 from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
@@ -101,6 +102,8 @@ class Cluster:
         Period of endless recurring requests.
     promise, promise_choices
         What a reservation is promised, and what else a request may choose.
+    dispatch
+        How work without a reservation is served.
     """
 
     step_ms: int
@@ -114,6 +117,7 @@ class Cluster:
     policies: tuple[Policy, ...] = ()
     promise: PromiseLevel = PromiseLevel.POOLED
     promise_choices: tuple[PromiseLevel, ...] = ()
+    dispatch: DispatchPolicy = field(default=DispatchPolicy())
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.

@@ -153,13 +153,13 @@ def excesses(cluster: Cluster, first: int = 0, end: int | None = None) -> tuple[
     found = []
     if memory > MOST_BYTES:
         worst = max(parts, key=lambda one: one.memory_bytes)
-        told = f"{memory / 2**30:.1f} GiB of memory in each process, at most"
-        message = f"{worst.what}: planning takes {told} {MOST_BYTES / 2**30:.1f} GiB may be"
+        cost_text = f"{memory / 2**30:.1f} GiB of memory in each process, at most"
+        message = f"{worst.what}: planning takes {cost_text} {MOST_BYTES / 2**30:.1f} GiB may be"
         found.append(Excess(message, worst.pointer, worst.fix))
     elif advance > MOST_ADVANCE_S:
         worst = max(parts, key=lambda one: one.advance_s)
-        told = f"{advance:.1f} s, at most {MOST_ADVANCE_S:.1f} s may be"
-        message = f"{worst.what}: moving the plan on by a step takes {told}"
+        cost_text = f"{advance:.1f} s, at most {MOST_ADVANCE_S:.1f} s may be"
+        message = f"{worst.what}: moving the plan on by a step takes {cost_text}"
         found.append(Excess(message, worst.pointer, worst.fix))
     return tuple(found)
 

@@ -1,9 +1,10 @@
 """Sharing policies: what a tenant or a queue may take of the cluster.
 
-Three kinds (Rayon 5.1 and 5.2, made exact): `CapacityOverTime` limits the instant and the average
-over every sliding window, `Quota` limits the instant at times of day, `RequestLimits` limits what
-may be asked. A policy counts the use of its scope: `tenant` and `queue` are a name, ``"*"`` for
-each one separately, or None for all together.
+Three kinds bound reservations (Rayon 5.1 and 5.2, made exact): `CapacityOverTime` limits the
+instant and the average over every sliding window, `Quota` limits the instant at times of day,
+`RequestLimits` limits what may be asked. `ApplicationQuota` bounds applications. A policy counts
+the use of its scope: `tenant` and `queue` are a name, ``"*"`` for each one separately, or None for
+all together.
 """
 
 from __future__ import annotations
@@ -173,4 +174,26 @@ class RequestLimits:
     max_count: int | None = None
 
 
-Policy: TypeAlias = CapacityOverTime | Quota | RequestLimits
+@dataclass(frozen=True, slots=True)
+class ApplicationQuota:
+    """What applications may take that no reservation covers; the dispatcher keeps it.
+
+    Attributes
+    ----------
+    limit
+        (resource, largest amount held at once), sorted; a zero forbids it, a resource not named is
+        not limited.
+    max_count
+        Most applications of the scope that wait or run and name no reservation.
+    max_run_ms
+        Longest time that one may run.
+    """
+
+    name: str
+    scope: Scope
+    limit: tuple[tuple[str, int], ...] = ()
+    max_count: int | None = None
+    max_run_ms: int | None = None
+
+
+Policy: TypeAlias = CapacityOverTime | Quota | RequestLimits | ApplicationQuota

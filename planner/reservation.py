@@ -450,7 +450,7 @@ def _atom_record(atom: AtomAllocation) -> list[Any]:
 
 
 #: What the end of an atom's record is where nothing is said.
-_DEFAULT_REST: Final = ([0], [], [], None, list(ANYWHERE))
+_DEFAULT_REST: Final[tuple[object, ...]] = ([0], [], [], None, list(ANYWHERE))
 
 
 def _atom_from_record(record: Sequence[Any]) -> AtomAllocation:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from dispatch.accounts.slot_book import SlotCounts
 from service.config import MULTIPROCESS_DIRECTORY
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -100,12 +101,25 @@ class Telemetry:
             buckets=(*_SECONDS, 60, 600, 3600),
             registry=registry,
         )
+        self._slots = Counter(
+            "agenda_slots",
+            "Slots of machines that are over: kept, broken, or lost with their machine.",
+            ("outcome",),
+            registry=registry,
+        )
         self.table_load = Gauge(
             "agenda_lotes_load",
             "Work to come over what the dispatch table sustains; 0 without a table.",
             registry=registry,
             multiprocess_mode="mostrecent",
         )
+
+    def count_slots(self, before: SlotCounts, now: SlotCounts) -> None:
+        """Count what became of slots since the last call."""
+        for outcome in ("kept", "broken", "lost"):
+            more = getattr(now, outcome) - getattr(before, outcome)
+            if more:
+                self._slots.labels(outcome).inc(more)
 
     def observer(
         self, method: str, route: str

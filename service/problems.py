@@ -26,7 +26,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     Code.QUOTA: (409, "A quota leaves no room"),
     Code.WINDOW_LIMIT: (409, "The window is longer than a policy allows"),
     Code.LEAD_TIME: (409, "The request comes too early or too late for a policy"),
-    Code.COUNT_LIMIT: (409, "A policy allows no more reservations"),
+    Code.COUNT_LIMIT: (409, "A policy allows no more of these"),
     Code.CONFLICT: (409, "The Plan changed under this request again and again"),
     Code.DUPLICATE_ID: (409, "The id is taken"),
     Code.TIME_LIMIT: (409, "The agent found no place in its time"),

@@ -77,3 +77,11 @@ def _on_circles(imports: dict[str, set[str]]) -> set[str]:
         if not gone:
             return set(left)
         left = {one: others - gone for one, others in left.items() if one not in gone}
+
+
+def test_no_test_imports_another() -> None:
+    """What tests share stands in a module of its own, so that none is collected twice."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        froms = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not [name for name in froms if ".test_" in name], path.relative_to(ROOT)

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.exact_runs import Curve, rounded, run_exact, warm
+from bench.cases.exact.runs import Curve, rounded, run_exact, warm
 from bench.workloads.exact_shapes import divided, narrow, wide
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from dispatch.simulation.spread import spread_of

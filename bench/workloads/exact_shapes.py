@@ -22,7 +22,6 @@ from bench.workloads.generator import CONTAINERS, MACHINE
 from planner.cluster import Cluster, MachineGroup, Outage
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Offset, Window
 from rdl.resources import Resources
 
@@ -132,7 +131,7 @@ def _set(
     heights = [gang.height for gang in gangs]
     if load is not None:
         heights = _scaled(gangs, load * STEPS, cluster)
-    context = CompileContext(cluster.grid(), 0, cluster.shapes())
+    context = cluster.context(cluster.grid(), 0)
     requests = []
     for index, (gang, height) in enumerate(zip(gangs, heights, strict=True)):
         length_ms = gang.length * STEP_MS

@@ -72,7 +72,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DrawnRequest:
     """One request: stages, arrows between them, and a window in steps."""
 
     stages: tuple[Stage, ...]
@@ -92,7 +92,7 @@ class _Draft:
     arrival: float
 
 
-def generate(mix: Mix) -> list[Asked]:
+def generate(mix: Mix) -> list[DrawnRequest]:
     """Return the requests of a mix; the same mix gives the same requests."""
     if mix.kind not in KINDS:
         raise ValueError(f"unknown kind {mix.kind!r}; write one of {', '.join(KINDS)}")
@@ -145,7 +145,7 @@ def _stages(draft: _Draft, mix: Mix, factor: float) -> list[Stage]:
     return found
 
 
-def _finish(draft: _Draft, mix: Mix, factor: float) -> Asked:
+def _finish(draft: _Draft, mix: Mix, factor: float) -> DrawnRequest:
     stages = _stages(draft, mix, factor)
     finish = [stage.alone for stage in stages]
     for before, after in draft.edges:
@@ -153,10 +153,10 @@ def _finish(draft: _Draft, mix: Mix, factor: float) -> Asked:
     alone = max(finish)
     length = min(mix.steps, int(np.ceil(alone * (1 + draft.slack))))
     start = int(draft.arrival * (mix.steps - length + 1))
-    return Asked(tuple(stages), draft.edges, start, start + length)
+    return DrawnRequest(tuple(stages), draft.edges, start, start + length)
 
 
-def expression_of(asked: Asked, step_ms: int) -> Expression:
+def expression_of(asked: DrawnRequest, step_ms: int) -> Expression:
     """Return a request as RDL."""
     atoms = tuple(
         Atom(BUNDLE, s.least, s.most, s.lease * step_ms, s.work * step_ms) for s in asked.stages
@@ -186,18 +186,17 @@ def requests_of(mix: Mix) -> list[Request]:
     return compiled(generate(mix), mix)
 
 
-def compiled(asked: Sequence[Asked], mix: Mix) -> list[Request]:
+def compiled(asked: Sequence[DrawnRequest], mix: Mix) -> list[Request]:
     """Compile requests on the cluster of a mix, each submitted when its window starts."""
     from planner.request import Request
     from rdl.compile.compiler import compile_expression
-    from rdl.compile.context import CompileContext
 
     cluster = cluster_of(mix)
     grid = cluster.grid()
     found = []
     for index, one in enumerate(asked):
         submitted = one.start * mix.step_ms
-        context = CompileContext(grid, submitted, cluster.shapes())
+        context = cluster.context(grid, submitted)
         graph = compile_expression(expression_of(one, mix.step_ms), context)
         found.append(Request(f"r{index}", f"t{index % 7}", "default", submitted, 1.0, 0, graph))
     return found

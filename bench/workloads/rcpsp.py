@@ -19,7 +19,6 @@ from planner.cluster import Cluster, MachineGroup
 from planner.plan.plan import Plan
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.expressions import Atom, Edge, Graph, Offset, Window
 from rdl.resources import Resources
@@ -62,7 +61,7 @@ class Project:
         edges = tuple(Edge(number[a], number[b]) for a, b in self._bridged())
         graph = Graph(tuple(f"a{index + 1}" for index in kept), atoms, edges)
         window = Window(Offset(0), Offset(deadline * _SECOND_MS), graph)
-        context = CompileContext(self.cluster.grid(), 0, self.cluster.shapes())
+        context = self.cluster.context(self.cluster.grid(), 0)
         return Request(self.name, "t", "default", 0, 1.0, 0, compile_expression(window, context))
 
     def _atom(self, index: int) -> Atom:

@@ -3,6 +3,10 @@
 A reservation is below its entitlement while it has demand that fits in what the Plan holds for it
 and does not run. That is the one definition: service and simulations measure by it. `Cycle.below`
 is narrower: it names the reservations of which a covered component has no machine.
+
+Where bundles have machines, what fits is asked slot by slot. A slot is a right to a machine: it
+waits while a component that has room in it has no machine; one that is starting has. `SlotBook`
+counts slots so kept and broken.
 """
 
 from __future__ import annotations
@@ -11,24 +15,66 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dispatch.cycle.cover import covered_counts
+from dispatch.cycle.slot_cover import Places, counts_of, slot_places
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.table import ExecutionTable
 
 
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What is below its entitlement at an instant.
+
+    Attributes
+    ----------
+    reservations
+        Their ids.
+    slots
+        (reservation, machine) of the slots whose work has no machine.
+    """
+
+    reservations: frozenset[str]
+    slots: frozenset[tuple[str, str]]
+
+
 def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
-    """Return the reservations that are below their entitlement.
+    """Return the reservations that are below their entitlement."""
+    return shortfall(directive, table).reservations
+
+
+def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
+    """Return what is below its entitlement.
 
     Measured by what the Plan holds, without anticipation; components that are starting do not run
     yet.
     """
     found: set[str] = set()
+    slots: set[tuple[str, str]] = set()
     for entitlement in directive.planned:
-        fellows = table.of_reservation(entitlement.reservation)
-        for execution, counts in covered_counts(entitlement, fellows, table.pool).items():
+        name = entitlement.reservation
+        fellows = table.of_reservation(name)
+        if all(part.running >= part.wanted for one in fellows for part in one.parts):
+            continue
+        if entitlement.is_placed:
+            places, _ = slot_places(entitlement, fellows, table.pool)
+            slots.update((name, machine) for machine in _waiting_on(places))
+            counted = counts_of(places)
+        else:
+            counted = covered_counts(entitlement, fellows, table.pool)
+        for execution, counts in counted.items():
             pairs = zip(execution.parts, counts, strict=True)
             if any(part.running < count for part, count in pairs):
-                found.add(entitlement.reservation)
-    return frozenset(found)
+                found.add(name)
+    return Shortfall(frozenset(found), frozenset(slots))
+
+
+def _waiting_on(places: Places) -> set[str]:
+    """Return the machines on which components have slots and stand neither there nor elsewhere."""
+    return {
+        machine
+        for execution, machines in places.items()
+        for part, here in zip(execution.parts, machines, strict=True)
+        for machine in part.lacking(here)
+    }
 
 
 @dataclass(slots=True)

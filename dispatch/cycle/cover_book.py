@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from dispatch.cycle.cover import Counts, covered_counts, demand_of
+from dispatch.cycle.slot_cover import Places, counts_of, slot_places
+from dispatch.cycle.slot_needs import SlotNeeds
 from dispatch.entitlements.directive import Directive, Entitlement
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
@@ -21,16 +23,21 @@ class CoverBook:
     ----------
     counts
         What is covered now, by reservation.
+    needs
+        What slots need of their machines that does not stand there yet.
     """
 
     def __init__(self, table: ExecutionTable, pool: MachinePool) -> None:
         self.counts: dict[str, Counts] = {}
+        self.needs = SlotNeeds(pool)
         self._table = table
         self._pool = pool
         self._sums: dict[str, list[int]] = {}
         self._soon: dict[str, tuple[list[int], Counts]] = {}
         self._dirty: set[str] = set()
         self._last: Directive | None = None
+        self._down: frozenset[str] = frozenset()
+        self._away_soon: frozenset[str] = frozenset()
 
     def note(self, execution: Execution) -> None:
         """Cover the reservation of an execution anew at the next update."""
@@ -66,7 +73,13 @@ class CoverBook:
             self._dirty.update(id_ for id_ in now if before.get(id_) != now[id_])
             self._dirty.update(before.keys() - now.keys())
         if last is not None and last.soon is not directive.soon:
-            self._dirty.update(self._soon, soon)
+            then = _by_reservation(last.soon)
+            both = then.keys() | soon.keys()
+            self._dirty.update(name for name in both if then.get(name) != soon.get(name))
+        if self._down != self._pool.down | directive.away_soon:
+            self._down = self._pool.down | directive.away_soon
+            self._dirty.update(name for name, one in (now | soon).items() if one.is_placed)
+        self._away_soon = directive.away_soon
         looked: list[Execution] = []
         changed: list[Execution] = []
         for name in sorted(self._dirty):
@@ -100,17 +113,20 @@ class CoverBook:
     ) -> list[Execution]:
         fellows = self._table.of_reservation(reservation)
         before = self.counts.pop(reservation, {})
-        counts = {} if now is None else covered_counts(now, fellows, self._pool)
-        later = counts
+        counts, places, idle = self._covered(now, fellows)
+        later, later_places = counts, places
         if soon is not now and soon != now:
-            later = {} if soon is None else covered_counts(soon, fellows, self._pool)
+            later, later_places, _ = self._covered(soon, fellows, self._away_soon)
         changed: list[Execution] = []
         for execution in fellows:
             given = counts.get(execution)
-            if given != before.get(execution):
+            machines = None if places is None else places.get(execution)
+            if given != before.get(execution) or _moves(execution, machines):
                 changed.append(execution)
             for place, part in enumerate(execution.parts):
                 part.covered = 0 if given is None else given[place]
+                part.places = None if machines is None else machines[place]
+        self.needs.note(reservation, places, later_places, idle)
         self._sums.pop(reservation, None)
         self._soon.pop(reservation, None)
         if counts:
@@ -119,6 +135,20 @@ class CoverBook:
         if later is not counts:
             self._soon[reservation] = (self._sum_of(later), later)
         return changed
+
+    def _covered(
+        self,
+        entitlement: Entitlement | None,
+        fellows: list[Execution],
+        away: frozenset[str] = frozenset(),
+    ) -> tuple[Counts, Places | None, frozenset[str]]:
+        """Return what an entitlement covers; with slots also where, and those not all used."""
+        if entitlement is None:
+            return {}, None, frozenset()
+        if not entitlement.is_placed:
+            return covered_counts(entitlement, fellows, self._pool), None, frozenset()
+        places, idle = slot_places(entitlement, fellows, self._pool, away)
+        return counts_of(places), places, idle
 
     def _sum_of(self, counts: Counts) -> list[int]:
         total = [0] * len(self._pool.resources)
@@ -147,6 +177,12 @@ class CoverBook:
                 ]
                 demand_of(execution.parts, ahead, soon)
         return tuple(min(one, other) for one, other in zip(now, soon, strict=True))
+
+
+def _moves(execution: Execution, places: tuple[dict[str, int], ...] | None) -> bool:
+    """Return whether the machines on which an execution is covered are not those of before."""
+    now = (None,) * len(execution.parts) if places is None else places
+    return any(part.places != here for part, here in zip(execution.parts, now, strict=True))
 
 
 def _by_reservation(entitlements: Iterable[Entitlement]) -> dict[str, Entitlement]:

@@ -6,7 +6,6 @@ One cycle goes through the six steps of docs/dispatch.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,31 +13,14 @@ from dispatch.cycle.cycle import Cycle, CycleScratch
 from dispatch.cycle.dispatcher_state import DispatcherState, placer_of
 from dispatch.cycle.machine_changes import stop_displaced
 from dispatch.cycle.moves import Moves
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
-from dispatch.machines.placement.policy import Policy
 
 #: How often room is shared in one cycle at most; what is left over then waits for the next.
 _ROUNDS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class DispatchOptions:
-    """How a dispatcher works.
-
-    Attributes
-    ----------
-    policy
-        Strategy that finds machines; ``lotes`` follows the directive's dispatch table.
-    line
-        Which executions run without cover, and in which order.
-    """
-
-    policy: Policy = "best_fit"
-    line: LineOptions = field(default_factory=LineOptions)
 
 
 class Dispatcher:
@@ -58,6 +40,17 @@ class Dispatcher:
         self._options = options or DispatchOptions()
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._state: DispatcherState | None = None
+
+    def set_options(self, options: DispatchOptions) -> None:
+        """Work in another way from the next cycle on.
+
+        Cores that run stay; elastic components are granted anew, as the new order says.
+        """
+        if options == self._options:
+            return
+        if self._state is not None:
+            self._state.forget_reasons()
+        self._options, self._state = options, None
 
     def run_cycle(
         self, directive: Directive, table: ExecutionTable, machines: MachinePool
@@ -79,11 +72,19 @@ class Dispatcher:
         looked, changed = state.book.update(directive, state.without_cover)
         uncovered.candidates.update(looked)
         scratch.changed.update(changed)
+        if uncovered.quotas.stop_overdue(
+            table, uncovered.line.serving(), directive.at_ms, state.book.is_soon_covered
+        ):
+            _take_changes(state, scratch, moves, ())
         # 3. Room: what the entitlements leave, now and when the grace of stops is over.
         room = state.book.room(directive)
         # 4. Those without cover: which of them may run in the room.
         room = _serve(state, scratch, room)
-        # 5. Victims: cores without cover that run where the Plan needs room are stopped.
+        # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
+        # needs room are stopped.
+        state.placer.keep_all(state.book.needs.kept())
+        state.placer.set_ahead(directive.ahead, state.book.needs.idle())
+        moves.clear_kept()
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
         state.unplaced.place(scratch, moves, state.placer)
@@ -108,7 +109,7 @@ class Dispatcher:
         fresh = state is None or state.table is not table or state.machines is not machines
         if state is None or fresh:
             placer = placer_of(table, machines, policy, directive, self._rng)
-            state = DispatcherState.of(table, machines, placer, directive, self._options.line)
+            state = DispatcherState.of(table, machines, placer, directive, self._options)
             self._state = state
         else:
             for component in changes.came:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dispatch.cycle.cover_book import CoverBook
+from dispatch.cycle.options import DispatchOptions
 from dispatch.cycle.placer import Placer
-from dispatch.cycle.uncovered import LineOptions, Uncovered
+from dispatch.cycle.uncovered import Uncovered
 from dispatch.cycle.unplaced import Unplaced
 from dispatch.entitlements.directive import Directive
-from dispatch.executions.execution import Execution
+from dispatch.executions.execution import UNLIMITED, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
 from dispatch.machines.placement.policy import Policy
@@ -61,12 +62,13 @@ class DispatcherState:
         machines: MachinePool,
         placer: Placer,
         directive: Directive,
-        line: LineOptions,
+        options: DispatchOptions,
     ) -> DispatcherState:
         """Return the state before a first cycle: nothing is covered or granted yet."""
         for execution in table:
             for part in execution.parts:
                 part.covered = part.granted = 0
+                part.allowed, part.quota = UNLIMITED, ""
         book = CoverBook(table, machines)
         return cls(
             table,
@@ -74,9 +76,16 @@ class DispatcherState:
             placer,
             directive.table_version,
             book,
-            Uncovered(table, machines, book, line),
+            Uncovered(table, machines, book, options),
             Unplaced(table, book),
         )
+
+    def forget_reasons(self) -> None:
+        """Leave it to the next cycle to say what executions wait for."""
+        for execution in self.table:
+            if not execution.is_over and execution.reason:
+                execution.reason = ""
+                self.table.note(execution)
 
     def without_cover(self) -> list[Execution]:
         """Return the executions that no entitlement covers."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.victims import Clearing, clearing_of, victims_first
@@ -67,10 +69,7 @@ class Moves:
         for part in execution.parts:
             over = len(part.held) - part.covered - part.granted
             if over > 0:
-                # Without cover the last to start has least to lose; under a reservation the
-                # first to start has outlived its lease.
-                leaving = part.held[:over] if part.covered else part.held[-over:]
-                for held in reversed(leaving):
+                for held in reversed(_leaving(part, over)):
                     self.remove(execution, part, held, reason)
 
     def remove_all(self, execution: Execution, reason: str) -> None:
@@ -116,6 +115,8 @@ class Moves:
         return complete
 
     def _fill(self, execution: Execution, part: ComponentGroup) -> bool:
+        if part.places is not None and not self._fill_slots(execution, part, part.places):
+            return False
         while len(part.held) < part.covered + part.granted:
             if part.paused_until_ms > self._now_ms:
                 return False
@@ -125,6 +126,82 @@ class Moves:
                 return False
             self._put(execution, part, machine)
         return True
+
+    def _fill_slots(
+        self, execution: Execution, part: ComponentGroup, places: Mapping[str, int]
+    ) -> bool:
+        """Put what is covered on the machines of its slots; return whether all of it stands."""
+        complete = True
+        for machine, count in part.lacking(places).items():
+            for _ in range(count):
+                if part.paused_until_ms > self._now_ms:
+                    return False
+                part.paused_until_ms = 0
+                if not self._make_slot(execution, part, machine):
+                    complete = False
+                    break
+                self._put(execution, part, machine)
+        return complete
+
+    def _make_slot(self, execution: Execution, part: ComponentGroup, machine: str) -> bool:
+        """Make room for one component on the machine of its slot; return whether there is."""
+        placer = self._placer
+        if not placer.is_open(machine):
+            return False
+        kept = placer.kept(machine)
+        placer.keep(machine, np.maximum(kept - part.amounts, 0))
+        missing = (np.array(part.amounts, dtype=np.int64) - placer.free(machine)).tolist()
+        if all(amount <= 0 for amount in missing):
+            return True
+        for pooled in (False, True):
+            clearing = self._clearing_on(machine, missing, execution, pooled=pooled)
+            if clearing is not None:
+                self._clear(execution.id, clearing)
+                return True
+        placer.keep(machine, kept)
+        return False
+
+    def clear_kept(self) -> None:
+        """Stop what runs without cover in room that slots need, on their machines alone."""
+        for machine, missing in self._placer.short():
+            clearing = self._clearing_on(machine, missing)
+            if clearing is not None:
+                self._clear("a slot", clearing)
+
+    def _clearing_on(
+        self,
+        machine: str,
+        missing: list[int],
+        beneficiary: Execution | None = None,
+        *,
+        pooled: bool = False,
+    ) -> Clearing | None:
+        """Return the least that has to leave one machine for a slot, or None.
+
+        With `pooled` what a promise of totals covers may leave at last: it may run elsewhere.
+        """
+        elastic, cores = self._revocable(machine, beneficiary)
+        elastic.sort(key=lambda victim: _keeps_all(victim[1]))
+        ordered = victims_first(cores, self._now_ms, lambda _: False)
+        if pooled:
+            more, others = self._covered_by_totals(machine, cores)
+            elastic, ordered = elastic + more, ordered + others
+        return clearing_of(machine, missing, elastic, ordered)
+
+    def _covered_by_totals(
+        self, machine: str, known: list[Execution]
+    ) -> tuple[list[PlacedComponent], list[Execution]]:
+        """Return what is covered on a machine without having a slot there."""
+        elastic: list[PlacedComponent] = []
+        cores: set[Execution] = set()
+        for execution, part, held in self._table.on_machine(machine):
+            if part.places is None and _is_covered(part, held):
+                if part.component.core:
+                    cores.add(execution)
+                else:
+                    elastic.append((execution, part, held))
+        elastic.sort(key=lambda victim: -victim[2].since_ms)
+        return elastic, victims_first(cores.difference(known), self._now_ms, lambda _: False)
 
     def _take_back(self, execution: Execution) -> None:
         """Undo the cores of an execution that did not all find a machine."""
@@ -154,14 +231,14 @@ class Moves:
             machine = self._placer.choose(execution, part)
             if machine is not None:
                 plainer = self._plainer(execution, part, machine) if covered else None
-                return machine if plainer is None else self._clear(execution, plainer)
+                return machine if plainer is None else self._clear(execution.id, plainer)
             self._full.add(shape)
             if not part.component.labels:
                 self._too_large.append(part.amounts)
         if not (covered or part.component.core):
             return None
         clearing = self._clearing(execution, part, cores=covered)
-        return None if clearing is None else self._clear(execution, clearing)
+        return None if clearing is None else self._clear(execution.id, clearing)
 
     def _plainer(self, execution: Execution, part: ComponentGroup, machine: str) -> Clearing | None:
         """Return a machine with fewer labels that those without cover can leave, or None.
@@ -178,15 +255,17 @@ class Moves:
             self._plainest.add(shape)
         return found
 
-    def _clear(self, execution: Execution, clearing: Clearing) -> str:
+    def _clear(self, who: str, clearing: Clearing) -> str:
         """Make room on a machine for an execution."""
-        reason = f"{execution.id} needs room on {clearing.machine}"
+        reason = f"{who} needs room on {clearing.machine}"
         for victim in clearing.elastic:
             self.remove(*victim, reason)
             self.again.add(victim[0])
         for stopped in clearing.cores:
             self.remove_all(stopped, reason)
             self._stop(stopped)
+            if any(part.covered for part in stopped.parts):
+                self.again.add(stopped)
         return clearing.machine
 
     def _exceeds(self, amounts: Vector) -> bool:
@@ -222,7 +301,7 @@ class Moves:
             elastic, stoppable = self._revocable(machine, execution)
             if not elastic and not (cores and stoppable):
                 continue
-            left = self._placer.left(machine).tolist()
+            left = self._placer.free(machine).tolist()
             missing = [need - have for need, have in zip(part.amounts, left, strict=True)]
             ordered = victims_first(stoppable, self._now_ms, lambda _: False) if cores else []
             found = clearing_of(machine, missing, elastic, ordered)
@@ -236,7 +315,7 @@ class Moves:
         return best
 
     def _revocable(
-        self, machine: str, beneficiary: Execution
+        self, machine: str, beneficiary: Execution | None
     ) -> tuple[list[PlacedComponent], list[Execution]]:
         """Return what runs without cover on a machine: elastic newest first, and cores."""
         elastic: list[PlacedComponent] = []
@@ -244,9 +323,34 @@ class Moves:
         for execution, part, held in self._table.on_machine(machine):
             if part.component.core:
                 apart = execution is beneficiary or execution in cores
-                if not part.covered and not apart:
+                if not apart and not _is_covered(part, held):
                     cores.append(execution)
-            elif part.held.index(held) < len(part.held) - part.covered:
+            elif not _is_covered(part, held):
                 elastic.append((execution, part, held))
         elastic.sort(key=lambda victim: -victim[2].since_ms)
         return elastic, cores
+
+
+def _leaving(part: ComponentGroup, over: int) -> list[HeldComponent]:
+    """Return which of a group leave when it has too many.
+
+    Without cover the last to start has least to lose; under a reservation the first to start has
+    outlived its lease. Where cover is by machine, what stands in a slot stays.
+    """
+    if part.covered and part.places is None:
+        return part.held[:over]
+    pairs = zip(part.held, part.cover_flags(), strict=True)
+    return [held for held, covered in pairs if not covered][-over:]
+
+
+def _is_covered(part: ComponentGroup, held: HeldComponent) -> bool:
+    place = part.held.index(held)
+    if part.places is None:
+        # A core is covered with all others of its kind.
+        return part.covered > 0 if part.component.core else place >= len(part.held) - part.covered
+    return part.covered > 0 and part.cover_flags()[place]
+
+
+def _keeps_all(part: ComponentGroup) -> bool:
+    """Return whether all that a group holds may run: one that must shrink anyway goes first."""
+    return len(part.held) <= part.covered + part.granted

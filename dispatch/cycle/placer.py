@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch.cycle.lending import KeptRoom, needed_last
+from dispatch.entitlements.slots_ahead import SlotsAhead
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
@@ -53,6 +55,9 @@ class Placer:
         self._unit: NDArray[np.float64] | None = None
         self._class_of: Callable[[NDArray[np.float64], str | None], int] = lambda _r, _n: 0
         self._jobs: dict[_Shape, PlacedJob] = {}
+        self._kept = KeptRoom(pool)
+        self._ahead: SlotsAhead | None = None
+        self._until = np.zeros(0, dtype=np.int64)
         if policy == "lotes" and table is not None:
             self._strategy: MachinePlacement = MachinePlacement.of_table(table)
             self._unit = _units_of(pool, table)
@@ -90,6 +95,8 @@ class Placer:
         job = self._job(execution, part)
         if self._unit is not None:
             job = replace(job, draw=float(self._rng.random()))
+        if self._ahead is not None:
+            job = replace(job, allowed=self._lendable(execution, part, self._ahead))
         found = self._strategy.choose(job)
         if found is not None and execution.application.reservation is not None:
             found = self._plainer(found, part)
@@ -100,15 +107,80 @@ class Placer:
         counts = self.pool.label_counts
         if counts[found] <= max(self._fewest, len(part.component.labels)):
             return found
-        fits = self._open & (counts < counts[found]) & (self._left >= part.amounts).all(axis=1)
-        allowed = self.pool.allowed(part.component.labels)
-        if allowed is not None:
-            fits &= allowed
-        numbers = np.flatnonzero(fits)
+        numbers = np.flatnonzero(self._fitting(part) & (counts < counts[found]))
         if not numbers.size:
             return found
         over = ((self._left[numbers] - part.amounts) / self._largest).sum(axis=1)
         return int(numbers[np.lexsort((over, counts[numbers]))[0]])
+
+    def _fitting(self, part: ComponentGroup) -> NDArray[np.bool_]:
+        """Return which open machines have room for one component, bool[machines]."""
+        fits = self._open & (self._kept.of(self._left) >= part.amounts).all(axis=1)
+        allowed = self.pool.allowed(part.component.labels)
+        return fits if allowed is None else fits & allowed
+
+    def set_ahead(self, ahead: SlotsAhead | None, idle: Sequence[int]) -> None:
+        """Follow when slots begin on each machine; on those of `idle` some have, and are lent."""
+        self._ahead = None
+        if ahead is not None and ahead.names == self.pool.names:
+            self._ahead = ahead
+            self._until = ahead.until.copy()
+            self._until[list(idle)] = 0
+
+    def _lendable(
+        self, execution: Execution, part: ComponentGroup, ahead: SlotsAhead
+    ) -> NDArray[np.bool_] | None:
+        """Return the machines to choose from: those of its own next slots, or needed last."""
+        fits = self._fitting(part)
+        reservation = execution.application.reservation
+        if reservation is not None:
+            own = np.zeros(len(fits), dtype=np.bool_)
+            own[ahead.own(reservation)] = True
+            if (own & fits).any():
+                return own & fits
+        return needed_last(fits, self._until)
+
+    def kept(self, machine: str) -> NDArray[np.int64]:
+        """Return what is kept for slots on a machine, int64[resources]."""
+        number = self.pool.number_of(machine)
+        assert number is not None
+        found: NDArray[np.int64] = self._kept.amounts[number]
+        return found
+
+    def keep(self, machine: str, amounts: NDArray[np.int64]) -> None:
+        """Keep so much of a machine for slots: none but those get it."""
+        number = self.pool.number_of(machine)
+        assert number is not None
+        if (amounts < self._kept.amounts[number]).any():
+            self._freed.add(number)
+        before = self._kept.job(number)
+        if before is not None:
+            self._strategy.ended(number, before)
+        after = self._kept.set(number, amounts, self._plain_job)
+        if after is not None:
+            self._strategy.started(number, after)
+
+    def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
+        """Keep room on machines by number, and none on any other."""
+        nothing = np.zeros(len(self.pool.resources), dtype=np.int64)
+        for number in sorted({*self._kept.numbers(), *wanted}):
+            amounts = wanted.get(number, nothing)
+            if (amounts != self._kept.amounts[number]).any():
+                self.keep(self.pool.names[number], amounts)
+
+    def short(self) -> list[tuple[str, list[int]]]:
+        """Return the machines that have less left than is kept, each with what is missing."""
+        found: list[tuple[str, list[int]]] = []
+        for number in self._kept.numbers():
+            missing = self._kept.amounts[number] - self._left[number]
+            if (missing > 0).any():
+                found.append((self.pool.names[number], np.maximum(missing, 0).tolist()))
+        return found
+
+    def is_open(self, machine: str) -> bool:
+        """Return whether a machine takes new components."""
+        number = self.pool.number_of(machine)
+        return number is not None and bool(self._open[number])
 
     def hold(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Take what a component needs from its machine."""
@@ -135,15 +207,15 @@ class Placer:
         freed, self._freed = sorted(self._freed), set()
         if not freed or not asked:
             return [False] * len(asked)
-        room = self._left[freed][None, :, :]
+        room = self._kept.of(self._left)[freed][None, :, :]
         holds = np.all(room >= np.array(asked, dtype=np.int64)[:, None, :], axis=2)
         return [bool(one) for one in np.any(holds, axis=1)]
 
-    def left(self, machine: str) -> NDArray[np.int64]:
-        """Return what is left of a machine, int64[resources]."""
+    def free(self, machine: str) -> NDArray[np.int64]:
+        """Return what is left of a machine and not kept for slots, int64[resources]."""
         number = self.pool.number_of(machine)
         assert number is not None
-        found: NDArray[np.int64] = self._left[number]
+        found: NDArray[np.int64] = self._left[number] - self._kept.amounts[number]
         return found
 
     def overfull(self) -> list[tuple[str, list[int]]]:
@@ -171,6 +243,13 @@ class Placer:
         room = (self._left[numbers] / asked).min(axis=1)
         order = np.lexsort((-room, self.pool.label_counts[numbers]))
         return [self.pool.names[number] for number in numbers[order].tolist()]
+
+    def _plain_job(self, amounts: NDArray[np.int64]) -> PlacedJob:
+        """Return amounts as the strategy counts them."""
+        request = amounts.astype(np.float64)
+        if self._unit is not None:
+            request = request / self._unit
+        return PlacedJob(request, self._class_of(request, None))
 
     def _job(self, execution: Execution, part: ComponentGroup) -> PlacedJob:
         application, component = execution.application, part.component

@@ -8,23 +8,22 @@ granted by the pool itself, those of the other two are extras, granted from what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from dispatch.applications.application import Application, Kind
 from dispatch.cycle.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.moves import Moves
+from dispatch.cycle.options import DispatchOptions, LineOptions, Tier
+from dispatch.cycle.quota_book import QuotaBook
 from dispatch.cycle.victims import choose_victims, victims_first
 from dispatch.entitlements.directive import Standing
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 from dispatch.pool.claims import Claim, ClaimPart, Grant
-from dispatch.pool.ordering import ORDERINGS, Ordering
 from dispatch.pool.scheduler import ElasticScheduler
 
 #: Ranks of applications (twice a priority, and one for interactive) stay inside this.
@@ -34,42 +33,7 @@ _TIER_RANKS = 8_000_000
 _MANY = 16
 
 
-class Tier(IntEnum):
-    """The order of service of those without cover: the lower number first."""
-
-    BEST_EFFORT = 0
-    ABOVE = 1  # of a reservation that is entitled to something now, but not to this
-    LATER = 2  # of a reservation whose time has not come
-
-
 _TIERS = {Standing.ACTIVE: Tier.ABOVE, Standing.LATER: Tier.LATER}
-
-
-@dataclass(frozen=True, slots=True)
-class LineOptions:
-    """Which executions run without cover, and in which order.
-
-    Attributes
-    ----------
-    ordering
-        Of those in one tier.
-    best_effort, best_effort_elastic, above, later
-        Whether cores of best effort are served; its elastic components; production above its
-        entitlement; and work of later reservations.
-    interactive_first
-        Whether an interactive application goes before a batch one of equal priority.
-    """
-
-    ordering: Ordering = ORDERINGS["fifo"]
-    best_effort: bool = True
-    best_effort_elastic: bool = True
-    above: bool = True
-    later: bool = True
-    interactive_first: bool = False
-
-    def serves(self, tier: Tier) -> bool:
-        """Return whether a tier is served."""
-        return (self.best_effort, self.above, self.later)[tier]
 
 
 class UncoveredLine:
@@ -85,7 +49,7 @@ class UncoveredLine:
 
     def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
         ordering = replace(options.ordering, by_priority=True)
-        self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering)
+        self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering, options.allocation)
         self._options = options
         self._by_name: dict[str, tuple[Execution, Tier]] = {}
         self._wanted: dict[str, list[int]] = {}
@@ -118,7 +82,7 @@ class UncoveredLine:
     def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
         """Take an execution in; one that runs keeps its cores. Return those whose grants change."""
         self._by_name[execution.id] = (execution, tier)
-        self._wanted[execution.id] = [part.wanted for part in _elastic(execution)]
+        self._wanted[execution.id] = _most_of(execution)
         claim = self._claim(execution, tier)
         enter = self._pool.adopt if execution.started_ms is not None else self._pool.arrive
         return self._take(enter(claim, now_ms / 1000))
@@ -147,12 +111,12 @@ class UncoveredLine:
             return []
         if not self._options.best_effort_elastic:
             return []
-        wanted = [part.wanted for part in _elastic(execution)]
+        wanted = _most_of(execution)
         if wanted == self._wanted.get(execution.id):
             return []
         self._wanted[execution.id] = wanted
-        for part in _elastic(execution):
-            part.granted = min(part.granted, part.wanted)
+        for part, most in zip(_elastic(execution), wanted, strict=True):
+            part.granted = min(part.granted, most)
         return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
 
     def set_total(self, total: Vector, now_ms: int) -> list[Execution]:
@@ -172,23 +136,19 @@ class UncoveredLine:
         core = tuple(ClaimPart(p.component.count, p.amounts) for p in _core(execution))
         elastic: tuple[ClaimPart, ...] = ()
         if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
-            elastic = tuple(ClaimPart(p.wanted, p.amounts) for p in _elastic(execution))
+            elastic = tuple(
+                ClaimPart(most, part.amounts)
+                for part, most in zip(_elastic(execution), self._wanted[execution.id], strict=True)
+            )
         return Claim(
             execution.id,
             core,
             elastic,
             execution.submitted_ms / 1000,
             inf if application.size_ms is None else application.size_ms / 1000,
-            self._rank(application) - tier * _TIER_RANKS,
+            self._options.rank(application) - tier * _TIER_RANKS,
             execution.tenant,
         )
-
-    def _rank(self, application: Application) -> int:
-        """Return where an application goes within its tier; higher goes first."""
-        options = self._options
-        priority = application.priority if options.ordering.by_priority else 0
-        interactive = options.interactive_first and application.kind is Kind.INTERACTIVE
-        return 2 * priority + interactive
 
     def _take(self, grants: Iterable[Grant]) -> list[Execution]:
         changed: list[Execution] = []
@@ -218,7 +178,7 @@ def grant_extras(
         for part in execution.parts:
             if part.component.core:
                 continue
-            more = part.wanted - part.covered if served else 0
+            more = min(part.wanted - part.covered, part.allowed) if served else 0
             for amount, there in zip(part.amounts, free, strict=True):
                 if amount:
                     more = min(more, there // amount)
@@ -238,6 +198,11 @@ def _elastic(execution: Execution) -> list[ComponentGroup]:
     return [part for part in execution.parts if not part.component.core]
 
 
+def _most_of(execution: Execution) -> list[int]:
+    """Return how many of each elastic part may run without any cover."""
+    return [min(part.wanted, part.allowed) for part in _elastic(execution)]
+
+
 class Uncovered:
     """Owns the line of those without cover, and the order in which they give back.
 
@@ -246,7 +211,7 @@ class Uncovered:
     table, pool, book
         The executions, the machines, and what entitlements cover.
     options
-        Which executions are served, and in which order.
+        Which executions are served, and in which order, and the quotas on applications.
 
     Attributes
     ----------
@@ -254,17 +219,21 @@ class Uncovered:
         Those without cover, served or not.
     candidates
         Executions that may have to enter or leave the line.
+    quotas
+        What quotas let run of those without cover.
     """
 
     def __init__(
-        self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: LineOptions
+        self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: DispatchOptions
     ) -> None:
-        self.line = UncoveredLine(pool.resources, options)
+        self.line = UncoveredLine(pool.resources, options.line)
+        self.quotas = QuotaBook(pool, options.quotas, options.line.rank)
         self.candidates: set[Execution] = set()
         self._table = table
         self._pool = pool
         self._book = book
-        self._options = options
+        self._options = options.line
+        self._has_stopped = False
 
     def withdraw(self, scratch: CycleScratch, execution: Execution) -> None:
         """Take an execution out of the line, if it stands there."""
@@ -274,6 +243,8 @@ class Uncovered:
     def serve(self, scratch: CycleScratch, total: Vector) -> None:
         """Let the line have `total`, and decide which of it run, and with how much."""
         now_ms, line, changed = scratch.directive.at_ms, self.line, scratch.changed
+        if self.quotas.limits_use and (self.candidates or changed or self._has_stopped):
+            self._follow_quotas(scratch)
         # None is admitted into room that another is about to leave or to take.
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
@@ -303,7 +274,10 @@ class Uncovered:
     def _tier_of(self, scratch: CycleScratch, execution: Execution) -> Tier | None:
         """Return where an execution stands in the line, or None: covered, or not to be served."""
         if any(part.covered for part in execution.parts):
+            execution.uncovered_ms = None
             return None
+        if execution.uncovered_ms is None:
+            execution.uncovered_ms = scratch.directive.at_ms
         reservation = execution.application.reservation
         standing = Standing.UNKNOWN
         if reservation is not None:
@@ -317,8 +291,38 @@ class Uncovered:
         if not self._options.serves(tier):
             execution.reason = "it waits for its reservation: nothing else is served here"
             return None
+        if execution in self.quotas.held_back:
+            execution.reason = self.quotas.held_back[execution]
+            return None
         execution.reason = execution.reason or "it waits in the line for room"
         return tier
+
+    def _follow_quotas(self, scratch: CycleScratch) -> None:
+        """Let quotas say who may be served, and with how many elastic components."""
+        before, line, self._has_stopped = self.quotas.held_back, self.line, False
+        known = [*line.members(), *before]
+        self.quotas.held_back = {}
+        standing = [
+            one
+            for one in dict.fromkeys([*known, *self.candidates])
+            if not one.is_over
+            and (one not in self.candidates or self._tier_of(scratch, one) is not None)
+        ]
+        covered = [one for counts in self._book.counts.values() for one in counts]
+        changed = self.quotas.share(standing, covered)
+        for execution in before.keys() - set(standing):
+            if not execution.is_over:
+                execution.reason = ""
+        for execution in standing:
+            reason = self.quotas.held_back.get(execution, "")
+            if reason != before.get(execution, ""):
+                execution.reason = reason
+                self._table.note(execution)
+            if bool(reason) == (line.tier_of(execution) is not None):
+                self.candidates.add(execution)
+            elif execution in changed and not reason:
+                scratch.changed.update(line.resize(execution, scratch.directive.at_ms))
+                scratch.changed.add(execution)
 
     def give_back(self, scratch: CycleScratch, moves: Moves) -> None:
         """Stop cores, newest first, until those in service fit in what the line has."""
@@ -352,6 +356,7 @@ class Uncovered:
 
     def stop(self, scratch: CycleScratch, victims: Sequence[Execution]) -> None:
         """Send executions without cover back into the line; their components are off already."""
+        self._has_stopped = self._has_stopped or bool(victims)
         now_ms, changed = scratch.directive.at_ms, scratch.changed
         for execution in victims:
             if execution.started_ms is not None:
@@ -361,7 +366,9 @@ class Uncovered:
             self._table.requeue(execution, now_ms, "the Plan needs its room")
             execution.must_leave = False  # its components are off
             tier = self.line.tier_of(execution)
-            if tier is not None and self._options.serves(tier):
+            if tier is None:  # it is covered, and was not on the machine of its slot
+                continue
+            if self._options.serves(tier):
                 changed.update(self.line.requeue(execution, now_ms))
             else:
                 changed.update(self.line.leave(execution, now_ms))

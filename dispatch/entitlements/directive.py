@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch.entitlements.slots_ahead import SlotsAhead
 from lp.lotes.dispatch_table import DispatchTable
 from rdl.resources import Resources
 
@@ -20,6 +22,25 @@ class Standing(Enum):
     LATER = "later"  # it holds nothing now and something from later on
     ACTIVE = "active"  # it is entitled to something now
     OVER = "over"  # it holds nothing any more
+
+
+class ActiveSlot(NamedTuple):
+    """Bundles of one atom that have a machine now.
+
+    Attributes
+    ----------
+    machine
+        Its name, or None where the bundles were promised and have no machine.
+    bundles
+        How many.
+    start, end
+        Steps of the slot, [start, end).
+    """
+
+    machine: str | None
+    bundles: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +55,15 @@ class AtomShare:
         How many bundles, more than zero.
     bundle, label
         What one is, and the machines it is for.
+    slots
+        The machines of its bundles; None where totals only are promised.
     """
 
     path: str
     bundles: int
     bundle: Resources
     label: str | None = None
+    slots: tuple[ActiveSlot, ...] | None = None
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -65,6 +89,11 @@ class Entitlement:
     tenant: str
     number: int
     atoms: tuple[AtomShare, ...]
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its bundles have machines, so that it covers what runs there alone."""
+        return any(atom.slots is not None for atom in self.atoms)
 
     def total(self) -> dict[str, int]:
         """E as canonical amounts by resource."""
@@ -124,6 +153,8 @@ class Directive:
         made ahead.
     standings
         Where the reservations stand that have no entitlement.
+    ahead
+        When the slots of the Plan begin on each machine; None where it has none.
     away, away_soon
         Machines that the Plan's outages take, now and at the instant of `soon`.
     dispatch_table, table_version
@@ -140,3 +171,4 @@ class Directive:
     away_soon: frozenset[str] = frozenset()
     dispatch_table: DispatchTable | None = None
     table_version: int = 0
+    ahead: SlotsAhead | None = None

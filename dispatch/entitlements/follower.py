@@ -6,6 +6,7 @@ between calls only saves work: a missed tick or a restart does no harm.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.entitlements.directive import AtomShare, Directive, Entitlement, Standings
+from dispatch.entitlements.early_slots import MachineLeft, with_early_slots
 from dispatch.entitlements.early_start import capacity_of, early_bundles, take, with_early
+from dispatch.entitlements.slot_rows import SlotRows, slots_of_atoms
+from dispatch.entitlements.slots_ahead import SlotsAhead
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelayTable
 from lp.lotes.dispatch_table import DispatchTable
 from planner.plan.plan import Plan
@@ -40,6 +44,7 @@ class _Followed:
     rows: NDArray[np.int64]
     atom: NDArray[np.int64]
     atoms: tuple[tuple[str, Resources, str | None], ...]
+    slots: SlotRows | None
 
 
 class PlanFollower:
@@ -74,15 +79,15 @@ class PlanFollower:
         self._version = -1
         self._at_step: dict[int, tuple[Entitlement, ...]] = {}
         self._finish = np.zeros(0, dtype=np.int32)
+        self._ahead: SlotsAhead | None = None
+        self._machines = plan.table.machines
 
     def follow(self, now_ms: int) -> Directive:
         """Return what the Plan says about `now_ms`, in ms from the origin."""
         plan, step_ms = self.plan, self.plan.grid.step_ms
-        if plan.version != self._version:
-            self._version, self._at_step = plan.version, {}
-            self._finish = plan.table.meta["finish"].copy()
-            self._finish.flags.writeable = False
         step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
+        if plan.version != self._version:
+            self._read_version(step)
         planned = self._entitled(step)
         later = planned if soon_step == step else self._entitled(soon_step)
         self._at_step = {step: planned, soon_step: later}
@@ -106,7 +111,22 @@ class PlanFollower:
             away_soon=self._away(now_ms + self._grace_ms),
             dispatch_table=table,
             table_version=table_version,
+            ahead=None if self._ahead is None else self._ahead.at(step),
         )
+
+    def _read_version(self, step: int) -> None:
+        """Read what a new version may have changed everywhere."""
+        table = self.plan.table
+        self._version, self._at_step = self.plan.version, {}
+        self._finish = table.meta["finish"].copy()
+        self._finish.flags.writeable = False
+        if table.machines is not self._machines:  # slots name other machines by the same numbers
+            self._machines = table.machines
+            self._followed, self._present = {}, {}
+        slots, owner = table.slots_after(step)
+        names = tuple(self._machines)
+        ahead = SlotsAhead(slots, owner, names, step, table.number_of) if len(slots) else None
+        self._ahead = ahead
 
     def _with_early_starts(
         self, planned: tuple[Entitlement, ...], step: int, away: frozenset[str]
@@ -123,10 +143,17 @@ class PlanFollower:
         meta = self.plan.table.meta
         near = np.flatnonzero((meta["begin"] <= step + longest) & (step < meta["finish"]))
         found = {one.number: one for one in planned}
+        left = MachineLeft(self.plan.cluster, away, planned)
         for number in near.tolist():
             followed = self._follow_rows(number)
-            early = early_bundles(followed.rows, followed.atom, step, self._leads(followed.atoms))
-            shares = with_early(found.get(number), early, followed.atoms, room)
+            leads = self._leads(followed.atoms)
+            if followed.slots is None:
+                early = early_bundles(followed.rows, followed.atom, step, leads)
+                shares = with_early(found.get(number), early, followed.atoms, room)
+            else:
+                shares = with_early_slots(
+                    found.get(number), followed.slots, followed.atoms, step, leads, left, room
+                )
             if shares:
                 table = self.plan.table
                 tenant = table.scope(number)[0]
@@ -170,9 +197,11 @@ class PlanFollower:
             return entitlement
         begun, over = followed.rows[:, 0] <= step, followed.rows[:, 1] <= step
         marks = followed.rows[:, :2].reshape(-1)
+        if followed.slots is not None:
+            marks = np.concatenate([marks, followed.slots.marks()])
         later = marks[marks > step]
         earlier = marks[marks <= step]
-        entitlement = self._shares(number, followed, begun & ~over)
+        entitlement = self._shares(number, followed, begun & ~over, step)
         self._present[number] = (
             int(earlier.max()) if earlier.size else step,
             int(later.min()) if later.size else step + 1,
@@ -181,14 +210,16 @@ class PlanFollower:
         return entitlement
 
     def _shares(
-        self, number: int, followed: _Followed, here: NDArray[np.bool_]
+        self, number: int, followed: _Followed, here: NDArray[np.bool_], step: int
     ) -> Entitlement | None:
         bundles: dict[int, int] = {}
         for row in np.flatnonzero(here).tolist():
             atom = int(followed.atom[row])
             bundles[atom] = bundles.get(atom, 0) + int(followed.rows[row, 2])
+        slots = {} if followed.slots is None else followed.slots.at(step)
+        placed = followed.slots is not None
         shares = tuple(
-            AtomShare(path, count, bundle, label)
+            AtomShare(path, count, bundle, label, slots.get(atom, ()) if placed else None)
             for atom, count in bundles.items()
             if count
             for path, bundle, label in (followed.atoms[atom],)
@@ -206,13 +237,13 @@ class PlanFollower:
         known = self._followed.get(number)
         if known is not None and known.key == key:
             return known
-        followed = _rows_of(key, table.holding(number))
+        followed = _rows_of(key, table.holding(number), table.machines)
         self._followed[number] = followed
         self._present.pop(number, None)
         return followed
 
 
-def _rows_of(key: tuple[int, int, int], holding: Holding) -> _Followed:
+def _rows_of(key: tuple[int, int, int], holding: Holding, machines: Sequence[str]) -> _Followed:
     atoms: list[tuple[str, Resources, str | None]] = []
     rows: list[NDArray[np.int64]] = []
     owner: list[NDArray[np.int64]] = []
@@ -224,4 +255,4 @@ def _rows_of(key: tuple[int, int, int], holding: Holding) -> _Followed:
                 atoms.append((path, atom.bundle, atom.label))
     whole = np.concatenate(rows) if rows else np.zeros((0, 3), dtype=np.int64)
     which = np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64)
-    return _Followed(key, whole, which, tuple(atoms))
+    return _Followed(key, whole, which, tuple(atoms), slots_of_atoms(holding, machines))

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dispatch.applications.application import Application, Component
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState
 from dispatch.machines.machine_pool import MachinePool, Vector
+
+#: As many as there are: no quota limits it.
+UNLIMITED: Final = 2**62
 
 
 @dataclass(slots=True)
@@ -52,6 +57,11 @@ class ComponentGroup:
         Those on machines, first started first.
     covered, granted
         How many the entitlement covers, and how many more may run; the dispatcher writes them.
+    allowed, quota
+        How many elastic ones quotas let run without cover, and what says so where it is fewer than
+        wanted; the dispatcher writes them.
+    places
+        On which machines how many are covered; None where they are covered wherever they run.
     failures
         Failures in a row: each doubles the next pause.
     paused_until_ms
@@ -65,6 +75,9 @@ class ComponentGroup:
     held: list[HeldComponent] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
+    allowed: int = UNLIMITED
+    quota: str = ""
+    places: Mapping[str, int] | None = None
     failures: int = 0
     paused_until_ms: int = 0
     _used: set[int] = field(default_factory=set)
@@ -92,6 +105,36 @@ class ComponentGroup:
         """How many run; those that are starting do not."""
         return sum(held.up for held in self.held)
 
+    def cover_flags(self) -> list[bool]:
+        """Return which of those held are covered: the first to have started lose cover first."""
+        if self.places is None or not self.covered:
+            over = len(self.held) - self.covered
+            return [place >= over for place in range(len(self.held))]
+        left = dict(self.places)
+        flags: list[bool] = []
+        for held in reversed(self.held):
+            here = left.get(held.machine, 0)
+            flags.append(here > 0)
+            left[held.machine] = here - 1
+        return flags[::-1]
+
+    def lacking(self, places: Mapping[str, int]) -> dict[str, int]:
+        """Return how many are still to be put on each machine so that those of `places` stand.
+
+        Those that run elsewhere are not moved: they count as if they stood there.
+        """
+        missing = sum(places.values()) - len(self.held)
+        if missing <= 0:
+            return {}
+        standing = Counter(held.machine for held in self.held)
+        found: dict[str, int] = {}
+        for machine, count in places.items():
+            more = min(count - standing[machine], missing)
+            if more > 0:
+                found[machine] = more
+                missing -= more
+        return found
+
     def free_index(self) -> int:
         """Return the lowest number that none of them has."""
         while self._lowest in self._used:
@@ -116,7 +159,7 @@ class Execution:
 
     Attributes
     ----------
-    id, application, tenant, submitted_ms
+    id, application, tenant, queue, submitted_ms
         As submitted; a requeued execution keeps its submission.
     number
         Place in the order in which the table met them.
@@ -131,6 +174,8 @@ class Execution:
         Whether all that it holds is to be stopped: it is over, or begins anew.
     started_ms
         Since when its cores have machines; None while it waits.
+    uncovered_ms
+        Since when no entitlement covers it; None while one does. The dispatcher writes it.
     reason
         Why it is in a final state, or what it waits for.
     """
@@ -148,6 +193,8 @@ class Execution:
     started_ms: int | None = None
     ended_ms: int | None = None
     reason: str = ""
+    queue: str = "default"
+    uncovered_ms: int | None = None
 
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""

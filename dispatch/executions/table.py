@@ -23,6 +23,7 @@ from dispatch.executions.states import (
     next_execution_state,
 )
 from dispatch.machines.machine_pool import MachinePool
+from planner.cluster import DEFAULT_QUEUE
 from rdl.resources import Resources
 
 #: First pause before a component that could not be started, or failed, is started again, and
@@ -62,6 +63,7 @@ class ExecutionTable:
         submitted_ms: int,
         *,
         tenant: str = "",
+        queue: str = DEFAULT_QUEUE,
         after: tuple[str, ...] = (),
     ) -> Execution:
         """Take a new execution in; one that can never run here is rejected, with its reason.
@@ -75,6 +77,7 @@ class ExecutionTable:
             raise ValueError(f"there is an execution {id_!r} already")
         parts = tuple(ComponentGroup(one) for one in application.components)
         execution = Execution(id_, application, tenant, submitted_ms, self._submitted, after, parts)
+        execution.queue = queue
         execution.refit(self.pool)
         self._submitted += 1
         self._executions[id_] = execution
@@ -299,9 +302,9 @@ class ExecutionTable:
                 held.index,
                 held.machine,
                 held.since_ms,
-                covered=place >= len(part.held) - part.covered,
+                covered=covered,
             )
             for execution in self._executions.values()
             for part in execution.parts
-            for place, held in enumerate(part.held)
+            for held, covered in zip(part.held, part.cover_flags(), strict=True)
         )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import rdl.work_graph as wg
 from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.job_classes import ArrivalSample, fit_job_classes
@@ -24,22 +25,7 @@ from planner.cluster import Cluster
 from planner.files import FileError, FileProblem, JobClass
 from planner.request import Request
 from rdl.resources import Resources
-from rdl.work_graph import (
-    ANY,
-    ATOM,
-    BUNDLE,
-    CHILD_COUNT,
-    CHILD_FIRST,
-    END,
-    KIND,
-    LABEL,
-    LEASE,
-    SATISFIABLE,
-    SHIFT_COUNT,
-    SHIFT_FIRST,
-    WORK,
-    WorkGraph,
-)
+from rdl.work_graph import WorkGraph
 
 _HOUR_MS = 3_600_000
 
@@ -160,12 +146,13 @@ def work_of_requests(cluster: Cluster, requests: Iterable[Request]) -> JobSample
         start = min(start, submitted_h)
         for atom in _taken_atoms(graph):
             row = graph.vertices[atom]
-            last = graph.shifts[row[SHIFT_FIRST] + row[SHIFT_COUNT] - 1] if len(graph.shifts) else 0
-            end = max(end, float(row[END] + last) * step_h)
-            label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
-            count = float(row[WORK] * row[SHIFT_COUNT] / row[LEASE])
-            time_h = float(row[LEASE]) * step_h
-            jobs.append(JobGroup(submitted_h, graph.bundles[row[BUNDLE]], label, time_h, count))
+            shift = row[wg.SHIFT_FIRST] + row[wg.SHIFT_COUNT] - 1
+            last = graph.shifts[shift] if len(graph.shifts) else 0
+            end = max(end, float(row[wg.END] + last) * step_h)
+            label = graph.labels[row[wg.LABEL]] if row[wg.LABEL] >= 0 else None
+            count = float(row[wg.WORK] * row[wg.SHIFT_COUNT] / row[wg.LEASE])
+            time_h = float(row[wg.LEASE]) * step_h
+            jobs.append(JobGroup(submitted_h, graph.bundles[row[wg.BUNDLE]], label, time_h, count))
     return work_of_jobs(cluster, jobs, start, end)
 
 
@@ -192,13 +179,13 @@ def _taken_atoms(graph: WorkGraph) -> Iterator[int]:
     while stack:
         vertex = stack.pop()
         row = graph.vertices[vertex]
-        if row[KIND] == ATOM:
+        if row[wg.KIND] == wg.ATOM:
             yield vertex
             continue
-        first = row[CHILD_FIRST]
-        children = graph.children[first : first + row[CHILD_COUNT]].tolist()
-        if row[KIND] == ANY:
-            able = [child for child in children if graph.vertices[child, SATISFIABLE]]
+        first = row[wg.CHILD_FIRST]
+        children = graph.children[first : first + row[wg.CHILD_COUNT]].tolist()
+        if row[wg.KIND] == wg.ANY:
+            able = [child for child in children if graph.vertices[child, wg.SATISFIABLE]]
             children = able[:1]
         stack += reversed(children)
 

@@ -144,6 +144,7 @@ class LiveTables:
         """Count the components of a best-effort application into the sample."""
         if application.reservation is not None:
             return
+        self._forget_before(at_ms - SPAN_MS)
         time_ms = application.size_ms or _UNKNOWN_MS
         for component in application.components:
             label = min(component.labels, default=None)
@@ -163,8 +164,7 @@ class LiveTables:
             self._seen_version = plan.version
             if fresh and same:
                 return None
-        while self._arrivals and self._arrivals[0].at_ms < now_ms - SPAN_MS:
-            self._arrivals.popleft()
+        self._forget_before(now_ms - SPAN_MS)
         self._solved = (now_ms, plan.cluster.machines, live)
         self._seen_version = plan.version
         held, recent = tuple(_held(plan, now_ms)), tuple(self._recent(plan.cluster))
@@ -193,6 +193,10 @@ class LiveTables:
         job = self.due(plan, now_ms)
         if job is not None:
             self.solve(job)
+
+    def _forget_before(self, at_ms: int) -> None:
+        while self._arrivals and self._arrivals[0].at_ms < at_ms:
+            self._arrivals.popleft()
 
     def _recent(self, cluster: Cluster) -> Iterator[JobGroup]:
         """Yield the jobs of the best-effort components of the last day that machines could run."""

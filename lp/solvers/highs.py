@@ -229,15 +229,15 @@ class _BoundReporter:
         self, report: Callable[[Progress], None], clock: Callable[[], float], began: float
     ) -> None:
         self._report, self._clock, self._began = report, clock, began
-        self._told = math.inf
+        self._reported = math.inf
 
     def report(self, event: highspy.HighsCallbackEvent) -> None:
         """Tell the bound of an event, which is that of the search so far in either sense."""
         found = event.data_out
         bound = float(found.mip_dual_bound)
-        if not math.isfinite(bound) or abs(bound - self._told) <= _BOUND_STEP * abs(bound):
+        if not math.isfinite(bound) or abs(bound - self._reported) <= _BOUND_STEP * abs(bound):
             return
-        self._told = bound
+        self._reported = bound
         objective = float(found.mip_primal_bound)
         self._report(Progress(self._clock() - self._began, objective, bound))
 

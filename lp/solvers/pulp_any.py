@@ -77,8 +77,8 @@ class PulpBackend:
         try:
             return pulp.getSolver(self._solver, **{**arguments, **limits.options})
         except TypeError as error:  # PuLP hands options on as keywords of a class
-            told = ", ".join(f"{name!r} = {value!r}" for name, value in limits.options.items())
-            raise ModelError(f"{self.name} refuses the options {told}: {error}") from error
+            refused = ", ".join(f"{name!r} = {value!r}" for name, value in limits.options.items())
+            raise ModelError(f"{self.name} refuses the options {refused}: {error}") from error
 
     def _read(
         self,

@@ -1,1 +1,1 @@
-"""What becomes of promises when capacity changes (Rayon 5.2, Adapter), and how they are moved."""
+"""What becomes of reservations when capacity changes (Rayon 5.2, Adapter)."""

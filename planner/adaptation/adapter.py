@@ -1,4 +1,4 @@
-"""The adapter: what a change of capacity makes of the promises of a Plan (Rayon 5.2).
+"""The adapter: what a change of capacity makes of the commitments of a Plan (Rayon 5.2).
 
 A loss drops the least value and then moves the least work: greedy first, rounds of improvement
 after it. Started work stays while machines for it exist; only the remainder moves. What finds no
@@ -23,7 +23,7 @@ from planner.offers.search import OfferSearch
 from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
 from planner.reservation_state import STATE_NUMBERS, State
@@ -51,20 +51,20 @@ def needs_adaptation(plan: Plan) -> bool:
 def adapt(
     plan: Plan,
     limits: Limits | None = None,
-    layout: DraftPlan | None = None,
+    draft: DraftPlan | None = None,
 ) -> Adaptation:
-    """Return what becomes of the promises of a Plan on the machines that it has.
+    """Return what becomes of the commitments of a Plan on the machines that it has.
 
     Parameters
     ----------
     limits
         `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
-    layout
+    draft
         The Plan on other machines (`DraftPlan.of(plan, cluster)`), for asking what would be; by
         default on its own.
     """
     used = limits or Limits()
-    base = DraftPlan.of(plan) if layout is None else layout
+    base = DraftPlan.of(plan) if draft is None else draft
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
@@ -74,33 +74,33 @@ def adapt(
 def _degraded(plan: Plan) -> Iterator[Commitment]:
     """Yield what is degraded, most valuable first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
-    promises = [promise_of(plan, number) for number in numbers.tolist()]
-    yield from sorted(promises, key=lambda one: (-one.value, one.number))
+    commitments = [commitment_of(plan, number) for number in numbers.tolist()]
+    yield from sorted(commitments, key=lambda one: (-one.value, one.number))
 
 
 class _Answer:
-    """From a repaired layout to changes and what is told of them."""
+    """From a repaired draft to changes and what is told of them."""
 
-    def __init__(self, repair: Repair, layout: DraftPlan, limits: Limits) -> None:
-        self.plan, self.repair, self.layout = repair.plan, repair, layout
+    def __init__(self, repair: Repair, draft: DraftPlan, limits: Limits) -> None:
+        self.plan, self.repair, self.draft = repair.plan, repair, draft
         self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
 
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
-        cost = self.repair.cost(self.layout)
-        lost = [(one, salvage(self.layout, one)) for one in self._dropped()]
-        cut = {promise.number for promise, _ in lost}
-        for promise in self._restored([one for one in waiting if one.number not in cut]):
-            self._settle(promise)
+        cost = self.repair.cost(self.draft)
+        lost = [(one, salvage(self.draft, one)) for one in self._dropped()]
+        cut = {commitment.number for commitment, _ in lost}
+        for commitment in self._restored([one for one in waiting if one.number not in cut]):
+            self._settle(commitment)
         self._note_moves()
         search = self._search()
-        for helped, (promise, kept) in enumerate(lost):
-            reason = self._reason(promise)
-            offers = self._offers(search, promise) if helped < _MOST_HELPED else ()
-            change = Degrade(promise.id, promise.revision, kept, reason, offers)
-            self._note(change, promise, Effect.DEGRADED, 0.0, reason)
+        for helped, (commitment, kept) in enumerate(lost):
+            reason = self._reason(commitment)
+            offers = self._offers(search, commitment) if helped < _MOST_HELPED else ()
+            change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
+            self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
         order = (Effect.DEGRADED, Effect.FAILED, Effect.MOVED, Effect.REGAINED, Effect.RESTORED)
         self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
         short = self._short() if self.repair.hit else ""
@@ -110,26 +110,26 @@ class _Answer:
         """Return what found no place and holds something it must lose, most valuable first."""
         found = [
             one
-            for one in self.layout.lifted.values()
-            if one.state is not State.DEGRADED or one.number in self.layout.stripped
+            for one in self.draft.lifted.values()
+            if one.state is not State.DEGRADED or one.number in self.draft.stripped
         ]
         return sorted(found, key=lambda one: (-one.value, one.number))
 
     def _note_moves(self) -> None:
         """Note what found a place, those that were degraded before included."""
-        for promise, result, holding in self.layout.moved.values():
-            assert promise.request is not None
-            back = promise.state is State.DEGRADED
+        for commitment, result, holding in self.draft.moved.values():
+            assert commitment.request is not None
+            back = commitment.state is State.DEGRADED
             change = Update(
-                promise.id,
-                promise.revision,
-                promise.request,
+                commitment.id,
+                commitment.revision,
+                commitment.request,
                 result,
                 self.repair.agent.name,
                 RESTORED if back else MOVED,
             )
-            moved = work_moved(promise.before, holding, self.plan.now, self.repair.nominal)
-            self._note(change, promise, Effect.RESTORED if back else Effect.MOVED, moved)
+            moved = work_moved(commitment.before, holding, self.plan.now, self.repair.nominal)
+            self._note(change, commitment, Effect.RESTORED if back else Effect.MOVED, moved)
 
     def _restored(self, waiting: list[Commitment]) -> list[Commitment]:
         """Bring back what has a place; return the rest. Who moves for one may make room for two."""
@@ -140,48 +140,50 @@ class _Answer:
             waiting = left
         return waiting
 
-    def _bring_back(self, promise: Commitment) -> bool:
-        ways = tuple(ways_back(self.plan, promise))
-        if any(self.layout.place(way, self.repair.agent) for way in ways):
+    def _bring_back(self, commitment: Commitment) -> bool:
+        ways = tuple(ways_back(self.plan, commitment))
+        if any(self.draft.place(way, self.repair.agent) for way in ways):
             return True
         roomier = (
-            self.repair.with_room_for(self.layout, promise, ways, self.is_over) if ways else None
+            self.repair.with_room_for(self.draft, commitment, ways, self.is_over) if ways else None
         )
         if roomier is not None:
-            self.layout = roomier
+            self.draft = roomier
         return roomier is not None
 
-    def _settle(self, promise: Commitment) -> None:
-        """Give a promise that stays degraded more of its runs, or give it up, or let it wait."""
-        more = regained(self.layout, promise)
+    def _settle(self, commitment: Commitment) -> None:
+        """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""
+        more = regained(self.draft, commitment)
         if more is not None:
-            known = self.plan.table.degradations.get(promise.number)
+            known = self.plan.table.degradations.get(commitment.number)
             reason = "" if known is None else known.reason
-            again = Degrade(promise.id, promise.revision, more, reason, (), REGAINED)
-            moved = work_moved(promise.before, more, self.plan.now, self.repair.nominal)
-            self._note(again, promise, Effect.REGAINED, moved, reason)
+            again = Degrade(commitment.id, commitment.revision, more, reason, (), REGAINED)
+            moved = work_moved(commitment.before, more, self.plan.now, self.repair.nominal)
+            self._note(again, commitment, Effect.REGAINED, moved, reason)
             return
-        refused = move_of(self.plan, promise)
-        if isinstance(refused, Move) or promise.request is None:
+        refused = move_of(self.plan, commitment)
+        if isinstance(refused, Move) or commitment.request is None:
             return
-        if refused.code in _FINAL and not holds_more(self.plan, promise):
-            why = runs_told(self.plan, promise) or refused.detail
-            self._note(Fail(promise.id, promise.revision, why), promise, Effect.FAILED, 0.0, why)
+        if refused.code in _FINAL and not holds_more(self.plan, commitment):
+            why = runs_told(self.plan, commitment) or refused.detail
+            self._note(
+                Fail(commitment.id, commitment.revision, why), commitment, Effect.FAILED, 0.0, why
+            )
 
     def _note(
-        self, change: Change, promise: Commitment, fate: Effect, moved: float, reason: str = ""
+        self, change: Change, commitment: Commitment, fate: Effect, moved: float, reason: str = ""
     ) -> None:
         self.changes.append(change)
         self.affected.append(
-            Affected(promise.id, promise.tenant, fate, promise.value, moved, reason)
+            Affected(commitment.id, commitment.tenant, fate, commitment.value, moved, reason)
         )
 
-    def _reason(self, promise: Commitment) -> str:
-        """Return what a promise lost its place to."""
-        if promise.why:
-            return promise.why
+    def _reason(self, commitment: Commitment) -> str:
+        """Return what a commitment lost its place to."""
+        if commitment.why:
+            return commitment.why
         ledger = self.repair.base.ledger
-        for taking in self.repair.base.takings(promise, promise.before):
+        for taking in self.repair.base.takings(commitment, commitment.before):
             for row in taking.demand.rows:
                 named = ledger.book.rows[row]
                 for start, end, _ in taking.rows.tolist():
@@ -196,22 +198,24 @@ class _Answer:
                         )
             if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
-        return "machines were lost, and its place went to promises that are worth more"
+        return "machines were lost, and its place went to commitments that are worth more"
 
     def _search(self) -> OfferSearch:
-        view = self.layout.view(self.plan.version + 1)
-        return OfferSearch(view, self.layout.ledger.book.cluster)
+        view = self.draft.view(self.plan.version + 1)
+        return OfferSearch(view, self.draft.ledger.book.cluster)
 
-    def _offers(self, search: OfferSearch, promise: Commitment) -> tuple[dict[str, Any], ...]:
+    def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""
-        if promise.request is None or promise.started:
+        if commitment.request is None or commitment.started:
             return ()
         agent = agent_named(DEFAULT_AGENT)
-        return search.offers(promise.request, promise.request.graph.expression, agent, _OFFERS)
+        return search.offers(
+            commitment.request, commitment.request.graph.expression, agent, _OFFERS
+        )
 
     def _short(self) -> str:
         """Return what machines are short of after all of it."""
-        ledger = self.layout.ledger
+        ledger = self.draft.ledger
         for row, _ in shortage_of(ledger).counts.items():
             named, free = ledger.book.rows[row], ledger.free[row]
             at = int((free < 0).argmax()) + ledger.first

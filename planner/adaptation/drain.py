@@ -12,7 +12,7 @@ from planner.capacity.overlay import takings_of
 from planner.capacity.profile import FreeProfile
 from planner.cluster import Cluster, Outage
 from planner.plan.plan import Plan
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import anchor_of
 
 
@@ -34,9 +34,11 @@ def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
     away = replace(cluster, outages=(*cluster.outages, outage))
     ledger = FreeProfile(CapacityRows(away), grid, plan.ledger.first)
     for number in standing(plan).tolist():
-        promise = promise_of(plan, number)
-        if promise.started:
-            takings = takings_of(anchor_of(plan, promise), ledger, promise.tenant, promise.queue)
+        commitment = commitment_of(plan, number)
+        if commitment.started:
+            takings = takings_of(
+                anchor_of(plan, commitment), ledger, commitment.tenant, commitment.queue
+            )
             ledger.take((taking.demand, taking.rows, 1) for taking in takings)
     short = np.zeros(ledger.free.shape[1], dtype=bool)
     for row, named in enumerate(ledger.book.rows):

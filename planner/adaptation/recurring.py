@@ -1,4 +1,4 @@
-"""Recurring promises are repaired one occurrence at a time."""
+"""Recurring commitments are repaired one occurrence at a time."""
 
 from __future__ import annotations
 
@@ -23,60 +23,60 @@ from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
 _TOLD: Final = 5
 
 
-def salvage(layout: DraftPlan, promise: Commitment) -> Holding:
-    """Return what a promise that found no place still holds: of a recurrence, what fits of it.
+def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
+    """Return what a commitment that found no place still holds: of a recurrence, what fits of it.
 
-    Occurrences are promises of their own, so that one lost night does not cost the others. Each
+    Occurrences are commitments of their own, so that one lost night does not cost the others. Each
     atom is taken back as it was; the occurrence holds all of its atoms or none.
     """
-    if not within(layout.held(promise), promise.before):
-        layout.strip(promise)  # to end its leases it would need more than it had
-    held = layout.held(promise)
+    if not within(draft.held(commitment), commitment.before):
+        draft.strip(commitment)  # to end its leases it would need more than it had
+    held = draft.held(commitment)
     groups: dict[str, list[AtomAllocation]] = {}
     known = {atom.path for atom in held.atoms}
-    for atom, path, rows in promise.occurrences():
+    for atom, path, rows in commitment.occurrences():
         if "@" in path and path not in known:
             one = AtomAllocation(path, atom.bundle, atom.label, rows)
             groups.setdefault(occurrence_of(path), []).append(one)
     for atoms in groups.values():
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
-        if layout.fits_beside(promise, atoms):
-            layout.hold(promise, atoms)
+        if draft.fits_beside(commitment, atoms):
+            draft.hold(commitment, atoms)
             held = more
-    return _spanning(held, promise)
+    return _spanning(held, commitment)
 
 
-def _spanning(held: Holding, promise: Commitment) -> Holding:
+def _spanning(held: Holding, commitment: Commitment) -> Holding:
     """Return a holding that says when it begins and is over."""
     finish = max((int(atom.rows[-1, 1]) for atom in held.atoms), default=held.finish)
-    return Holding(held.atoms, min(promise.before.begin, finish), finish)
+    return Holding(held.atoms, min(commitment.before.begin, finish), finish)
 
 
-def regained(layout: DraftPlan, promise: Commitment) -> Holding | None:
+def regained(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     """Return what a degraded recurrence holds with the occurrences that fit again, or None.
 
     Its past is broken, so it stays degraded; what is still to come, and what a later horizon brings
     in, is held nevertheless. The offset is that of any occurrence it holds.
     """
-    held = layout.held(promise)
-    there = {path for _, path, _ in promise.occurrences()}
+    held = draft.held(commitment)
+    there = {path for _, path, _ in commitment.occurrences()}
     groups: dict[str, list[AtomAllocation]] = {}
-    for path, atom, rows in _pattern(promise):
-        if path not in there and int(rows[0, 0]) >= layout.plan.now:
+    for path, atom, rows in _pattern(commitment):
+        if path not in there and int(rows[0, 0]) >= draft.plan.now:
             one = AtomAllocation(path, atom.bundle, atom.label, rows)
             groups.setdefault(occurrence_of(path), []).append(one)
     more = held
     for atoms in groups.values():
-        if layout.fits_beside(promise, atoms):
-            layout.hold(promise, atoms)
+        if draft.fits_beside(commitment, atoms):
+            draft.hold(commitment, atoms)
             more = Holding(more.atoms + tuple(atoms), more.begin, more.finish)
-    return None if more is held else _spanning(more, promise)
+    return None if more is held else _spanning(more, commitment)
 
 
-def _pattern(promise: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows]]:
+def _pattern(commitment: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows]]:
     """Yield (path, atom of any occurrence held, rows) of every occurrence with one offset."""
-    request = promise.request
-    held = {path: (atom, rows) for atom, path, rows in promise.occurrences()}
+    request = commitment.request
+    held = {path: (atom, rows) for atom, path, rows in commitment.occurrences()}
     if request is None:
         return
     graph = request.graph
@@ -91,23 +91,23 @@ def _pattern(promise: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows]]:
             yield path, atom, _moved(rows, shift - shifts[known])
 
 
-def holds_more(plan: Plan, promise: Commitment) -> bool:
+def holds_more(plan: Plan, commitment: Commitment) -> bool:
     """Return whether a recurrence still has occurrences to come, whatever it has lost."""
     return any(
-        "@" in path and int(rows[-1, 1]) > plan.now for _, path, rows in promise.occurrences()
+        "@" in path and int(rows[-1, 1]) > plan.now for _, path, rows in commitment.occurrences()
     )
 
 
-def runs_told(plan: Plan, promise: Commitment) -> str:
+def runs_told(plan: Plan, commitment: Commitment) -> str:
     """Return how many runs of a recurrence were held, and which were not; empty for what has none.
 
-    A recurrence is one promise of all its runs, so that one of which a run is lost for good has
+    A recurrence is one commitment of all its runs, so that one of which a run is lost for good has
     failed; its owner is told that the others ran.
     """
-    if promise.request is None:
+    if commitment.request is None:
         return ""
-    graph = promise.request.graph
-    held = {occurrence_of(path) for _, path, _ in promise.occurrences() if "@" in path}
+    graph = commitment.request.graph
+    held = {occurrence_of(path) for _, path, _ in commitment.occurrences() if "@" in path}
     starts: dict[str, int] = {}
     for vertex in graph.atoms.tolist():
         for k, shift in enumerate(shifts_of(graph, vertex).tolist()):
@@ -128,29 +128,29 @@ def runs_told(plan: Plan, promise: Commitment) -> str:
     )
 
 
-def ways_back(plan: Plan, promise: Commitment) -> Iterator[Move]:
-    """Yield the moves that make a degraded promise whole, that which disturbs least first."""
-    whole = refilled(plan, promise)
+def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
+    """Yield the moves that make a degraded commitment whole, that which disturbs least first."""
+    whole = refilled(plan, commitment)
     if whole is not None:
         yield whole
     keep = {
         path: FixedAtom.whole(atom, rows)
-        for atom, path, rows in promise.occurrences()
+        for atom, path, rows in commitment.occurrences()
         if "@" in path and int(rows[0, 0]) >= plan.now
     }
     for kept in (keep, {}) if keep else ({},):
-        move = move_of(plan, promise, kept)
+        move = move_of(plan, commitment, kept)
         if isinstance(move, Move):
             yield move
 
 
-def refilled(plan: Plan, promise: Commitment) -> Move | None:
+def refilled(plan: Plan, commitment: Commitment) -> Move | None:
     """Return a recurrence with one offset made whole again, or None where that is no way.
 
     The offset is that of any occurrence it still holds; none that it lacks may have begun.
     """
-    request = promise.request
-    held = {path: rows for _, path, rows in promise.occurrences()}
+    request = commitment.request
+    held = {path: rows for _, path, rows in commitment.occurrences()}
     if request is None or not held:
         return None
     graph = request.graph
@@ -170,7 +170,7 @@ def refilled(plan: Plan, promise: Commitment) -> Move | None:
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
         atom = AtomAllocation(graph.paths[vertex], graph.bundles[row[BUNDLE]], label, base)
         fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
-    return Move(promise, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
+    return Move(commitment, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
 
 
 def _moved(rows: Rows, shift: int) -> Rows:

@@ -1,10 +1,10 @@
 """Repair of a Plan that machines no longer suffice for: drop least value, then move least work.
 
-Some order of the promises that are hit says which are lifted until the rest fits; what need not
+Some order of the commitments that are hit says which are lifted until the rest fits; what need not
 have been lifted is put back; the others are placed again, most valuable first, each by the move
-that disturbs least. Several orders are tried, and the best result is improved by lifting promises
-around one that found no place. YARN's rule is one of the orders, so that a repair never keeps less
-than it where nothing has started (work that has started is pinned here, and is not there).
+that disturbs least. Several orders are tried, and the best result is improved by lifting what lies
+around a commitment that found no place. YARN's rule is one of the orders, so that a repair never
+keeps less than it where nothing has started (work that has started is pinned here, not there).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from planner.agents import agent_named
 from planner.capacity.overlay import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move
 from planner.replanning.moves import CommitmentMoves
@@ -32,21 +32,21 @@ from planner.reservation_state import LIVE, STATE_NUMBERS, State
 #: Rounds of improvement where neither time nor work is limited.
 ROUNDS: Final = 200
 
-#: Rounds in which room is sought for a promise that waits.
+#: Rounds in which room is sought for a commitment that waits.
 _ROOM_ROUNDS = 12
 
-#: Most promises lifted around one that found no place.
+#: Most commitments lifted around one that found no place.
 _MOST_LIFTED = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """What a layout does to promises; less is better, the first counts first.
+    """What a draft does to commitments; less is better, the first counts first.
 
     Attributes
     ----------
     dropped
-        Value of promises that hold less than they were promised.
+        Value of commitments that hold less than they were promised.
     moved
         Work that stands elsewhere, in steps of the whole cluster (`work_moved`).
     """
@@ -62,10 +62,10 @@ class Repair:
     ----------
     plan
         Its reservations are read, nothing is written.
-    layout
+    draft
         What is held on the machines there are; over-committed.
     agent
-        Places what was lifted, one promise at a time.
+        Places what was lifted, one commitment at a time.
     pinned
         Numbers of those that are not to be touched.
     """
@@ -73,69 +73,69 @@ class Repair:
     def __init__(
         self,
         plan: Plan,
-        layout: DraftPlan,
+        draft: DraftPlan,
         agent: Agent | None = None,
         pinned: frozenset[int] = frozenset(),
     ) -> None:
         self.plan = plan
-        self.base = layout
+        self.base = draft
         self.agent = agent_named("portfolio") if agent is None else agent
-        self.shortage = shortage_of(layout.ledger)
+        self.shortage = shortage_of(draft.ledger)
         self.moves = CommitmentMoves(plan, self.shortage)
-        self.nominal = layout.ledger.book.cluster.nominal
+        self.nominal = draft.ledger.book.cluster.nominal
         numbers = standing(plan)
         self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
-        self._promises: dict[int, Commitment] = {}
+        self._commitments: dict[int, Commitment] = {}
         self.hit = self._hit()
 
-    def promise(self, number: int) -> Commitment:
-        """Return a promise; its request is compiled once."""
-        known = self._promises.get(number)
+    def commitment(self, number: int) -> Commitment:
+        """Return a commitment; its request is compiled once."""
+        known = self._commitments.get(number)
         if known is None:
-            known = self._promises[number] = promise_of(self.plan, number)
+            known = self._commitments[number] = commitment_of(self.plan, number)
         return known
 
     def _hit(self) -> list[Commitment]:
-        """Return the promises that take where it is short, or more than machines can hold."""
+        """Return the commitments that take where it is short, or more than machines can hold."""
         found = []
         table, ledger = self.plan.table, self.base.ledger
         for number in self._standing.tolist():
             takings = takings_of(table.holding(number), ledger, *table.scope(number))
             if self.shortage.hits(takings) or exceeds_machines(ledger, takings):
-                found.append(self.promise(number))
+                found.append(self.commitment(number))
         return found
 
-    def cost(self, layout: DraftPlan) -> Cost:
-        """Return what a layout does to promises."""
-        dropped = sum(self._lost(one) for one in layout.lifted.values())
+    def cost(self, draft: DraftPlan) -> Cost:
+        """Return what a draft does to commitments."""
+        dropped = sum(self._lost(one) for one in draft.lifted.values())
         moved = sum(
             work_moved(one.before, holding, self.plan.now, self.nominal)
-            for one, _, holding in layout.moved.values()
+            for one, _, holding in draft.moved.values()
         )
         return Cost(round(dropped, 6), round(moved, 6))
 
     @staticmethod
-    def _lost(promise: Commitment) -> float:
-        """Return what dropping a promise costs: nothing where it is not kept anyway."""
-        return 0.0 if promise.state is State.DEGRADED else promise.value
+    def _lost(commitment: Commitment) -> float:
+        """Return what dropping a commitment costs: nothing where it is not kept anyway."""
+        return 0.0 if commitment.state is State.DEGRADED else commitment.value
 
     def run(self, limits: Limits | None = None) -> DraftPlan:
-        """Return the best layout found: nothing is over-committed that could be helped."""
+        """Return the best draft found: nothing is over-committed that could be helped."""
         best: tuple[Cost, DraftPlan] | None = None
         used = limits or Limits()
         deadline = Deadline(used, ROUNDS)
         for order in self._orders():
-            layout = self.greedily(order)
-            cost = self.cost(layout)
+            draft = self.greedily(order)
+            cost = self.cost(draft)
             if best is None or cost < best[0]:
-                best = cost, layout
+                best = cost, draft
             if deadline.is_over():
                 break
         assert best is not None
         return self._improved(*best, used.seed, deadline)
 
     def _orders(self) -> list[list[Commitment]]:
-        """Return the orders in which promises are lifted."""
+        """Return the orders in which commitments are lifted."""
         newest = sorted(self.hit, key=lambda one: -one.number)
         steps = {one.number: _share_steps(one, self) for one in self.hit}
         least = sorted(self.hit, key=lambda one: (one.value, -one.number))
@@ -145,75 +145,79 @@ class Repair:
 
     def greedily(self, order: Sequence[Commitment]) -> DraftPlan:
         """Lift in `order` until the rest fits, put back what can be, place the others again."""
-        layout = self.base.copy()
+        draft = self.base.copy()
         lifted: list[Commitment] = []
-        for promise in order:
-            takings = layout.takings(promise, promise.before)
-            if shortage_of(layout.ledger).hits(takings) or exceeds_machines(layout.ledger, takings):
-                layout.lift(promise)
-                lifted.append(promise)
-        self._strip(layout)
-        for promise in reversed(lifted):
-            layout.put_back(promise)
-        self.place_lifted(layout)
-        return layout
+        for commitment in order:
+            takings = draft.takings(commitment, commitment.before)
+            if shortage_of(draft.ledger).hits(takings) or exceeds_machines(draft.ledger, takings):
+                draft.lift(commitment)
+                lifted.append(commitment)
+        self._strip(draft)
+        for commitment in reversed(lifted):
+            draft.put_back(commitment)
+        self.place_lifted(draft)
+        return draft
 
-    def _strip(self, layout: DraftPlan) -> None:
+    def _strip(self, draft: DraftPlan) -> None:
         """Break leases in force where even they do not fit: of the degraded, then least value."""
         order = sorted(
-            layout.lifted.values(),
+            draft.lifted.values(),
             key=lambda one: (one.state is not State.DEGRADED, one.value, -one.number),
         )
-        for promise in order:
-            short = shortage_of(layout.ledger)
+        for commitment in order:
+            short = shortage_of(draft.ledger)
             if not short.counts:
                 return
-            if short.hits(layout.takings(promise, layout.anchor(promise))):
-                layout.strip(promise)
+            if short.hits(draft.takings(commitment, draft.anchor(commitment))):
+                draft.strip(commitment)
 
-    def place_lifted(self, layout: DraftPlan) -> None:
+    def place_lifted(self, draft: DraftPlan) -> None:
         """Place what is lifted, most valuable first, each as little disturbed as may be."""
-        self._place(layout, layout.lifted.values())
+        self._place(draft, draft.lifted.values())
 
-    def _place(self, layout: DraftPlan, promises: Iterable[Commitment]) -> None:
-        for promise in sorted(promises, key=lambda one: (-one.value, one.number)):
-            if layout.put_back(promise):
+    def _place(self, draft: DraftPlan, commitments: Iterable[Commitment]) -> None:
+        for commitment in sorted(commitments, key=lambda one: (-one.value, one.number)):
+            if draft.put_back(commitment):
                 continue
-            any(layout.place(move, self.agent) for move in self.moves.of(layout, promise))
+            any(draft.place(move, self.agent) for move in self.moves.of(draft, commitment))
 
-    def _improved(self, cost: Cost, layout: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
-        """Lift a few promises around one that found no place, as long as that helps."""
-        if not layout.lifted or cost.dropped <= 0:
-            return layout
+    def _improved(self, cost: Cost, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
+        """Lift a few commitments around one that found no place, as long as that helps."""
+        if not draft.lifted or cost.dropped <= 0:
+            return draft
         draw = np.random.default_rng(seed)
         while not deadline.is_over():
-            if not layout.lifted:
+            if not draft.lifted:
                 break
             deadline.rounds += 1
-            other = layout.copy()
-            wanted = list(layout.lifted.values())
-            promise = wanted[int(draw.integers(len(wanted)))]
-            for one in self._neighbours(other, promise, draw):
+            other = draft.copy()
+            wanted = list(draft.lifted.values())
+            commitment = wanted[int(draw.integers(len(wanted)))]
+            for one in self._neighbours(other, commitment, draw):
                 other.lift(one)
-            if not any(other.place(move, self.agent) for move in self.moves.of(other, promise)):
+            if not any(other.place(move, self.agent) for move in self.moves.of(other, commitment)):
                 continue
             self.place_lifted(other)
             found = self.cost(other)
             if found < cost:
-                cost, layout = found, other
-        return layout
+                cost, draft = found, other
+        return draft
 
     def with_room_for(
-        self, layout: DraftPlan, promise: Commitment, ways: Sequence[Move], over: Callable[[], bool]
+        self,
+        draft: DraftPlan,
+        commitment: Commitment,
+        ways: Sequence[Move],
+        over: Callable[[], bool],
     ) -> DraftPlan | None:
-        """Return a layout in which a waiting promise is placed and nobody loses for it, or None."""
-        draw = np.random.default_rng(promise.number)
+        """Return a draft in which a waiting commitment is placed and none loses, or None."""
+        draw = np.random.default_rng(commitment.number)
         for _ in range(_ROOM_ROUNDS):
             if over():
                 return None
-            other = layout.copy()
+            other = draft.copy()
             known = set(other.lifted)
-            for one in self._neighbours(other, promise, draw):
+            for one in self._neighbours(other, commitment, draw):
                 other.lift(one)
             if any(other.place(way, self.agent) for way in ways):
                 moved = [one for number, one in other.lifted.items() if number not in known]
@@ -223,20 +227,20 @@ class Repair:
         return None
 
     def _neighbours(
-        self, layout: DraftPlan, promise: Commitment, draw: np.random.Generator
+        self, draft: DraftPlan, commitment: Commitment, draw: np.random.Generator
     ) -> list[Commitment]:
-        """Return a few promises that hold something where `promise` might."""
-        low, high = window_of(promise, self.plan)
+        """Return a few commitments that hold something where `commitment` might."""
+        low, high = window_of(commitment, self.plan)
         meta = self.plan.table.meta[self._standing]
         # What is degraded holds a part only: put back, it would lose what it has just regained.
         whole = meta["state"] != STATE_NUMBERS[State.DEGRADED]
         near = self._standing[whole & (meta["finish"] > low) & (meta["begin"] < high)].tolist()
-        near = [number for number in near if number not in layout.lifted]
+        near = [number for number in near if number not in draft.lifted]
         if not near:
             return []
         count = int(draw.integers(1, min(_MOST_LIFTED, len(near)) + 1))
         chosen = draw.choice(len(near), size=count, replace=False).tolist()
-        return [self.promise(near[i]) for i in chosen]
+        return [self.commitment(near[i]) for i in chosen]
 
 
 def standing(plan: Plan) -> NDArray[np.int64]:
@@ -246,16 +250,16 @@ def standing(plan: Plan) -> NDArray[np.int64]:
     return np.flatnonzero(live & (meta["finish"] > plan.now) & (meta["atoms"] > 0))
 
 
-def window_of(promise: Commitment, plan: Plan) -> tuple[int, int]:
-    """Return the steps in which a promise may hold something."""
+def window_of(commitment: Commitment, plan: Plan) -> tuple[int, int]:
+    """Return the steps in which a commitment may hold something."""
     from rdl.work_graph import END, START
 
-    if promise.request is None or not len(promise.request.graph.vertices):
+    if commitment.request is None or not len(commitment.request.graph.vertices):
         return plan.now, plan.grid.horizon
-    root = promise.request.graph.vertices[-1]
+    root = commitment.request.graph.vertices[-1]
     return max(plan.now, int(root[START])), int(root[END])
 
 
-def _share_steps(promise: Commitment, repair: Repair) -> float:
+def _share_steps(commitment: Commitment, repair: Repair) -> float:
     nothing = Holding((), 0, 0)
-    return work_moved(nothing, promise.before, repair.plan.now, repair.nominal)
+    return work_moved(nothing, commitment.before, repair.plan.now, repair.nominal)

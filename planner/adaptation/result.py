@@ -88,17 +88,17 @@ class Adaptation:
         }
 
 
-def joined(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def join_adaptations(written: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several adaptations, one after the other, come to; of each id the last fate.
 
     Parameters
     ----------
-    told
+    written
         What `Adaptation.to_json` wrote of each, oldest first.
     """
     affected: dict[str, Any] = {}
     whole = Adaptation().to_json()
-    for one in told:
+    for one in written:
         for entry in one["affected"]:
             before = affected.pop(entry["id"], None)
             if before is not None and before["fate"] == Effect.DEGRADED:

@@ -11,22 +11,22 @@ from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan, Overcommitment, shortage_of
 
 
-def yarn_order(layout: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
+def yarn_order(draft: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
     """Return those that YARN's rule would drop first, newest first, then the others."""
-    dropped = yarn_rule(layout, hit)
+    dropped = yarn_rule(draft, hit)
     first = {one.number for one in dropped}
     return dropped + [one for one in reversed(hit) if one.number not in first]
 
 
-def yarn_rule(layout: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
+def yarn_rule(draft: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
     """Return what YARN's SimpleCapacityReplanner drops: at each step in turn, newest first.
 
     Parameters
     ----------
     hit
-        Promises in order of admission.
+        Commitments in order of admission.
     """
-    trial = layout.copy()
+    trial = draft.copy()
     dropped: list[Commitment] = []
     while True:
         short = shortage_of(trial.ledger)
@@ -42,12 +42,12 @@ def yarn_rule(layout: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
 
 
 def _takes_at(
-    layout: DraftPlan, promise: Commitment, short: Overcommitment, at: NDArray[np.int64]
+    draft: DraftPlan, commitment: Commitment, short: Overcommitment, at: NDArray[np.int64]
 ) -> bool:
-    if promise.number in layout.stripped:
+    if commitment.number in draft.stripped:
         return False
     step = int(at[0, 0])
-    for taking in layout.takings(promise, layout.held(promise)):
+    for taking in draft.takings(commitment, draft.held(commitment)):
         rows = taking.rows
         here = bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())
         if here and any(row in short.counts for row in taking.demand.rows):
@@ -55,6 +55,6 @@ def _takes_at(
     return False
 
 
-def _drop(layout: DraftPlan, promise: Commitment) -> None:
-    layout.lift(promise)
-    layout.strip(promise)
+def _drop(draft: DraftPlan, commitment: Commitment) -> None:
+    draft.lift(commitment)
+    draft.strip(commitment)

@@ -26,7 +26,7 @@ _HOMES: Final = {
     "portfolio-free": "planner.agents.portfolio:PORTFOLIO_FREE",
     "milp": "planner.agents.milp.agent:MILP",
     "exact": "planner.agents.exact.agent:EXACT",
-    "hybrid": "planner.agents.exact.hybrid:HYBRID",
+    "hybrid": "planner.agents.exact.agent:HYBRID",
 }
 
 #: All agents, the reference of comparisons first.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from planner.agent import Limits
 from planner.agents.greedy.agent import GreedyAgent
-from planner.agents.greedy.kernels import COMPACT, GAPS, LOWEST
+from planner.agents.greedy.kernels.codes import COMPACT, GAPS, LOWEST
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView

@@ -7,21 +7,11 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+import rdl.work_graph as wg
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import options_of, satisfiable_options, worth_of
-from rdl.work_graph import (
-    ANY,
-    ATOM,
-    END,
-    KIND,
-    MIN_HEIGHT,
-    SATISFIABLE,
-    SHIFT_COUNT,
-    START,
-    WORK,
-    WorkGraph,
-)
+from rdl.work_graph import WorkGraph
 
 #: Ways that are all tried; of a request with more only those that differ in one choice.
 MOST_WAYS = 64
@@ -40,10 +30,10 @@ def min_preemption(graph: WorkGraph) -> int:
 
 def _min_vertex_preemption(graph: WorkGraph, vertex: int) -> int:
     row = graph.vertices[vertex]
-    if row[KIND] == ATOM:
-        mean = -(-int(row[WORK]) // max(1, int(row[END] - row[START])))
-        return max(int(row[MIN_HEIGHT]), mean) * int(row[SHIFT_COUNT])
-    if row[KIND] == ANY:
+    if row[wg.KIND] == wg.ATOM:
+        mean = -(-int(row[wg.WORK]) // max(1, int(row[wg.END] - row[wg.START])))
+        return max(int(row[wg.MIN_HEIGHT]), mean) * int(row[wg.SHIFT_COUNT])
+    if row[wg.KIND] == wg.ANY:
         return min(_min_vertex_preemption(graph, v) for v in satisfiable_options(graph, vertex))
     return sum(_min_vertex_preemption(graph, v) for v in options_of(graph, vertex))
 
@@ -63,7 +53,7 @@ def option_variants(request: Request, result: PlacementResult) -> Iterator[Reque
         keep their numbers, so what is placed of it is a placement of `request`.
     """
     graph = request.graph
-    if not (graph.vertices[:, KIND] == ANY).any():
+    if not (graph.vertices[:, wg.KIND] == wg.ANY).any():
         yield request
         return
     root = len(graph.vertices) - 1
@@ -77,9 +67,9 @@ def option_variants(request: Request, result: PlacementResult) -> Iterator[Reque
 
 def _count(graph: WorkGraph, vertex: int) -> int:
     row = graph.vertices[vertex]
-    if row[KIND] == ATOM:
+    if row[wg.KIND] == wg.ATOM:
         return 1
-    if row[KIND] == ANY:
+    if row[wg.KIND] == wg.ANY:
         return sum(_count(graph, v) for v in satisfiable_options(graph, vertex))
     return prod(_count(graph, v) for v in options_of(graph, vertex))
 
@@ -87,9 +77,9 @@ def _count(graph: WorkGraph, vertex: int) -> int:
 def _all_ways(graph: WorkGraph, vertex: int) -> Iterator[Choices]:
     """Yield every way to take the options at and below a vertex, those written first first."""
     row = graph.vertices[vertex]
-    if row[KIND] == ATOM:
+    if row[wg.KIND] == wg.ATOM:
         yield {}
-    elif row[KIND] == ANY:
+    elif row[wg.KIND] == wg.ANY:
         written = options_of(graph, vertex)
         for option in satisfiable_options(graph, vertex):
             for below in _all_ways(graph, option):
@@ -108,7 +98,7 @@ def _single_changes(graph: WorkGraph, taken: Choices) -> Iterator[Choices]:
     yield taken
     for vertex, now in taken.items():
         for other, option in enumerate(options_of(graph, vertex)):
-            if other != now and graph.vertices[option, SATISFIABLE]:
+            if other != now and graph.vertices[option, wg.SATISFIABLE]:
                 yield {**taken, vertex: other}
 
 
@@ -118,5 +108,5 @@ def _with_others_closed(graph: WorkGraph, choices: Choices) -> WorkGraph:
     for vertex, taken in choices.items():
         for index, option in enumerate(options_of(graph, vertex)):
             if index != taken:
-                vertices[option, SATISFIABLE] = 0
+                vertices[option, wg.SATISFIABLE] = 0
     return replace(graph, vertices=vertices)

@@ -15,7 +15,7 @@ import numpy as np
 from planner.agent import Limits
 from planner.agents.check import satisfies
 from planner.agents.greedy.agent import GreedyAgent
-from planner.agents.greedy.kernels import GAPS, LOWEST
+from planner.agents.greedy.kernels.codes import GAPS, LOWEST
 from planner.agents.option_variants import min_preemption, option_variants
 from planner.placement import PlacementResult
 from planner.request import Request

@@ -26,21 +26,7 @@ from planner.agents.greedy.agent import (
     GreedyAgent,
 )
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.kernels import (
-    BLOCKS,
-    CHOICE_COUNT,
-    COMPACT,
-    FIRST_FIRST,
-    HEADROOM_ONLY,
-    LEVEL,
-    LOWEST,
-    OUTCOME,
-    PLACED,
-    ROW_COUNT,
-    ROW_FIRST,
-    VERTEX_COUNT,
-    VERTEX_FIRST,
-)
+from planner.agents.greedy.kernels import codes
 from planner.agents.greedy.results import LazyResults
 from planner.placement import PlacementResult
 from planner.request import Request
@@ -52,7 +38,7 @@ I64 = NDArray[np.int64]
 
 _MEMBERS = (
     GREE_L,
-    GreedyAgent("gree-l and gree", (LOWEST, COMPACT)),
+    GreedyAgent("gree-l and gree", (codes.LOWEST, codes.COMPACT)),
     GREE,
     HEADROOM_ALONE,
     ALIGNED,
@@ -61,7 +47,7 @@ _MEMBERS = (
 )
 
 #: One request alone: most headroom, headroom level, GREE.
-_ONLINE = GreedyAgent("portfolio", (HEADROOM_ONLY, LEVEL, BLOCKS, COMPACT))
+_ONLINE = GreedyAgent("portfolio", (codes.HEADROOM_ONLY, codes.LEVEL, codes.BLOCKS, codes.COMPACT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +103,7 @@ class Portfolio:
                 -preemption_of(batch, requests),
             )
             if self.by_count:
-                score = (int((batch.out.status[:, OUTCOME] == PLACED).sum()), *score)
+                score = (int((batch.out.status[:, codes.OUTCOME] == codes.PLACED).sum()), *score)
             if best is None or score > best:
                 best, kept = score, batch
             if limits.progress is not None:
@@ -176,9 +162,9 @@ def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
 
 
 def _value(batch: Batch, requests: Sequence[Request], values: NDArray[np.float64]) -> float:
-    placed = batch.out.status[:, OUTCOME] == PLACED
+    placed = batch.out.status[:, codes.OUTCOME] == codes.PLACED
     total = float(values[placed].sum())
-    for index in np.flatnonzero(placed & (batch.out.extents[:, CHOICE_COUNT] > 0)).tolist():
+    for index in np.flatnonzero(placed & (batch.out.extents[:, codes.CHOICE_COUNT] > 0)).tolist():
         choices = batch.choices(index)
         total += float(values[index]) * (worth_of(requests[index].graph, choices) - 1.0)
     return total
@@ -187,17 +173,19 @@ def _value(batch: Batch, requests: Sequence[Request], values: NDArray[np.float64
 def preemption_of(batch: Batch, requests: Sequence[Request]) -> int:
     """Return the sum of all falls of all placed atoms, each last fall and occurrence included."""
     extents = batch.out.extents
-    placed = np.flatnonzero(batch.out.status[:, OUTCOME] == PLACED)
+    placed = np.flatnonzero(batch.out.status[:, codes.OUTCOME] == codes.PLACED)
     starts: list[I64] = []
     counts: list[I64] = []
     for index in placed.tolist():
         extent = extents[index]
-        first = batch.out.first[extent[FIRST_FIRST] : extent[FIRST_FIRST] + extent[VERTEX_COUNT]]
-        starts.append(first + extent[ROW_FIRST])
-        at = extent[VERTEX_FIRST]
-        atoms = batch.out.vertices[at : at + extent[VERTEX_COUNT]]
+        first = batch.out.first[
+            extent[codes.FIRST_FIRST] : extent[codes.FIRST_FIRST] + extent[codes.VERTEX_COUNT]
+        ]
+        starts.append(first + extent[codes.ROW_FIRST])
+        at = extent[codes.VERTEX_FIRST]
+        atoms = batch.out.vertices[at : at + extent[codes.VERTEX_COUNT]]
         counts.append(requests[index].graph.vertices[atoms, SHIFT_COUNT])
-    rows = batch.out.rows[: int(extents[placed, ROW_COUNT].sum())]
+    rows = batch.out.rows[: int(extents[placed, codes.ROW_COUNT].sum())]
     if not len(rows):
         return 0
     begins = np.concatenate(starts)

@@ -1,8 +1,8 @@
 """Readers and writers of cluster, workload, plan and job-class files."""
 
 from planner.files.class_file import JobClass, classes_from_json, read_classes
-from planner.files.cluster_file import cluster_from_json, read_cluster
-from planner.files.cluster_writer import cluster_to_json
+from planner.files.cluster_file import cluster_from_json, dispatch_from_json, read_cluster
+from planner.files.cluster_writer import cluster_to_json, dispatch_to_json
 from planner.files.errors import FileError, FileProblem
 from planner.files.plan_document import PlanDocument, parse_plan, read_plan, write_plan
 from planner.files.workload_file import WorkloadLine, read_line, read_workload
@@ -16,6 +16,8 @@ __all__ = [
     "classes_from_json",
     "cluster_from_json",
     "cluster_to_json",
+    "dispatch_from_json",
+    "dispatch_to_json",
     "parse_plan",
     "read_classes",
     "read_cluster",

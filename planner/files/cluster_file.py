@@ -21,6 +21,7 @@ from planner.cluster import (
     Queue,
 )
 from planner.cluster_cost import MOST_NAMED, excesses
+from planner.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
@@ -116,6 +117,25 @@ def cluster_from_json(
     return cluster
 
 
+def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPolicy:
+    """Read a dispatch policy from plain JSON values: the ``dispatch`` of a cluster.
+
+    Raises
+    ------
+    FileError
+        With every problem and its pointer; `path` is the name it goes by.
+    """
+    problems = schema_problems(document, "cluster", "dispatch")
+    if problems:
+        raise FileError(path, tuple(problems))
+    assert isinstance(document, Mapping)
+    try:
+        return DispatchPolicy(**completed(document))
+    except DispatchPolicyError as error:
+        problem = FileProblem(error.message, f"/{error.key}", fix=error.fix)
+        raise FileError(path, (problem,)) from error
+
+
 class _ClusterReader:
     """Turns a document that has the right form into a Cluster; `values` keeps what is wrong."""
 
@@ -144,25 +164,33 @@ class _ClusterReader:
         reader, names = PolicyReader(values, step), {queue.name for queue in queues}
         policies = reader.policies(document.get("policies", ()), names)
         promise = self._promises(level)
+        dispatch = self._dispatch()
         if values.problems:
             return None
-        origin = values.origin
         try:
             return Cluster(
                 step,
                 horizon,
                 machines,
-                origin,
+                values.origin,
                 max_period,
                 outages,
                 queues,
                 prices,
                 policies,
                 *promise,
+                dispatch,
             )
         except ClusterError as error:
             values.note("/", str(error))
             return None
+
+    def _dispatch(self) -> DispatchPolicy:
+        try:
+            return DispatchPolicy(**completed(self._document.get("dispatch", {})))
+        except DispatchPolicyError as error:
+            self._values.note(f"/dispatch/{error.key}", error.message, error.fix)
+            return DispatchPolicy()
 
     def _each(self, key: str, read: Any, *more: Any) -> list[Any]:
         entries = self._document.get(key, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC
 from typing import Any
 
@@ -14,7 +15,15 @@ from planner.cluster import (
     Outage,
     Queue,
 )
-from planner.policy import DAYS, CapacityOverTime, Policy, Quota, RequestLimits
+from planner.dispatch_policy import DispatchPolicy
+from planner.policy import (
+    DAYS,
+    ApplicationQuota,
+    CapacityOverTime,
+    Policy,
+    Quota,
+    RequestLimits,
+)
 from rdl.durations import rfc3339_text
 from rdl.resources import Resources
 from rdl.time_grid import duration_text, seconds_of
@@ -50,7 +59,14 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
     if cluster.promise_choices:
         choices = [str(level) for level in cluster.promise_choices]
         document["promises"]["requests_may_choose"] = choices
+    if cluster.dispatch != DispatchPolicy():
+        document["dispatch"] = dispatch_to_json(cluster.dispatch)
     return document
+
+
+def dispatch_to_json(policy: DispatchPolicy) -> dict[str, Any]:
+    """Return every word of a dispatch policy."""
+    return asdict(policy)
 
 
 def _group_json(group: MachineGroup) -> dict[str, Any]:
@@ -98,12 +114,19 @@ def _policy_json(policy: Policy) -> dict[str, Any]:
         case Quota():
             kind = "quota"
             rest = {
-                "limit": dict.fromkeys((name for name, _ in policy.limit), 0)
-                | Resources.of(policy.limit).to_json(),
+                "limit": _limit_json(policy.limit),
                 "from": None if policy.start is None else policy.start.isoformat("minutes"),
                 "to": None if policy.end is None else policy.end.isoformat("minutes"),
                 "days": [DAYS[day] for day in sorted(policy.days)] or None,
                 "zone": None if policy.zone == "UTC" else policy.zone,
+            }
+        case ApplicationQuota():
+            kind = "applications"
+            longest = policy.max_run_ms
+            rest = {
+                "limit": _limit_json(policy.limit) or None,
+                "max_count": policy.max_count,
+                "max_run": None if longest is None else duration_text(longest),
             }
         case RequestLimits():
             kind = "limits"
@@ -117,3 +140,8 @@ def _policy_json(policy: Policy) -> dict[str, Any]:
             } | {"max_count": policy.max_count}
     given = {key: value for key, value in rest.items() if value is not None}
     return {"type": kind, "name": policy.name, **scope, **given}
+
+
+def _limit_json(limit: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    """Return the amounts of a quota; zeros are written, they forbid."""
+    return dict.fromkeys((name for name, _ in limit), 0) | Resources.of(limit).to_json()

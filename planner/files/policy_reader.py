@@ -10,7 +10,16 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from planner.files.value_reader import JsonValueReader
-from planner.policy import DAYS, EACH, CapacityOverTime, Policy, Quota, RequestLimits, Scope
+from planner.policy import (
+    DAYS,
+    EACH,
+    ApplicationQuota,
+    CapacityOverTime,
+    Policy,
+    Quota,
+    RequestLimits,
+    Scope,
+)
 from rdl.errors import did_you_mean
 from rdl.resources import canonical_resource
 from rdl.time_grid import duration_text
@@ -51,6 +60,8 @@ class PolicyReader:
                 return self._capacity_over_time(at, entry, name, scope)
             case "quota":
                 return self._quota(at, entry, name, scope)
+            case "applications":
+                return self._applications(at, entry, name, scope)
             case _:
                 longest, least, most = (
                     self._values.duration(f"{at}/{key}", entry[key]) if key in entry else None
@@ -91,6 +102,21 @@ class PolicyReader:
         )
         days = frozenset(DAYS.index(day) for day in entry.get("days", ()))
         return Quota(name, scope, limit, start, end, days, zone)
+
+    def _applications(
+        self, at: str, entry: Mapping[str, Any], name: str, scope: Scope
+    ) -> ApplicationQuota:
+        limit = self._limit(f"{at}/limit", entry["limit"]) if "limit" in entry else ()
+        count = entry.get("max_count")
+        longest = None
+        if "max_run" in entry:
+            longest = self._values.duration(f"{at}/max_run", entry["max_run"])
+            if longest < 1:
+                self._values.note(f"{at}/max_run", "a run must be longer than nothing")
+        if not limit and count is None and longest is None:
+            fix = "give a limit, max_count or max_run"
+            self._values.note(at, "nothing is given, so nothing is limited", fix)
+        return ApplicationQuota(name, scope, limit, None if count is None else int(count), longest)
 
     def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         """Return the amounts of a quota; a zero counts here, it forbids the resource."""

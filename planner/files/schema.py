@@ -45,11 +45,14 @@ def load_schema(name: str) -> dict[str, Any]:
     return schema
 
 
-def schema_problems(document: object, name: str) -> list[FileProblem]:
-    """Return what is wrong with `document`, in document order; empty when it is right."""
+def schema_problems(document: object, name: str, part: str | None = None) -> list[FileProblem]:
+    """Return what is wrong with `document`, in document order; empty when it is right.
+
+    With `part`, the document is one of the ``$defs`` of the schema.
+    """
     schema = load_schema(name)
     found: list[FileProblem] = []
-    _check(document, schema, schema, "", found)
+    _check(document, schema if part is None else schema["$defs"][part], schema, "", found)
     return found[:MOST_PROBLEMS]
 
 

@@ -304,13 +304,13 @@ def _beside(slots: I64 | None) -> I64:
 
 def _joined(pieces: I64) -> I64:
     """Return pieces with those of one interval joined, the longest first, then the earliest."""
-    kept = _owned(pieces[pieces[:, 2] > 0])
+    kept: I64 = _owned(pieces[pieces[:, 2] > 0])
     if len(kept) < 2:
         return kept
     order = np.lexsort((kept[:, 0], kept[:, 0] - kept[:, 1]))
     kept = kept[order]
     new = np.append(True, np.any(kept[1:, :2] != kept[:-1, :2], axis=1))
-    joined = kept[new]
+    joined: I64 = kept[new]
     joined[:, 2] = np.add.reduceat(kept[:, 2], np.flatnonzero(new))
     return joined
 
@@ -319,4 +319,5 @@ def _sorted(slots: I64) -> I64:
     """Return slots sorted by start, end and machine."""
     if len(slots) < 2:
         return slots
-    return slots[np.lexsort((slots[:, 3], slots[:, 1], slots[:, 0]))]
+    ordered: I64 = slots[np.lexsort((slots[:, 3], slots[:, 1], slots[:, 0]))]
+    return ordered

@@ -6,7 +6,7 @@ from planner.optimization.result import LeftOut
 from planner.placement import Code
 from planner.plan.admission import rule_refusal
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, LazyRequest, promise_of
+from planner.replanning.commitment import Commitment, LazyRequest, commitment_of
 from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import State
@@ -15,22 +15,22 @@ from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError
 
 
-def waiting_promises(plan: Plan, *, admit_refused: bool) -> list[Commitment]:
+def waiting_commitments(plan: Plan, *, admit_refused: bool) -> list[Commitment]:
     """Return what is degraded and, if it may come in, what was refused and some plan could hold.
 
     Refused requests have no number in the Plan: they get -1, -2, ... in the order they are kept.
     """
     table = plan.table
     found = [
-        promise_of(plan, number)
+        commitment_of(plan, number)
         for number in range(len(table))
         if table.state(number) is State.DEGRADED
     ]
     if admit_refused:
         for index, refusal in enumerate(plan.refusals):
-            promise = refused_promise(plan, -1 - index, refusal)
-            if promise is not None:
-                found.append(promise)
+            commitment = refused_commitment(plan, -1 - index, refusal)
+            if commitment is not None:
+                found.append(commitment)
     return [one for one in found if one.request is not None]
 
 
@@ -47,8 +47,8 @@ def _request_of(plan: Plan, refusal: Refusal) -> Request:
     return Request(**header_of(refusal), graph=compile_source(refusal.expression, context))
 
 
-def refused_promise(plan: Plan, number: int, refusal: Refusal) -> Commitment | None:
-    """Return a refused request as a promise of nothing, or None where it cannot come in."""
+def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment | None:
+    """Return a refused request as a commitment of nothing, or None where it cannot come in."""
     request = refused_request(plan, refusal)
     if request is None or rule_refusal(plan, request) is not None:
         return None

@@ -13,7 +13,7 @@ from planner.holding import holding_of
 from planner.metrics import preemption
 from planner.plan.changes import Admit, Change, Degrade, Update
 from planner.plan.plan import Plan
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import exceeds_machines, shortage_of
 from planner.reservation import Holding
 from planner.reservation_state import State
@@ -28,7 +28,7 @@ def value_of_change(plan: Plan, change: Change) -> float:
     if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
         return value_of(change.request, change.result.choices, plan.cluster.nominal)
     number = plan.table.number_of(change.id) if isinstance(change, Degrade) else None
-    return 0.0 if number is None else -promise_of(plan, number).value
+    return 0.0 if number is None else -commitment_of(plan, number).value
 
 
 def is_short(plan: Plan, changes: Sequence[Change]) -> bool:

@@ -16,7 +16,7 @@ from planner.placement import Code, PlacementResult
 from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import result_of
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.request import Request
 from planner.reservation import Holding, rows_of
 
@@ -82,14 +82,14 @@ def _read_update(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     number = plan.table.number_of(entry["id"])
     if number is None:
         return "there is no such reservation any more"
-    promise = promise_of(plan, number)
-    if promise.request is None:
-        return f"its request can no longer be planned: {promise.why}"
-    result = _result(promise.request, entry["rows"])
+    commitment = commitment_of(plan, number)
+    if commitment.request is None:
+        return f"its request can no longer be planned: {commitment.why}"
+    result = _result(commitment.request, entry["rows"])
     if isinstance(result, str):
         return result
     revision, agent, cause = entry["revision"], entry["agent"], entry["cause"]
-    return Update(entry["id"], revision, promise.request, result, agent, cause)
+    return Update(entry["id"], revision, commitment.request, result, agent, cause)
 
 
 def _read_admit(plan: Plan, entry: Mapping[str, Any]) -> Change | str:

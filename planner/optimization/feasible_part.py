@@ -34,7 +34,7 @@ _UNNEEDED: Final = "there are machines for it again: it keeps all that it holds"
 
 
 @dataclass(frozen=True, slots=True)
-class Rebased:
+class FeasiblePart:
     """What can be made of changes on a Plan.
 
     Attributes
@@ -49,7 +49,7 @@ class Rebased:
     left_out: tuple[Conflict, ...] = ()
 
 
-def feasible_part(plan: Plan, changes: Sequence[Change]) -> Rebased:
+def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
     """Return the part of `changes` that a Plan takes; all of them where all still fit.
 
     Two rules say which change is left out where too much is taken: that of the least value; or an
@@ -58,10 +58,10 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> Rebased:
     all that it holds.
     """
     if not changes:
-        return Rebased()
+        return FeasiblePart()
     losing = any(isinstance(one, Degrade) for one in changes)
     if not losing and plan.prepare(changes, plan.version, joint=True).record is not None:
-        return Rebased(tuple(changes))
+        return FeasiblePart(tuple(changes))
     pool = _Pool.of(plan, changes)
     best = _best_of(_Selection(pool, admissions_first) for admissions_first in (False, True))
     overlay = Overlay(plan.ledger)
@@ -74,7 +74,7 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> Rebased:
         for index, change in enumerate(changes)
         if index not in best.chosen
     ]
-    return Rebased(tuple(changes[index] for index in sorted(best.chosen)), tuple(left))
+    return FeasiblePart(tuple(changes[index] for index in sorted(best.chosen)), tuple(left))
 
 
 def limited_admissions(

@@ -19,9 +19,9 @@ _NOT_TRIED: Final = "there may be a place: the search ended before it was found"
 
 
 def explain_left_out(
-    layout: DraftPlan, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
+    draft: DraftPlan, too_many: Mapping[str, PlacementResult], *, admit_refused: bool
 ) -> Iterator[LeftOut]:
-    """Yield what has no place in a layout: degraded reservations, then refused requests.
+    """Yield what has no place in a draft: degraded reservations, then refused requests.
 
     Parameters
     ----------
@@ -30,28 +30,28 @@ def explain_left_out(
     admit_refused
         Whether refused requests may come in; they are left out of the answer otherwise.
     """
-    lifted = {one.id: one for one in layout.lifted.values()}
-    plan, agent = layout.plan, agent_named("gree")
+    lifted = {one.id: one for one in draft.lifted.values()}
+    plan, agent = draft.plan, agent_named("gree")
     for number in range(len(plan.table)):
         id_ = plan.table.read(number).id if plan.table.state(number) is State.DEGRADED else None
-        if id_ is not None and number not in layout.moved:
+        if id_ is not None and number not in draft.moved:
             yield LeftOut(id_, Code.CAPACITY, _NOT_RESTORED)
     for refusal in plan.refusals if admit_refused else ():
         if refusal.id in too_many:
             refused = too_many[refusal.id]
             yield LeftOut(refusal.id, refused.code or Code.COUNT_LIMIT, refused.detail)
         elif refusal.id in lifted:
-            yield _without_place(layout, lifted[refusal.id], agent)
+            yield _without_place(draft, lifted[refusal.id], agent)
         else:
             never = cannot_wait(plan, refusal)
             if never is not None:
                 yield never
 
 
-def _without_place(layout: DraftPlan, promise: Commitment, agent: Agent) -> LeftOut:
+def _without_place(draft: DraftPlan, commitment: Commitment, agent: Agent) -> LeftOut:
     """Say what stands in the way of a refused request beside all that is held."""
-    assert promise.request is not None
-    found = agent.plan([promise.request], layout.view(), Limits())[0]
+    assert commitment.request is not None
+    found = agent.plan([commitment.request], draft.view(), Limits())[0]
     if found.code is None:
-        return LeftOut(promise.id, Code.TIME_LIMIT, _NOT_TRIED)
-    return LeftOut(promise.id, found.code, found.detail)
+        return LeftOut(commitment.id, Code.TIME_LIMIT, _NOT_TRIED)
+    return LeftOut(commitment.id, found.code, found.detail)

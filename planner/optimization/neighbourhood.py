@@ -1,7 +1,7 @@
-"""Ruin and recreate over the promises of a Plan: lift a few, place them again, keep what is better.
+"""Ruin and recreate over the commitments of a Plan: lift a few, place them again, keep the better.
 
-Promises that hold something keep it: a trial in which one of them finds no place is thrown away. So
-a refused request comes in only where all the others still fit.
+Commitments that hold something keep it: a trial in which one of them finds no place is thrown away.
+So a refused request comes in only where all the others still fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLACERS = ("portfolio", "gree-l", "gree", "earliest", "aligned")
 #: Part of a value that rounding may lose.
 _SAME = 1e-9
 
-#: Most promises lifted in one trial.
+#: Most commitments lifted in one trial.
 _MOST_LIFTED = 5
 
 
@@ -44,7 +44,7 @@ class Candidate:
         What found it.
     """
 
-    layout: DraftPlan
+    draft: DraftPlan
     cost: PlanCost
     score: tuple[float, ...]
     source: str = "plan"
@@ -56,13 +56,13 @@ class NeighbourhoodSearch:
 
     Attributes
     ----------
-    promises
+    commitments
         All that may move: reservations, and what waits (refused or degraded).
     fixed
         Cost of all that may not.
     """
 
-    promises: Sequence[Commitment]
+    commitments: Sequence[Commitment]
     objective: Objective
     cost_model: CostModel
     scale: CostScale
@@ -73,79 +73,82 @@ class NeighbourhoodSearch:
         default_factory=lambda: tuple(agent_named(name) for name in _PLACERS)
     )
 
-    def evaluate(self, layout: DraftPlan, source: str) -> Candidate:
-        """Return a layout with its score."""
+    def evaluate(self, draft: DraftPlan, source: str) -> Candidate:
+        """Return a draft with its score."""
         cost = self.fixed
-        for promise in self.promises:
-            cost += self._cost(layout, promise)
-        return Candidate(layout, cost, self.objective.score(cost, self.scale), source)
+        for commitment in self.commitments:
+            cost += self._cost(draft, commitment)
+        return Candidate(draft, cost, self.objective.score(cost, self.scale), source)
 
-    def _cost(self, layout: DraftPlan, promise: Commitment) -> PlanCost:
-        waits = promise.number in layout.lifted
-        held = None if waits else layout.held(promise)
-        return self.cost_model.cost_of(promise, held, self.value(layout, promise))
+    def _cost(self, draft: DraftPlan, commitment: Commitment) -> PlanCost:
+        waits = commitment.number in draft.lifted
+        held = None if waits else draft.held(commitment)
+        return self.cost_model.cost_of(commitment, held, self.value(draft, commitment))
 
-    def value(self, layout: DraftPlan, promise: Commitment) -> float:
-        """Return what a promise is worth where it stands, by the options taken; 0 if it waits."""
-        if promise.number in layout.lifted:
+    def value(self, draft: DraftPlan, commitment: Commitment) -> float:
+        """Return what a commitment is worth where it stands, by its options; 0 if it waits."""
+        if commitment.number in draft.lifted:
             return 0.0
-        moved = layout.moved.get(promise.number)
-        request = promise.request
+        moved = draft.moved.get(commitment.number)
+        request = commitment.request
         if moved is None or request is None or not request.graph.options:
-            return promise.value
+            return commitment.value
         return value_of(request, moved[1].choices, self.cost_model.nominal)
 
-    def take(self, layout: DraftPlan, promise: Commitment, whole: PlacementResult) -> bool:
-        """Give a lifted promise another place, if it fits and is worth no less than its own."""
-        if not whole.placed or not layout.take(promise, whole):
+    def take(self, draft: DraftPlan, commitment: Commitment, whole: PlacementResult) -> bool:
+        """Give a lifted commitment another place, if it fits and is worth no less than its own."""
+        if not whole.placed or not draft.take(commitment, whole):
             return False
-        return self._keeps_value(layout, promise)
+        return self._keeps_value(draft, commitment)
 
-    def place(self, layout: DraftPlan, promise: Commitment, agent: Agent) -> bool:
-        """Find a lifted promise a place that is worth no less than its own."""
-        moves = self.moves.plain(layout, promise)
+    def place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
+        """Find a lifted commitment a place that is worth no less than its own."""
+        moves = self.moves.plain(draft, commitment)
         return any(
-            layout.place(move, agent) and self._keeps_value(layout, promise) for move in moves
+            draft.place(move, agent) and self._keeps_value(draft, commitment) for move in moves
         )
 
-    def undo_needless_moves(self, layout: DraftPlan) -> DraftPlan:
-        """Return a layout in which what moved without need has its rows back.
+    def undo_needless_moves(self, draft: DraftPlan) -> DraftPlan:
+        """Return a draft in which what moved without need has its rows back.
 
         A solver places everything anew; most of it has room where it was. First all go back at
         once, for some have only swapped their places; then one after the other.
         """
-        together = layout.copy()
-        movers = [(one, result) for one, result, _ in layout.moved.values() if self._has_place(one)]
+        together = draft.copy()
+        movers = [(one, result) for one, result, _ in draft.moved.values() if self._has_place(one)]
         for one, _ in movers:
             together.lift(one)
         away = [pair for pair in movers if not together.put_back(pair[0])]
         agent = self.placers[0]
         if all(together.take(*pair) or self.place(together, pair[0], agent) for pair in away):
-            layout = together
+            draft = together
         restless = True
         while restless:
             restless = False
-            for promise, result, _ in list(layout.moved.values()):
-                if not self._has_place(promise) or self.value(layout, promise) > promise.value:
+            for commitment, result, _ in list(draft.moved.values()):
+                if (
+                    not self._has_place(commitment)
+                    or self.value(draft, commitment) > commitment.value
+                ):
                     continue
-                layout.lift(promise)
-                if layout.put_back(promise):
+                draft.lift(commitment)
+                if draft.put_back(commitment):
                     restless = True
-                elif not layout.take(promise, result):
-                    raise RuntimeError(f"{promise.id} lost its place though nothing took it")
-        return layout
+                elif not draft.take(commitment, result):
+                    raise RuntimeError(f"{commitment.id} lost its place though nothing took it")
+        return draft
 
     @staticmethod
-    def _has_place(promise: Commitment) -> bool:
-        """Return whether a promise has rows of its own to go back to."""
-        return promise.state not in (State.REFUSED, State.DEGRADED)
+    def _has_place(commitment: Commitment) -> bool:
+        """Return whether a commitment has rows of its own to go back to."""
+        return commitment.state not in (State.REFUSED, State.DEGRADED)
 
-    def _keeps_value(self, layout: DraftPlan, promise: Commitment) -> bool:
-        """Return whether a promise is worth no less than before; one worth less is lifted again."""
-        least = promise.value * (1 - _SAME)
-        if not self._has_place(promise) or self.value(layout, promise) >= least:
+    def _keeps_value(self, draft: DraftPlan, commitment: Commitment) -> bool:
+        """Return whether a commitment is worth no less than before; if not, lift it again."""
+        least = commitment.value * (1 - _SAME)
+        if not self._has_place(commitment) or self.value(draft, commitment) >= least:
             return True
-        layout.lift(promise)
+        draft.lift(commitment)
         return False
 
     def improve(
@@ -153,7 +156,7 @@ class NeighbourhoodSearch:
     ) -> tuple[Candidate, int]:
         """Return the best found until `over`, and how many trials that took."""
         trials = 0
-        while self.promises and not over():
+        while self.commitments and not over():
             trials += 1
             found = self._trial(best)
             if found is not None and found.score < best.score:
@@ -162,38 +165,38 @@ class NeighbourhoodSearch:
         return best, trials
 
     def _trial(self, best: Candidate) -> Candidate | None:
-        """Lift a few promises and place them again; None where one that was kept finds no place."""
-        layout = best.layout.copy()
-        chosen = self._chosen(layout)
-        owed = [one for one in chosen if one.number not in layout.lifted]
-        touched = sum((self._cost(layout, one) for one in chosen), PlanCost())
+        """Lift a few commitments, place them again; None where one that was kept has no place."""
+        draft = best.draft.copy()
+        chosen = self._chosen(draft)
+        owed = [one for one in chosen if one.number not in draft.lifted]
+        touched = sum((self._cost(draft, one) for one in chosen), PlanCost())
         for one in owed:
-            layout.lift(one)
+            draft.lift(one)
         agent = self.placers[int(self.draw.integers(len(self.placers)))]
         for one in self._ordered(chosen):
-            placed = self._place(layout, one, agent)
+            placed = self._place(draft, one, agent)
             if not placed and one in owed:
                 return None
-        later = sum((self._cost(layout, one) for one in chosen), PlanCost())
+        later = sum((self._cost(draft, one) for one in chosen), PlanCost())
         cost = best.cost - touched + later
-        return Candidate(layout, cost, self.objective.score(cost, self.scale), "search")
+        return Candidate(draft, cost, self.objective.score(cost, self.scale), "search")
 
-    def _chosen(self, layout: DraftPlan) -> list[Commitment]:
-        """Return a waiting promise and some around it, or some that stand near each other."""
-        waiting = [one for one in self.promises if one.number in layout.lifted]
-        moved = [one for one in self.promises if one.number in layout.moved]
+    def _chosen(self, draft: DraftPlan) -> list[Commitment]:
+        """Return a waiting commitment and some around it, or some that stand near each other."""
+        waiting = [one for one in self.commitments if one.number in draft.lifted]
+        moved = [one for one in self.commitments if one.number in draft.moved]
         draw = self.draw
-        pools = [pool for pool in (waiting, waiting, moved, self.promises) if pool]
+        pools = [pool for pool in (waiting, waiting, moved, self.commitments) if pool]
         pool = pools[int(draw.integers(len(pools)))]
         seed = pool[int(draw.integers(len(pool)))]
-        low, high = window_of(seed, layout.plan)
+        low, high = window_of(seed, draft.plan)
         near = [
             one
-            for one in self.promises
+            for one in self.commitments
             if one.number != seed.number
-            and one.number not in layout.lifted
-            and layout.held(one).finish > low
-            and layout.held(one).begin < high
+            and one.number not in draft.lifted
+            and draft.held(one).finish > low
+            and draft.held(one).begin < high
         ]
         count = min(len(near), int(draw.integers(0, _MOST_LIFTED)))
         picked = draw.choice(len(near), size=count, replace=False).tolist() if count else []
@@ -208,11 +211,11 @@ class NeighbourhoodSearch:
             return sorted(chosen, key=lambda one: -one.value)
         return [chosen[index] for index in self.draw.permutation(len(chosen)).tolist()]
 
-    def _place(self, layout: DraftPlan, promise: Commitment, agent: Agent) -> bool:
-        """Place a promise where it was or elsewhere."""
-        known = promise.state not in (State.REFUSED, State.DEGRADED)
-        if known and self.draw.random() < 0.5 and layout.put_back(promise):
+    def _place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
+        """Place a commitment where it was or elsewhere."""
+        known = commitment.state not in (State.REFUSED, State.DEGRADED)
+        if known and self.draw.random() < 0.5 and draft.put_back(commitment):
             return True
-        if self.place(layout, promise, agent):
+        if self.place(draft, commitment, agent):
             return True
-        return known and layout.put_back(promise)
+        return known and draft.put_back(commitment)

@@ -150,7 +150,7 @@ class CostScale:
 
 
 class CostModel:
-    """Counts what promises cost where they stand.
+    """Counts what commitments cost where they stand.
 
     Attributes
     ----------
@@ -164,24 +164,24 @@ class CostModel:
         self._now = now
         self._requested: dict[int, float] = {}
 
-    def requested_value(self, promise: Commitment) -> float:
-        """Return the most a promise can be worth: its value at a preference of 1."""
-        known = self._requested.get(promise.number)
+    def requested_value(self, commitment: Commitment) -> float:
+        """Return the most a commitment can be worth: its value at a preference of 1."""
+        known = self._requested.get(commitment.number)
         if known is None:
-            request = promise.request
-            known = promise.value
+            request = commitment.request
+            known = commitment.value
             if request is not None and request.graph.options:
                 known = max(known, value_asked(request, self.nominal))
-            self._requested[promise.number] = known
+            self._requested[commitment.number] = known
         return known
 
-    def cost_of(self, promise: Commitment, held: Holding | None, value: float) -> PlanCost:
-        """Return what one promise costs where it holds `held`, worth `value`; None: it waits."""
-        rejected = max(0.0, self.requested_value(promise) - value)
+    def cost_of(self, commitment: Commitment, held: Holding | None, value: float) -> PlanCost:
+        """Return what one commitment costs where it holds `held`, worth `value`; None: it waits."""
+        rejected = max(0.0, self.requested_value(commitment) - value)
         if held is None:
             return PlanCost(rejected)
-        new = promise.state in (State.REFUSED, State.DEGRADED)
-        churn = 0.0 if new else work_moved(promise.before, held, self._now, self.nominal)
+        new = commitment.state in (State.REFUSED, State.DEGRADED)
+        churn = 0.0 if new else work_moved(commitment.before, held, self._now, self.nominal)
         rows = [rows for atom in held.atoms for _, rows in atom.occurrences() if len(rows)]
         return PlanCost(rejected, churn, float(preemption(rows)[0]), self.price(held))
 
@@ -190,11 +190,11 @@ class CostModel:
         rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
         return self._prices.cost(rows, self.nominal)
 
-    def scale_of(self, promises: Iterable[Commitment]) -> CostScale:
+    def scale_of(self, commitments: Iterable[Commitment]) -> CostScale:
         """Return what the parts of a cost are shares of, where these stand at the start."""
         value = work = dropped = price = 0.0
         nothing = Holding((), 0, 0)
-        for one in promises:
+        for one in commitments:
             value += self.requested_value(one)
             work += work_moved(nothing, one.before, self._now, self.nominal)
             rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]

@@ -22,18 +22,18 @@ from planner.agents.exact.incumbent import BoundError
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
-from planner.optimization.candidates import waiting_promises
+from planner.optimization.candidates import waiting_commitments
 from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
-from planner.optimization.solver_step import Solving
+from planner.optimization.solver_step import SolverStep
 from planner.placement import PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import Admit, Change, Degrade, Update
 from planner.plan.plan import Plan
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
 from planner.reservation import Holding
@@ -87,12 +87,13 @@ class _Optimization:
         self.plan = plan.copy()
         self.plan.advance_to(scope.frozen_until)
         self.standing = {
-            one.id: one for one in (promise_of(self.plan, n) for n in standing(self.plan).tolist())
+            one.id: one
+            for one in (commitment_of(self.plan, n) for n in standing(self.plan).tolist())
         }
         for id_ in scope.pins:
             if id_ not in self.standing:
                 raise KeyError(id_)
-        self.waiting = waiting_promises(self.plan, admit_refused=scope.admit_refused)
+        self.waiting = waiting_commitments(self.plan, admit_refused=scope.admit_refused)
         pinned = set(scope.pins)
         kept = [one for one in self.standing.values() if one.state is not State.DEGRADED]
         self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
@@ -106,11 +107,11 @@ class _Optimization:
         conflict = self._conflict()
         if conflict is not None:
             return Optimized(based_on=self.origin.version, conflict=conflict)
-        layout = self._start()
-        search = self._search(layout)
+        draft = self._start()
+        search = self._search(draft)
         self.requested = sum(search.cost_model.requested_value(one) for one in self.everything)
         self.bound = self.requested - search.fixed.rejected
-        start = search.evaluate(layout, "plan")
+        start = search.evaluate(draft, "plan")
         best = self._solved(search, start)
         if not self._proven(best):
             best, self.trials = search.improve(best, self._is_over, self._tell)
@@ -128,15 +129,15 @@ class _Optimization:
 
     def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
-        layout = DraftPlan.of(self.plan)
+        draft = DraftPlan.of(self.plan)
         pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
-        repair = Repair(self.plan, layout, pinned=pinned)
+        repair = Repair(self.plan, draft, pinned=pinned)
         if repair.hit:
-            layout = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
+            draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
         for one in self.waiting:
-            if one.number not in layout.moved:
-                layout.lift(one)
-        return layout
+            if one.number not in draft.moved:
+                draft.lift(one)
+        return draft
 
     def _conflict(self) -> PinConflict | None:
         """Return pins that do not fit the machines and policies there are."""
@@ -146,7 +147,7 @@ class _Optimization:
         pins = [(self.standing[id_], self.standing[id_].before) for id_ in self.scope.pins]
         return conflicting_pins(self.plan, empty, pins)
 
-    def _search(self, layout: DraftPlan) -> NeighbourhoodSearch:
+    def _search(self, draft: DraftPlan) -> NeighbourhoodSearch:
         plan = self.plan
         prices = PriceList(plan.cluster.price_factors(plan.grid))
         cost_model = CostModel(plan.cluster.nominal, prices, plan.now)
@@ -161,7 +162,7 @@ class _Optimization:
             self.objective,
             cost_model,
             cost_model.scale_of(self.everything),
-            CommitmentMoves(plan, shortage_of(layout.ledger)),
+            CommitmentMoves(plan, shortage_of(draft.ledger)),
             fixed,
             np.random.default_rng(self.effort.limits.seed),
         )
@@ -186,16 +187,16 @@ class _Optimization:
         """Ask a solver for a bound, and for a plan that keeps all reservations."""
         name = self._solver(search)
         self._tell(start)
-        if not name or not search.promises:
+        if not name or not search.commitments:
             return start
         others = self.requested - search.fixed.rejected
-        others -= sum(search.cost_model.requested_value(one) for one in search.promises)
+        others -= sum(search.cost_model.requested_value(one) for one in search.commitments)
 
         def lower(bound: float) -> None:
             self._lower(others + bound, start)
 
-        solving = Solving(search, name, self.effort.limits, lower)
-        found = solving.run(start.layout)
+        solving = SolverStep(search, name, self.effort.limits, lower)
+        found = solving.run(start.draft)
         self._lower(others + solving.bound, start)
         if found is None or found.score >= start.score:
             return start
@@ -223,30 +224,30 @@ class _Optimization:
         worth_it = any(one.value > 0 for one in self.waiting)
         timed = self.effort.limits.time_s is not None
         most = _SOLVABLE if timed else _SOLVABLE_BY_WORK
-        return "exact" if worth_it and len(search.promises) <= most else ""
+        return "exact" if worth_it and len(search.commitments) <= most else ""
 
     def _within_counts(self, search: NeighbourhoodSearch, best: Candidate) -> Candidate:
-        """Return a layout without the admissions that are one too many for a policy on counts."""
+        """Return a draft without the admissions that are one too many for a policy on counts."""
         added: Counter[tuple[str, str]] = Counter()
-        for promise, _, _ in best.layout.moved.values():
-            if promise.state is State.REFUSED:
-                assert promise.request is not None
-                refused = limit_refusal(self.origin, promise.request, added)
+        for commitment, _, _ in best.draft.moved.values():
+            if commitment.state is State.REFUSED:
+                assert commitment.request is not None
+                refused = limit_refusal(self.origin, commitment.request, added)
                 if refused is None:
-                    added[promise.tenant, promise.queue] += 1
+                    added[commitment.tenant, commitment.queue] += 1
                 else:
-                    self.too_many[promise.id] = refused
+                    self.too_many[commitment.id] = refused
         if not self.too_many:
             return best
-        layout = best.layout.copy()
-        for promise, _, _ in best.layout.moved.values():
-            if promise.id in self.too_many:
-                layout.lift(promise)
-        return search.evaluate(layout, best.source)
+        draft = best.draft.copy()
+        for commitment, _, _ in best.draft.moved.values():
+            if commitment.id in self.too_many:
+                draft.lift(commitment)
+        return search.evaluate(draft, best.source)
 
     def _answer(self, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
-        changes = [*self._moves(best.layout), *self._losses(best.layout)]
+        changes = [*self._moves(best.draft), *self._losses(best.draft)]
         stop = self.effort.limits.stop
         value = self._value(best)
         stopped = stop is not None and stop()
@@ -262,28 +263,32 @@ class _Optimization:
             best.source,
             self.trials,
             left_out=tuple(
-                explain_left_out(best.layout, self.too_many, admit_refused=self.scope.admit_refused)
+                explain_left_out(best.draft, self.too_many, admit_refused=self.scope.admit_refused)
             ),
         )
 
-    def _moves(self, layout: DraftPlan) -> Iterator[Change]:
+    def _moves(self, draft: DraftPlan) -> Iterator[Change]:
         """Yield what is moved, restored and admitted."""
-        for promise, result, holding in layout.moved.values():
-            request = promise.request
+        for commitment, result, holding in draft.moved.values():
+            request = commitment.request
             assert request is not None
-            if promise.state is not State.REFUSED:
-                if promise.state is not State.DEGRADED and _same_rows(promise.before, holding):
+            if commitment.state is not State.REFUSED:
+                if commitment.state is not State.DEGRADED and _same_rows(
+                    commitment.before, holding
+                ):
                     continue  # it went and came back
-                yield Update(promise.id, promise.revision, request, result, OPTIMIZED, OPTIMIZED)
+                yield Update(
+                    commitment.id, commitment.revision, request, result, OPTIMIZED, OPTIMIZED
+                )
             else:
                 yield Admit(request, result, OPTIMIZED, anew=True)
 
-    def _losses(self, layout: DraftPlan) -> Iterator[Change]:
+    def _losses(self, draft: DraftPlan) -> Iterator[Change]:
         """Yield what machines that are short leave no place for."""
-        for promise in layout.lifted.values():
-            if promise.state not in (State.REFUSED, State.DEGRADED):
-                kept = salvage(layout, promise)
-                yield Degrade(promise.id, promise.revision, kept, "machines were lost")
+        for commitment in draft.lifted.values():
+            if commitment.state not in (State.REFUSED, State.DEGRADED):
+                kept = salvage(draft, commitment)
+                yield Degrade(commitment.id, commitment.revision, kept, "machines were lost")
 
 
 def _same_rows(before: Holding, after: Holding) -> bool:

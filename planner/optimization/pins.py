@@ -47,7 +47,7 @@ class PinConflict:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What each of some promises takes of one limit, over its columns."""
+    """What each of some commitments takes of one limit, over its columns."""
 
     ids: Sequence[str]
     use: NDArray[np.int64]
@@ -79,19 +79,22 @@ def conflicting_pins(
     empty
         The ledger of the machines and policies with nothing held.
     pins
-        Promises and what is to stay of them.
+        Commitments and what is to stay of them.
     """
     takings = [takings_of(held, empty, one.tenant, one.queue) for one, held in pins]
-    for (promise, _), mine in zip(pins, takings, strict=True):
+    for (commitment, _), mine in zip(pins, takings, strict=True):
         for taking in mine:
             if exceeds_machines(empty, [taking]):
-                return PinConflict((promise.id,), _unfit_text(plan, empty, taking))
-    ids = [promise.id for promise, _ in pins]
+                return PinConflict((commitment.id,), _unfit_text(plan, empty, taking))
+    ids = [commitment.id for commitment, _ in pins]
     best: tuple[int, _Uses, int, str] | None = None
-    for uses, told in (*_rows(plan, empty, ids, takings), *_averages(plan, empty, ids, takings)):
+    for uses, describe in (
+        *_rows(plan, empty, ids, takings),
+        *_averages(plan, empty, ids, takings),
+    ):
         found = uses.smallest()
         if found is not None and (best is None or found[0] < best[0]):
-            best = found[0], uses, found[1], told(uses, found[1])
+            best = found[0], uses, found[1], describe(uses, found[1])
     if best is None:
         return None
     return PinConflict(best[1].members(best[0], best[2]), best[3])
@@ -114,7 +117,7 @@ def _rows(
         use = np.array([_taken(ledger, mine, number) for mine in takings])
         use = use.reshape(-1, free.shape[1])
 
-        def told(uses: _Uses, column: int, row: Any = row) -> str:
+        def describe(uses: _Uses, column: int, row: Any = row) -> str:
             needed = format_amount(row.resource, int(uses.use[:, column].sum()))
             there = format_amount(row.resource, int(uses.limit[column]))
             limit = "" if row.policy is None else f" within policy {row.policy.name}"
@@ -122,7 +125,7 @@ def _rows(
             when = time_text(column + ledger.first, plan.grid)
             return f"{when} all pins take {needed}{label}; there is {there}{limit}"
 
-        yield _Uses(ids, use, free[number]), told
+        yield _Uses(ids, use, free[number]), describe
 
 
 def _taken(ledger: FreeProfile, takings: Iterable[Taking], row: int) -> NDArray[np.int64]:
@@ -153,7 +156,7 @@ def _averages(
                         skipped = low - (start - before)
                         line[low:high] += held[skipped : skipped + high - low] * amount
 
-        def told(uses: _Uses, column: int, row: Any = row) -> str:
+        def describe(uses: _Uses, column: int, row: Any = row) -> str:
             step_ms = plan.grid.step_ms
             needed = area_text(row.resource, int(uses.use[:, column].sum()), step_ms)
             there = area_text(row.resource, int(uses.limit[column]), step_ms)
@@ -164,4 +167,4 @@ def _averages(
                 f"allows {there}"
             )
 
-        yield _Uses(ids, use, slack[number]), told
+        yield _Uses(ids, use, slack[number]), describe

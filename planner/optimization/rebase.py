@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from planner.agents import agent_named
-from planner.optimization.candidates import refused_promise
+from planner.optimization.candidates import refused_commitment
 from planner.optimization.change_value import is_useless
 from planner.optimization.feasible_part import (
-    Rebased,
+    FeasiblePart,
     feasible_part,
     id_of_change,
     limit_conflict,
@@ -31,7 +31,7 @@ from planner.placement import Code, PlacementResult
 from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
-from planner.replanning.commitment import Commitment, promise_of
+from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
 from planner.reservation_state import State
@@ -52,7 +52,7 @@ _NOT_MOVED: Final = (
 )
 
 
-def rebase(twin: Plan, changes: Sequence[Change], frozen_until: int) -> Rebased:
+def rebase(twin: Plan, changes: Sequence[Change], frozen_until: int) -> FeasiblePart:
     """Return the part of `changes` that a Plan takes, some of it elsewhere than it was found.
 
     Parameters
@@ -79,7 +79,7 @@ class _Mover:
     """A move or an admission, with the commitment it gives a place."""
 
     index: int
-    promise: Commitment
+    commitment: Commitment
     change: Admit | Update
 
     @property
@@ -124,7 +124,7 @@ class _PlaceSearch:
         self._draft = DraftPlan.of(twin)
         prices = PriceList(twin.cluster.price_factors(twin.grid))
         self._search = NeighbourhoodSearch(
-            promises=(),
+            commitments=(),
             objective=Objective(lexicographic=True),
             cost_model=CostModel(twin.cluster.nominal, prices, twin.now),
             scale=CostScale(),
@@ -134,7 +134,7 @@ class _PlaceSearch:
         )
         self._until = time.monotonic() + _LONGEST_S
 
-    def run(self) -> Rebased | None:
+    def run(self) -> FeasiblePart | None:
         """Return what can be made; None where a reservation does not fit even where it stands.
 
         There are two starts: all changes are made, and where a place is taken the mover goes
@@ -142,8 +142,8 @@ class _PlaceSearch:
         start of more value.
         """
         movers = [one for one in map(self._mover, range(len(self.changes))) if one is not None]
-        promises = [one.promise for one in movers if one.index not in self.limited]
-        search = replace(self._search, promises=promises)
+        commitments = [one.commitment for one in movers if one.index not in self.limited]
+        search = replace(self._search, commitments=commitments)
         starts = []
         for first in (frozenset(range(len(self.changes))), self.fits):
             self._draft = DraftPlan.of(self.twin)
@@ -151,7 +151,7 @@ class _PlaceSearch:
                 starts.append(search.evaluate(self._draft, "plan"))
         if not starts:
             return None
-        self._draft = self._improve(search, min(starts, key=lambda one: one.score)).layout
+        self._draft = self._improve(search, min(starts, key=lambda one: one.score)).draft
         for one in movers:
             if isinstance(one.change, Update):
                 self._undo_if_useless(one)
@@ -160,18 +160,18 @@ class _PlaceSearch:
     def _mover(self, index: int) -> _Mover | None:
         """Return a change with its commitment; None where it can no longer be planned."""
         change, twin = self.changes[index], self.twin
-        promise: Commitment | None = None
+        commitment: Commitment | None = None
         if index in self.invalid or not isinstance(change, Admit | Update):
             return None
         if isinstance(change, Admit):
             refusal = twin.refusal(change.request.id)
-            promise = None if refusal is None else refused_promise(twin, -1 - index, refusal)
+            commitment = None if refusal is None else refused_commitment(twin, -1 - index, refusal)
         else:
             number = twin.table.number_of(change.id)
-            promise = None if number is None else promise_of(twin, number)
-        if promise is None or promise.request is None:
+            commitment = None if number is None else commitment_of(twin, number)
+        if commitment is None or commitment.request is None:
             return None
-        return _Mover(index, promise, change)
+        return _Mover(index, commitment, change)
 
     def _start(self, movers: Sequence[_Mover], first: frozenset[int]) -> bool:
         """Give the changes of `first` (indexes) their places, then others what is left.
@@ -180,41 +180,41 @@ class _PlaceSearch:
         """
         draft = self._draft
         for one in movers:
-            draft.lift(one.promise)
+            draft.lift(one.commitment)
         moves = [one for one in movers if isinstance(one.change, Update)]
         without_place = [one for one in moves if not self._place_move(one, one.index in first)]
         admissions = [one for one in movers if isinstance(one.change, Admit)]
-        admissions.sort(key=lambda one: (-one.promise.value, one.index))
+        admissions.sort(key=lambda one: (-one.commitment.value, one.index))
         for one in admissions:
             if one.index in first and one.index not in self.limited:
-                draft.take(one.promise, one.result)
+                draft.take(one.commitment, one.result)
         if not self._place_others(without_place, moves):
             return False
         for one in admissions:
-            if one.promise.number not in draft.lifted or self._limit_conflict(one, admissions):
+            if one.commitment.number not in draft.lifted or self._limit_conflict(one, admissions):
                 continue
-            if not draft.take(one.promise, one.result):
+            if not draft.take(one.commitment, one.result):
                 self._place_elsewhere(one)
         return True
 
     def _place_move(self, one: _Mover, moves: bool) -> bool:
         """Give a reservation its new place, or else its old one; return whether it has one."""
         if moves:
-            return self._draft.take(one.promise, one.result)
-        return one.promise.state is not State.DEGRADED and self._draft.put_back(one.promise)
+            return self._draft.take(one.commitment, one.result)
+        return one.commitment.state is not State.DEGRADED and self._draft.put_back(one.commitment)
 
     def _place_others(self, pending: Sequence[_Mover], moves: Sequence[_Mover]) -> bool:
         """Give reservations without a place another, or their old one, whatever is there by now.
 
         Returns False where one does not fit even there: policies were lowered under it, say.
         """
-        by_number = {one.promise.number: one for one in moves}
+        by_number = {one.commitment.number: one for one in moves}
         queue = deque(pending)
         while queue:
             one = queue.popleft()
-            if self._place_elsewhere(one) or one.promise.state is State.DEGRADED:
+            if self._place_elsewhere(one) or one.commitment.state is State.DEGRADED:
                 continue
-            driven_out = self._return(one.promise)
+            driven_out = self._return(one.commitment)
             if driven_out is None:
                 return False
             # Admissions that were driven out wait until all reservations have a place.
@@ -224,22 +224,22 @@ class _PlaceSearch:
     def _place_elsewhere(self, one: _Mover) -> bool:
         if time.monotonic() > self._until:
             return False
-        return self._search.place(self._draft, one.promise, agent_named(_PLACER))
+        return self._search.place(self._draft, one.commitment, agent_named(_PLACER))
 
-    def _return(self, promise: Commitment) -> list[int] | None:
+    def _return(self, commitment: Commitment) -> list[int] | None:
         """Put a reservation back where it stands; return the numbers it drives out, or None."""
         draft = self._draft
         out: list[tuple[Commitment, PlacementResult]] = []
-        before = promise.before
+        before = commitment.before
         # Admissions give way before any reservation has to move on, the least valuable first.
         moved = sorted(draft.moved.values(), key=lambda one: (one[0].number >= 0, one[0].value))
         for other, result, held in moved:
-            if draft.put_back(promise):
+            if draft.put_back(commitment):
                 break
             if held.begin < before.finish and held.finish > before.begin:
                 draft.lift(other)
                 out.append((other, result))
-        if promise.number in draft.lifted and not draft.put_back(promise):
+        if commitment.number in draft.lifted and not draft.put_back(commitment):
             return None
         return [other.number for other, result in reversed(out) if not draft.take(other, result)]
 
@@ -254,41 +254,41 @@ class _PlaceSearch:
         def is_over() -> bool:
             nonlocal trials
             trials += 1
-            some_wait = any(one.number in latest.layout.lifted for one in search.promises)
+            some_wait = any(one.number in latest.draft.lifted for one in search.commitments)
             return not some_wait or trials > _PATIENCE or time.monotonic() > self._until
 
         return search.improve(best, is_over, note)[0]
 
     def _undo_if_useless(self, one: _Mover) -> None:
         """Undo a move that is no better by itself and makes room for nothing."""
-        moved = self._draft.moved.get(one.promise.number)
+        moved = self._draft.moved.get(one.commitment.number)
         if moved is None or not is_useless(self.twin, replace(one.change, result=moved[1])):
             return
-        self._draft.lift(one.promise)
-        if not self._draft.put_back(one.promise):
-            self._draft.take(one.promise, moved[1])
+        self._draft.lift(one.commitment)
+        if not self._draft.put_back(one.commitment):
+            self._draft.take(one.commitment, moved[1])
 
     def _limit_conflict(self, one: _Mover, others: Iterable[_Mover]) -> Conflict | None:
         """Return which `limits` policy a change breaks beside those that have a place, or None."""
         if not self.limited:
             return None
-        made = (other.change for other in others if other.promise.number in self._draft.moved)
+        made = (other.change for other in others if other.commitment.number in self._draft.moved)
         return limit_conflict(self.twin, one.index, one.change, made)
 
-    def _answer(self, movers: Mapping[int, _Mover]) -> Rebased:
+    def _answer(self, movers: Mapping[int, _Mover]) -> FeasiblePart:
         """Return the changes with the places they have now, and why others have none."""
         kept: list[Change] = []
         left: list[Conflict] = []
         for index, change in enumerate(self.changes):
             one = movers.get(index)
-            moved = None if one is None else self._draft.moved.get(one.promise.number)
+            moved = None if one is None else self._draft.moved.get(one.commitment.number)
             if one is not None and moved is not None:
-                assert one.promise.request is not None
-                kept.append(replace(one.change, request=one.promise.request, result=moved[1]))
+                assert one.commitment.request is not None
+                kept.append(replace(one.change, request=one.commitment.request, result=moved[1]))
                 continue
             why = self.invalid.get(index)
             if why is None and one is not None and index in self.limited:
                 why = self._limit_conflict(one, movers.values())
             detail = _NOT_ADMITTED if isinstance(change, Admit) else _NOT_MOVED
             left.append(why or Conflict(index, id_of_change(change), Code.CAPACITY, detail))
-        return Rebased(tuple(kept), tuple(left))
+        return FeasiblePart(tuple(kept), tuple(left))

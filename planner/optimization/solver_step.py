@@ -37,17 +37,17 @@ class _Question:
 
     Attributes
     ----------
-    layout
+    draft
         Holds all that is not asked about.
     moves, rests, standing
-        One a promise asked about: how it moves, what of it is to be placed, and where that stands.
+        One for each commitment: how it moves, what of it is to be placed, where that stands.
     kept
         Indexes of those that may not be lost.
     aside
         Most value of those that are not asked about.
     """
 
-    layout: DraftPlan
+    draft: DraftPlan
     moves: list[Move] = field(default_factory=list)
     rests: list[Request] = field(default_factory=list)
     standing: list[PlacementResult] = field(default_factory=list)
@@ -55,7 +55,7 @@ class _Question:
     aside: float = 0.0
 
 
-class Solving:
+class SolverStep:
     """One solver asked about all that may move.
 
     Parameters
@@ -63,13 +63,13 @@ class Solving:
     name
         The agent.
     tell
-        Told of a bound on the value of the promises of the search as soon as there is one, from
+        Told of a bound on the value of the commitments of the search as soon as there is one, from
         any thread.
 
     Attributes
     ----------
     bound
-        Most value that the promises of the search can have in any plan that loses nobody.
+        Most value that the commitments of the search can have in any plan that loses nobody.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Solving:
     ) -> None:
         self._search, self._name, self._limits = search, name, limits
         self._tell = tell
-        self.bound = sum(search.cost_model.requested_value(one) for one in search.promises)
+        self.bound = sum(search.cost_model.requested_value(one) for one in search.commitments)
 
     def run(self, start: DraftPlan) -> Candidate | None:
         """Return the solver's plan, or None where somebody who was kept has no place in it."""
@@ -95,7 +95,7 @@ class Solving:
             raise ValueError(f"{self._name} is not a solver: it proves no bound")
         must_keep = MustKeep(frozenset(question.kept), question.standing)
         limits = self._share(lambda bound: self._lower(question.aside + bound))
-        results, report = agent.solve(question.rests, question.layout.view(), limits, must_keep)
+        results, report = agent.solve(question.rests, question.draft.view(), limits, must_keep)
         self._lower(question.aside + report.bound)
         return results
 
@@ -104,9 +104,9 @@ class Solving:
             self.bound = bound
             self._tell(bound)
 
-    def _share(self, told: Callable[[float], None]) -> Limits:
+    def _share(self, report_bound: Callable[[float], None]) -> Limits:
         def news(one: SolveProgress) -> None:
-            told(one.bound)
+            report_bound(one.bound)
 
         limits = replace(self._limits, news=news)
         return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)
@@ -118,21 +118,21 @@ class Solving:
         give it (rows were given back, say) is lifted and not asked about: its value is counted
         whole, so that the bound stays one.
         """
-        layout, cost_model = start.copy(), self._search.cost_model
-        found = _Question(layout)
-        for one in self._search.promises:
+        draft, cost_model = start.copy(), self._search.cost_model
+        found = _Question(draft)
+        for one in self._search.commitments:
             move = move_of(start.plan, one)
             kept = one.number not in start.lifted
             if not isinstance(move, Move) or move.remainder.request is None:
                 if any(self._search.moves.plain(start, one)):  # another way than the whole of it
-                    layout.lift(one)
+                    draft.lift(one)
                     found.aside += cost_model.requested_value(one)
                 elif kept:
                     found.aside += self._search.value(start, one)
                 continue
             standing = _standing(start, move) if kept else _REFUSED
             if kept:
-                layout.lift(one)
+                draft.lift(one)
             if standing is None:
                 found.aside += cost_model.requested_value(one)
                 continue
@@ -145,15 +145,15 @@ class Solving:
 
     def _without_unsound(self, found: _Question) -> _Question:
         """Leave out those whose place the limits of today would not give them again."""
-        checked = check_plan(found.rests, found.standing, found.layout.view())
+        checked = check_plan(found.rests, found.standing, found.draft.view())
         kept = set(found.kept)
         bad = {index for index in kept if not checked[index].placed}
         if not bad:
             return found
-        left = _Question(found.layout, aside=found.aside)
+        left = _Question(found.draft, aside=found.aside)
         for index, move in enumerate(found.moves):
             if index in bad:
-                left.aside += self._search.cost_model.requested_value(move.promise)
+                left.aside += self._search.cost_model.requested_value(move.commitment)
                 continue
             if index in kept:
                 left.kept.append(len(left.moves))
@@ -163,39 +163,39 @@ class Solving:
         return left
 
     def _weighted(self, move: Move) -> Request:
-        """Return what is left of a promise, worth what the whole of it is.
+        """Return what is left of a commitment, worth what the whole of it is.
 
         Options that are taken for good are not in what is left, so their preference counts here.
         """
         rest, cost_model = move.remainder.request, self._search.cost_model
         assert rest is not None
         size = size_of(rest.graph, cost_model.nominal)
-        value = cost_model.requested_value(move.promise) * _worth_taken(move)
+        value = cost_model.requested_value(move.commitment) * _worth_taken(move)
         return replace(rest, weight=value / size if size else 0.0)
 
     def _completed(
         self, start: DraftPlan, question: _Question, results: Iterable[PlacementResult]
     ) -> Candidate | None:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
-        layout, search = question.layout, self._search
+        draft, search = question.draft, self._search
         for move, result in zip(question.moves, results, strict=True):
-            search.take(layout, move.promise, move.whole(result))
-        for one in search.promises:
-            if one.number not in layout.lifted or one.number in start.lifted:
+            search.take(draft, move.commitment, move.whole(result))
+        for one in search.commitments:
+            if one.number not in draft.lifted or one.number in start.lifted:
                 continue
-            if not layout.put_back(one) and not search.place(layout, one, search.placers[0]):
+            if not draft.put_back(one) and not search.place(draft, one, search.placers[0]):
                 return None
-        calmer = search.undo_needless_moves(layout.copy())
-        found = [search.evaluate(one, self._name) for one in (layout, calmer)]
+        calmer = search.undo_needless_moves(draft.copy())
+        found = [search.evaluate(one, self._name) for one in (draft, calmer)]
         return min(found, key=lambda one: one.score)
 
 
 def _standing(start: DraftPlan, move: Move) -> PlacementResult | None:
-    """Return where the rest of a promise stands, as a placement of it; None if it is none."""
+    """Return where the rest of a commitment stands, as a placement of it; None if it is none."""
     rest = move.remainder.request
     assert rest is not None
     held: dict[str, Rows] = {}
-    for atom in start.held(move.promise).atoms:
+    for atom in start.held(move.commitment).atoms:
         held.update(atom.occurrences())
     vertices, rows = [], []
     for vertex in rest.graph.atoms.tolist():
@@ -213,7 +213,7 @@ def _standing(start: DraftPlan, move: Move) -> PlacementResult | None:
 
 def _worth_taken(move: Move) -> float:
     """Return the product of the preferences of the options that what is left no longer has."""
-    rest, graph, choices = move.remainder.request, move.request.graph, move.promise.choices
+    rest, graph, choices = move.remainder.request, move.request.graph, move.commitment.choices
     assert rest is not None
     open_ = {move.remainder.old_path(path) for _, path, _ in rest.graph.options}
     worth = 1.0

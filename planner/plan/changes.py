@@ -72,7 +72,8 @@ class Update:
     """Swap the allocation of a reservation, or leave all as it was.
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
-    must be those the reservation already has. `cause` is the word of the history.
+    must be those the reservation already has. `cause` is the word of the history. `slots` are those
+    of each atom of what it then holds, where who asks has found them; else the Plan finds them.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Update:
     result: PlacementResult
     agent: str
     cause: str = RENEGOTIATED
+    slots: tuple[Slots | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Degrade:
     ----------
     kept
         What it still holds: its past, and of the future no more than it held. One that is degraded
-        already may get some of it back.
+        already may get some of it back. Where all its atoms have slots they are taken as they are.
     reason, offers
         What its owner is told.
     cause

@@ -45,12 +45,13 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import SlotBatch, Unplaced, relocation_fault
+from planner.plan.slot_batch import SlotBatch, Unplaced, slots_fault
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of
 from planner.reservation import Holding, Refusal
 from planner.reservation_state import Event, State, may
+from planner.slots import Slots
 
 _Answer = RecordedChange | Conflict
 
@@ -346,11 +347,16 @@ class _Batch:
         if not self._given:
             self._give(number)
         if level is PromiseLevel.PLACED and not self._machines_assured:
-            placed = self.slots.replace(before, holding)
+            if change.slots is None:
+                placed: Holding | Unplaced | Conflict = self.slots.replace(before, holding)
+            else:
+                placed = self._with_slots(index, change.id, (before, holding), change.slots)
+            if not isinstance(placed, Holding) and not self._given:
+                self.slots.take(before)
             if isinstance(placed, Unplaced):
-                if not self._given:
-                    self.slots.take(before)
                 return self._no_machines(index, change.id, placed)
+            if isinstance(placed, Conflict):
+                return placed
             holding = placed
         self._add(takings)
         self.touched.add(change.id)
@@ -367,6 +373,26 @@ class _Batch:
             level,
         )
 
+    def _with_slots(
+        self,
+        index: int,
+        id_: str,
+        swap: tuple[Holding, Holding],
+        slots: Sequence[Slots | None],
+    ) -> Holding | Conflict:
+        """Return what is held after a swap with the slots that somebody found, taken.
+
+        Else why it cannot have them. What was held before must have been given back.
+        """
+        before, after = swap
+        detail = f"{len(slots)} lists of slots for {len(after.atoms)} atoms"
+        if len(slots) == len(after.atoms):
+            after = with_slots(after, slots)
+            detail = slots_fault(before, after, self.plan.now)
+        if not detail and not self.slots.move(before, after):
+            detail = "its new machines have no room any more"
+        return Conflict(index, id_, Code.CONFLICT, detail) if detail else after
+
     def _degrade(self, index: int, change: Degrade) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
         if blocked is None:
@@ -377,8 +403,6 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        self._add(takings)
-        self.touched.add(change.id)
         number = self.plan.table.number_of(change.id)
         assert number is not None
         kept = change.kept
@@ -386,9 +410,20 @@ class _Batch:
             self.plan.table.promise(number) is not PromiseLevel.POOLED
             and not self._machines_assured
         ):
+            before = self.plan.table.holding(number)
             if not self._given:
                 self._give(number)
-            kept = self.slots.cut(self.plan.table.holding(number), kept)
+            if kept.atoms and all(atom.slots is not None for atom in kept.atoms):
+                slots = [atom.slots for atom in kept.atoms]
+                placed = self._with_slots(index, change.id, (before, kept), slots)
+                if isinstance(placed, Conflict):
+                    if not self._given:
+                        self.slots.take(before)
+                    return placed
+            else:
+                kept = self.slots.cut(before, kept)
+        self._add(takings)
+        self.touched.add(change.id)
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
 
     def _relocate(self, index: int, change: Relocate) -> _Answer:
@@ -398,17 +433,13 @@ class _Batch:
         number = self.plan.table.number_of(change.id)
         assert number is not None
         before = self.plan.table.holding(number)
-        detail = relocation_fault(before, change.slots, self.plan.now)
-        if detail:
-            return Conflict(index, change.id, Code.CONFLICT, detail)
-        after = with_slots(before, change.slots)
         if not self._given:
             self.slots.give(before)
-        if not self.slots.move(before, after):
+        after = self._with_slots(index, change.id, (before, before), change.slots)
+        if isinstance(after, Conflict):
             if not self._given:
                 self.slots.take(before)
-            detail = "its new machines have no room any more"
-            return Conflict(index, change.id, Code.CONFLICT, detail)
+            return after
         self.touched.add(change.id)
         return Relocated(change.id, change.slots, change.promise, change.reason)
 

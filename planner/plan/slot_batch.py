@@ -6,7 +6,6 @@ everything is undone, because only `Plan.apply` changes a Plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,6 +78,10 @@ class SlotBatch:
     def undo(self, mark: int) -> None:
         """Undo what was taken and given since a mark."""
         self._undo(mark)
+
+    def keep(self) -> None:
+        """Undo nothing of what was done so far."""
+        self._taken.clear()
 
     def _undo(self, mark: int) -> None:
         while len(self._taken) > mark:
@@ -191,15 +194,11 @@ class SlotBatch:
         for path, rows in atom.occurrences():
             old_rows, old = known.get(path, (rows[:0], no_slots()))
             kept, rest = (old, rows[:0]) if _equal(rows, old_rows) else self._going_on(rows, old)
-            if len(kept) and not self.room.fits(split_slots(kept, self._now)[1], atom.bundle):
-                kept, rest = self._going_on(rows, old)
-                if len(kept) and not self.room.fits(kept, atom.bundle):
-                    start, end, bundles, _ = kept[-1].tolist()
-                    return Unplaced(atom, start, end, bundles, 0)
+            kept, lost = self._standing(kept, atom.bundle)
             self._change(kept, atom.bundle, 1)
             parts.append(kept)
-            if len(rest):
-                pieces = pieces_of(rest) if rest.shape[1] == 3 else rest
+            pieces = np.concatenate([pieces_of(rest) if len(rest) else rest, lost])
+            if len(pieces):
                 beside = np.concatenate(parts)
                 found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
                 if found is None:
@@ -207,6 +206,29 @@ class SlotBatch:
                 self._note(found, atom.bundle)
                 parts.append(found)
         return sort_slots(np.concatenate(parts))
+
+    def _standing(self, slots: Slots, bundle: Resources) -> tuple[Slots, NDArray[np.int64]]:
+        """Return the slots that can stay, and the pieces of those that cannot, from then on.
+
+        What has begun stays until its machine is lost; its past stays in any case.
+        """
+        now = self._now
+        later = slots[:, 1] > now
+        homeless = later & (slots[:, 3] == NOWHERE)
+        if not homeless.any() and self.room.fits(split_slots(slots, now)[1], bundle):
+            return slots, slots[:0, :3]
+        stay, lost = [slots[~later]], [slots[:0, :3]]
+        mark = self.mark()
+        for slot in slots[later][np.lexsort((slots[later][:, 0] >= now,))]:
+            until = stays_until(self.room, slot, bundle, now)
+            if until < slot[1]:
+                lost.append(np.array([[max(until, slot[0]), slot[1], slot[2]]]))
+            if until > slot[0]:
+                kept = np.array([[slot[0], until, slot[2], slot[3]]])
+                stay.append(kept)
+                self._change(kept, bundle, 1)
+        self.undo(mark)
+        return sort_slots(np.concatenate(stay)), np.concatenate(lost)
 
     def _going_on(self, rows: Rows, old: Slots) -> tuple[Slots, NDArray[np.int64]]:
         """Return what is past or runs now, on its machines, and the pieces that are to be laid."""
@@ -231,18 +253,23 @@ class SlotBatch:
     def move(self, before: Holding, after: Holding) -> bool:
         """Take the slots of `after` once `before` is given back; False if some do not fit.
 
-        What stays on its machine needs no room: it may stand on one that was lost.
+        What is past, and what stays on its machine, needs no room: it may stand on one that was
+        lost.
         """
         mark = self.mark()
-        pairs = list(zip(before.atoms, after.atoms, strict=True))
-        for old, new in pairs:
-            self._change(_common(new.slots, old.slots), new.bundle, 1)
-        for old, new in pairs:
-            other = _others(new.slots, old.slots)
-            if len(other) and not self.room.fits(other, new.bundle):
+        known: dict[Resources, Slots] = {}
+        for atom in before.atoms:
+            if atom.slots is not None:
+                old = known.get(atom.bundle, no_slots())
+                known[atom.bundle] = np.concatenate([old, atom.slots])
+        for atom in after.atoms:
+            self._change(_common(atom.slots, known.get(atom.bundle)), atom.bundle, 1)
+        for atom in after.atoms:
+            other = _others(atom.slots, known.get(atom.bundle))
+            if len(other) and not self.room.fits(split_slots(other, self._now)[1], atom.bundle):
                 self.undo(mark)
                 return False
-            self._change(other, new.bundle, 1)
+            self._change(other, atom.bundle, 1)
         return True
 
     def cut(self, before: Holding, kept: Holding) -> Holding:
@@ -255,7 +282,12 @@ class SlotBatch:
             for atom in before.atoms
             for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
         }
-        atoms = [replace(atom, slots=self._cut_atom(atom, known)) for atom in kept.atoms]
+        rules = {path: atom.rule for atom in before.atoms for path, _ in atom.occurrences()}
+        atoms: list[AtomAllocation] = []
+        for atom in kept.atoms:
+            rule = next((rules[path] for path, _ in atom.occurrences() if path in rules), atom.rule)
+            ruled = replace(atom, rule=rule)
+            atoms.append(replace(ruled, slots=self._cut_atom(ruled, known)))
         return replace(kept, atoms=tuple(atoms))
 
     def _cut_atom(
@@ -264,7 +296,7 @@ class SlotBatch:
         """Return the slots that an atom keeps of those it had, and new ones; None had none."""
         parts = [no_slots()]
         for path, rows in atom.occurrences():
-            old_rows, old = known.get(path, (rows[:0], None))
+            old_rows, old = known.get(path, (rows[:0], no_slots()))
             if old is None:
                 return None
             less, more = subtract(old_rows, rows), subtract(rows, old_rows)
@@ -282,6 +314,27 @@ class SlotBatch:
         self._note(found, atom.bundle)
         nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
+
+
+def stays_until(room: MachineRoom, slot: NDArray[np.int64], bundle: Resources, now: int) -> int:
+    """Return the step until which a slot can stay on its machine: its start, if it cannot be there.
+
+    One that has begun stays as long as there is room, or else until `now`; any other stays whole or
+    not at all.
+    """
+    start, end, bundles, machine = slot.tolist()
+    if machine != NOWHERE and room.fits(slots_of([max(start, now), end, bundles, machine]), bundle):
+        return int(end)
+    if start >= now or machine == NOWHERE:
+        return int(max(start, now)) if start < now else int(start)
+    low, high = now, end
+    while high - low > 1:
+        middle = (low + high) // 2
+        if room.fits(slots_of([now, middle, bundles, machine]), bundle):
+            low = middle
+        else:
+            high = middle
+    return int(low)
 
 
 def occurrence_pieces(atom: AtomAllocation) -> NDArray[np.int64]:
@@ -308,21 +361,34 @@ def _chosen(slots: Slots | None, others: Slots | None, *, stands: bool) -> Slots
     return slots[[(tuple(one) in known) is stands for one in slots.tolist()]]
 
 
-def relocation_fault(before: Holding, slots: Sequence[Slots | None], now: int) -> str:
-    """Return why slots cannot be those of a holding, or an empty text."""
-    if len(slots) != len(before.atoms):
-        return f"{len(slots)} lists of slots for {len(before.atoms)} atoms"
-    for atom, new in zip(before.atoms, slots, strict=True):
+def slots_fault(before: Holding, after: Holding, now: int) -> str:
+    """Return why `after` cannot have the slots it has, or an empty text.
+
+    They must make up its rows, and what is past of `before` is on the machines it was on. Atoms that
+    are promised totals only are not judged.
+    """
+    for atom in after.atoms:
         where = atom.path or "the request"
-        if new is None:
-            continue
-        if not _equal(add_up(new[:, :3]), add_up(atom.all_rows())):
+        if atom.slots is not None and not _equal(
+            add_up(atom.slots[:, :3]), add_up(atom.all_rows())
+        ):
             return f"the slots of {where} are not what it holds"
-        if atom.slots is not None:
-            past, known = split_slots(new, now)[0], split_slots(atom.slots, now)[0]
-            if not _equal(past, known):
-                return f"what is past of {where} cannot change its machine"
+    old, new = _past_slots(before, now), _past_slots(after, now)
+    for path, past in old.items():
+        if path in new and not _equal(past, new[path]):
+            return f"what is past of {path or 'the request'} cannot change its machine"
     return ""
+
+
+def _past_slots(holding: Holding, now: int) -> dict[str, Slots]:
+    """Return the slots before `now` of every occurrence that has slots."""
+    found: dict[str, Slots] = {}
+    if holding.begin < now:
+        for atom in holding.atoms:
+            for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True):
+                if slots is not None:
+                    found[path] = split_slots(slots, now)[0]
+    return found
 
 
 def _equal(rows: Rows, others: Rows) -> bool:

@@ -11,7 +11,7 @@ import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,28 @@ class HeldSlots:
 
     bundle: Resources
     slots: Slots
+
+
+class StandingSlots(NamedTuple):
+    """Slots of some reservations, one entry a slot, by reservation and atom.
+
+    Attributes
+    ----------
+    number, atom
+        int64[k]: the reservation, and the place of the atom in what it holds.
+    kind
+        int64[k]: the place in `kinds` of what one bundle is.
+    slots
+        int64[k, 4].
+    kinds
+        (bundle, label, rule) by number.
+    """
+
+    number: NDArray[np.int64]
+    atom: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    slots: Slots
+    kinds: Sequence[tuple[Resources, str | None, MachineRule]]
 
 
 class ReservationTable:
@@ -265,6 +287,39 @@ class ReservationTable:
             yield HeldSlots(
                 self._kinds.values[kind][0], _plain_slots(self._slots.data[_ranges(first, count)])
             )
+
+    def slots_after(self, step: int) -> tuple[Slots, NDArray[np.int64]]:
+        """Return the slots that end after a step, unsorted, and the reservation of each.
+
+        Both are copies.
+        """
+        if self._slots.count <= 1:  # the first stands for none
+            return _plain_slots(self._slots.data[:0]), np.zeros(0, dtype=np.int64)
+        meta = self._meta.data
+        placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
+        numbers = np.flatnonzero(placed & (meta["finish"] > step))
+        counts = meta["atoms"][numbers].astype(np.int64)
+        atoms = self._atoms.data[_ranges(meta["atom"][numbers].astype(np.int64), counts)]
+        many = atoms["slots"].astype(np.int64)
+        slots = _plain_slots(self._slots.data[_ranges(atoms["slot"].astype(np.int64), many)])
+        owner = np.repeat(np.repeat(numbers, counts), many)
+        later = slots[:, 1] > step
+        return slots[later], owner[later]
+
+    def standing_slots(self, numbers: NDArray[np.int64]) -> StandingSlots:
+        """Return the slots of some reservations with whose they are."""
+        meta, atoms = self._meta.data, self._atoms.data
+        counts = meta["atoms"][numbers].astype(np.int64)
+        index = _ranges(meta["atom"][numbers].astype(np.int64), counts)
+        place = index - np.repeat(meta["atom"][numbers].astype(np.int64), counts)
+        held = atoms["slots"][index].astype(np.int64)
+        return StandingSlots(
+            np.repeat(np.repeat(numbers, counts), held),
+            np.repeat(place, held),
+            np.repeat(atoms["kind"][index].astype(np.int64), held),
+            _plain_slots(self._slots.data[_ranges(atoms["slot"][index].astype(np.int64), held)]),
+            self._kinds.values,
+        )
 
     def renumber_machines(self, numbers: NDArray[np.int64], machines: Sequence[str]) -> None:
         """Give every slot the number its machine has in another description of the cluster.

@@ -101,7 +101,7 @@ def _unreleased(holding: Holding) -> Holding:
     return Holding(atoms, holding.begin, holding.finish)
 
 
-def promise_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Commitment:
+def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Commitment:
     """Return reservation `number` of a Plan.
 
     Parameters

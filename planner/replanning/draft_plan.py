@@ -80,19 +80,19 @@ def exceeds_machines(ledger: FreeProfile, takings: Iterable[Taking]) -> bool:
 class DraftPlan:
     """What is held, as a copy of the Plan that can be changed and thrown away.
 
-    A lifted promise holds nothing but its *anchor*: its past and the leases in force. Started work
-    is pinned in that way; only the remainder moves.
+    A lifted commitment holds nothing but its *anchor*: its past and the leases in force. Started
+    work is pinned in that way; only the remainder moves.
 
     Attributes
     ----------
     ledger
         What is free.
     lifted
-        Number -> promise that waits for a place.
+        Number -> commitment that waits for a place.
     moved
-        Number -> (promise, new whole allocation, what it then holds).
+        Number -> (commitment, new whole allocation, what it then holds).
     stripped
-        Number -> promise whose anchor is gone too, because the machines under it are.
+        Number -> commitment whose anchor is gone too, because the machines under it are.
     """
 
     plan: Plan
@@ -104,7 +104,7 @@ class DraftPlan:
 
     @classmethod
     def of(cls, plan: Plan, cluster: Cluster | None = None) -> DraftPlan:
-        """Return the layout of a Plan, on another description of its cluster if one is given."""
+        """Return the draft of a Plan, on another description of its cluster if one is given."""
         if cluster is None:
             return cls(plan, plan.ledger.copy())
         ledger = FreeProfile(CapacityRows(cluster), plan.grid, plan.ledger.first)
@@ -114,7 +114,7 @@ class DraftPlan:
         return cls(plan, ledger)
 
     def copy(self) -> DraftPlan:
-        """Return an equal layout that shares nothing that is written."""
+        """Return an equal draft that shares nothing that is written."""
         lifted, moved, stripped = dict(self.lifted), dict(self.moved), dict(self.stripped)
         return DraftPlan(self.plan, self.ledger.copy(), lifted, moved, stripped, self._anchors)
 
@@ -122,104 +122,106 @@ class DraftPlan:
         """Return what an agent sees of it, as of a version; true until the next change."""
         return PlanSnapshot(self.ledger, self.plan.version if version is None else version)
 
-    def takings(self, promise: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
-        """Return the takings of a holding of a promise."""
-        return takings_of(holding, self.ledger, promise.tenant, promise.queue, sign)
+    def takings(self, commitment: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
+        """Return the takings of a holding of a commitment."""
+        return takings_of(holding, self.ledger, commitment.tenant, commitment.queue, sign)
 
-    def anchor(self, promise: Commitment) -> Holding:
-        """Return what of a promise stays when it is lifted; of a degraded one, all it still has."""
-        if promise.state is State.DEGRADED:
-            return promise.before
-        known = self._anchors.get(promise.number)
+    def anchor(self, commitment: Commitment) -> Holding:
+        """Return what of a commitment stays when it is lifted; of a degraded one, all it has."""
+        if commitment.state is State.DEGRADED:
+            return commitment.before
+        known = self._anchors.get(commitment.number)
         if known is None:
-            known = self._anchors[promise.number] = anchor_of(self.plan, promise)
+            known = self._anchors[commitment.number] = anchor_of(self.plan, commitment)
         return known
 
-    def held(self, promise: Commitment) -> Holding:
-        """Return what a promise holds in this layout."""
-        if promise.number in self.moved:
-            return self.moved[promise.number][2]
-        if promise.number in self.stripped:
-            return promise.past(self.plan.now)
-        return self.anchor(promise) if promise.number in self.lifted else promise.before
+    def held(self, commitment: Commitment) -> Holding:
+        """Return what a commitment holds in this draft."""
+        if commitment.number in self.moved:
+            return self.moved[commitment.number][2]
+        if commitment.number in self.stripped:
+            return commitment.past(self.plan.now)
+        return self.anchor(commitment) if commitment.number in self.lifted else commitment.before
 
-    def fits(self, promise: Commitment, holding: Holding) -> bool:
-        """Return whether a promise could hold that instead of what it holds."""
-        takings = self.takings(promise, self.held(promise), -1) + self.takings(promise, holding)
+    def fits(self, commitment: Commitment, holding: Holding) -> bool:
+        """Return whether a commitment could hold that instead of what it holds."""
+        takings = self.takings(commitment, self.held(commitment), -1) + self.takings(
+            commitment, holding
+        )
         return Overlay(self.ledger).shortage(takings) is None
 
-    def lift(self, promise: Commitment) -> None:
-        """Take all of a promise away but its anchor."""
-        self._swap(promise, self.anchor(promise))
-        self.moved.pop(promise.number, None)
-        self.lifted[promise.number] = promise
+    def lift(self, commitment: Commitment) -> None:
+        """Take all of a commitment away but its anchor."""
+        self._swap(commitment, self.anchor(commitment))
+        self.moved.pop(commitment.number, None)
+        self.lifted[commitment.number] = commitment
 
-    def strip(self, promise: Commitment) -> None:
-        """Take the anchor of a lifted promise away too."""
-        self._swap(promise, promise.past(self.plan.now))
-        self.stripped[promise.number] = promise
+    def strip(self, commitment: Commitment) -> None:
+        """Take the anchor of a lifted commitment away too."""
+        self._swap(commitment, commitment.past(self.plan.now))
+        self.stripped[commitment.number] = commitment
 
-    def put_back(self, promise: Commitment) -> bool:
-        """Give a lifted promise the rows it had, if they fit; return whether they did."""
-        if not self.fits(promise, promise.before):
+    def put_back(self, commitment: Commitment) -> bool:
+        """Give a lifted commitment the rows it had, if they fit; return whether they did."""
+        if not self.fits(commitment, commitment.before):
             return False
-        self._swap(promise, promise.before)
-        self.lifted.pop(promise.number, None)
-        self.stripped.pop(promise.number, None)
+        self._swap(commitment, commitment.before)
+        self.lifted.pop(commitment.number, None)
+        self.stripped.pop(commitment.number, None)
         return True
 
     def place(self, move: Move, agent: Agent) -> bool:
-        """Find a lifted promise another place; return whether there is one."""
-        held, fixed = self.held(move.promise), move.holding()
-        self._change(move.promise, held, fixed)
+        """Find a lifted commitment another place; return whether there is one."""
+        held, fixed = self.held(move.commitment), move.holding()
+        self._change(move.commitment, held, fixed)
         result = move.place(self.view(), agent)
-        self._change(move.promise, fixed, held)
-        return result.placed and self.take(move.promise, result)
+        self._change(move.commitment, fixed, held)
+        return result.placed and self.take(move.commitment, result)
 
-    def take(self, promise: Commitment, result: PlacementResult) -> bool:
-        """Give a promise another whole allocation, if it fits; return whether it did."""
-        assert promise.request is not None
-        holding = holding_of(promise.request, result)
-        if not self.fits(promise, holding):
+    def take(self, commitment: Commitment, result: PlacementResult) -> bool:
+        """Give a commitment another whole allocation, if it fits; return whether it did."""
+        assert commitment.request is not None
+        holding = holding_of(commitment.request, result)
+        if not self.fits(commitment, holding):
             return False
-        self._swap(promise, holding)
-        self.lifted.pop(promise.number, None)
-        self.stripped.pop(promise.number, None)
-        self.moved[promise.number] = (promise, result, holding)
+        self._swap(commitment, holding)
+        self.lifted.pop(commitment.number, None)
+        self.stripped.pop(commitment.number, None)
+        self.moved[commitment.number] = (commitment, result, holding)
         return True
 
-    def fits_beside(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
+    def fits_beside(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
         """Return whether there is room for `atoms` besides all that is held."""
-        takings = self.takings(promise, Holding(tuple(atoms), 0, 0))
+        takings = self.takings(commitment, Holding(tuple(atoms), 0, 0))
         return Overlay(self.ledger).shortage(takings) is None
 
-    def hold(self, promise: Commitment, atoms: Sequence[AtomAllocation]) -> None:
-        """Take room for `atoms` of a promise that stays lifted otherwise."""
-        takings = self.takings(promise, Holding(tuple(atoms), 0, 0))
+    def hold(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> None:
+        """Take room for `atoms` of a commitment that stays lifted otherwise."""
+        takings = self.takings(commitment, Holding(tuple(atoms), 0, 0))
         self.ledger.take((taking.demand, taking.rows, 1) for taking in takings)
 
-    def _swap(self, promise: Commitment, holding: Holding) -> None:
-        self._change(promise, self.held(promise), holding)
+    def _swap(self, commitment: Commitment, holding: Holding) -> None:
+        self._change(commitment, self.held(commitment), holding)
 
-    def _change(self, promise: Commitment, before: Holding, after: Holding) -> None:
+    def _change(self, commitment: Commitment, before: Holding, after: Holding) -> None:
         self.ledger.take(
             (taking.demand, taking.rows, taking.sign)
-            for taking in self.takings(promise, before, -1) + self.takings(promise, after)
+            for taking in self.takings(commitment, before, -1) + self.takings(commitment, after)
         )
 
 
-def anchor_of(plan: Plan, promise: Commitment) -> Holding:
-    """Return the past of a promise and the leases in force; of recurrences, whole occurrences."""
-    if not promise.started:
-        return promise.past(plan.now)
-    move = move_of(plan, promise)
+def anchor_of(plan: Plan, commitment: Commitment) -> Holding:
+    """Return the past of a commitment and its leases in force; of recurrences, whole runs."""
+    if not commitment.started:
+        return commitment.past(plan.now)
+    move = move_of(plan, commitment)
     if isinstance(move, Move):
         return move.holding()
     atoms = []
-    for atom, path, rows in promise.occurrences():
+    for atom, path, rows in commitment.occurrences():
         if int(rows[0, 0]) < plan.now and "@" in path:
             atoms.append(AtomAllocation(path, atom.bundle, atom.label, rows))
-    past = promise.past(plan.now)
+    past = commitment.past(plan.now)
     begun = {atom.path for atom in atoms}
     atoms += [atom for atom in past.atoms if atom.path not in begun]
     finish = max((int(atom.rows[-1, 1]) for atom in atoms), default=plan.now)

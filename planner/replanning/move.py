@@ -31,7 +31,7 @@ from rdl.work_graph import (
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A promise with some of it fixed and the rest to be placed.
+    """A commitment with some of it fixed and the rest to be placed.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Move:
         The rest as a request; None inside when nothing is left.
     """
 
-    promise: Commitment
+    commitment: Commitment
     request: Request
     fixed: Mapping[str, FixedAtom]
     remainder: Remainder
@@ -72,9 +72,9 @@ class Move:
 
 
 def move_of(
-    plan: Plan, promise: Commitment, keep: Mapping[str, FixedAtom] | None = None
+    plan: Plan, commitment: Commitment, keep: Mapping[str, FixedAtom] | None = None
 ) -> Move | PlacementResult:
-    """Return a promise ready to be placed again, or why it cannot be.
+    """Return a commitment ready to be placed again, or why it cannot be.
 
     Parameters
     ----------
@@ -82,27 +82,27 @@ def move_of(
         Besides what has begun: parts that stay as they are (`FixedAtom.whole`) or are cut down
         (with `left`), by atom path.
     """
-    request = promise.request
+    request = commitment.request
     if request is None:
-        return PlacementResult(Code.UNSATISFIABLE, promise.why)
+        return PlacementResult(Code.UNSATISFIABLE, commitment.why)
     try:
-        fixed = _begun(plan, promise, request) | dict(keep or {})
-        recurs = any("@*" in atom.path for atom in promise.before.atoms)
+        fixed = _begun(plan, commitment, request) | dict(keep or {})
+        recurs = any("@*" in atom.path for atom in commitment.before.atoms)
         if recurs and fixed:
             raise PastChangedError("the recurrence has begun and keeps its rows")
-        held = _atoms_there(promise, request)
+        held = _atoms_there(commitment, request)
         context = plan.cluster.context(plan.grid, request.submitted_ms)
         rest = remainder_of(request, fixed, context, plan.now, held)
     except PastChangedError as error:
         return PlacementResult(Code.PAST_CHANGED, str(error))
     except RdlError as error:
         return PlacementResult(Code(error.code), f"what is left cannot be planned: {error}")
-    return Move(promise, request, fixed, rest, plan.cluster.max_period_ms)
+    return Move(commitment, request, fixed, rest, plan.cluster.max_period_ms)
 
 
-def _atoms_there(promise: Commitment, request: Request) -> frozenset[str]:
+def _atoms_there(commitment: Commitment, request: Request) -> frozenset[str]:
     """Return the atoms held, and those of occurrences of which none is."""
-    held = {path for _, path, _ in promise.occurrences()}
+    held = {path for _, path, _ in commitment.occurrences()}
     known = {occurrence_of(path) for path in held}
     graph = request.graph
     lost = {
@@ -119,11 +119,11 @@ def occurrence_of(path: str) -> str:
     return f"{head}@{tail.partition('.')[0]}" if mark else path
 
 
-def _begun(plan: Plan, promise: Commitment, request: Request) -> dict[str, FixedAtom]:
+def _begun(plan: Plan, commitment: Commitment, request: Request) -> dict[str, FixedAtom]:
     """Return what has begun; an occurrence that has keeps all of its rows."""
     found: dict[str, FixedAtom] = {}
     numbers = _numbers(request.graph)
-    for atom, path, rows in promise.occurrences():
+    for atom, path, rows in commitment.occurrences():
         past, _ = split(rows, plan.now)
         if not len(past):
             continue

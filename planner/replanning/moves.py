@@ -30,72 +30,72 @@ class CommitmentMoves:
         self._shortage = shortage
         self._plain: dict[int, tuple[Move, ...]] = {}
 
-    def of(self, layout: DraftPlan, promise: Commitment) -> Iterator[Move]:
-        """Yield the moves of a lifted promise, that which disturbs least first."""
-        trimmed = self._trimmed(layout, promise)
+    def of(self, draft: DraftPlan, commitment: Commitment) -> Iterator[Move]:
+        """Yield the moves of a lifted commitment, that which disturbs least first."""
+        trimmed = self._trimmed(draft, commitment)
         if trimmed is not None:
             yield trimmed
-        yield from self.plain(layout, promise)
+        yield from self.plain(draft, commitment)
 
-    def plain(self, layout: DraftPlan, promise: Commitment) -> tuple[Move, ...]:
+    def plain(self, draft: DraftPlan, commitment: Commitment) -> tuple[Move, ...]:
         """Return the move of the parts that are hit, where some are not, and that of all."""
-        known = self._plain.get(promise.number)
+        known = self._plain.get(commitment.number)
         if known is None:
-            found = [move_of(self._plan, promise)]
-            keep = self._unhit(layout, promise)
+            found = [move_of(self._plan, commitment)]
+            keep = self._unhit(draft, commitment)
             if keep:
-                found.insert(0, move_of(self._plan, promise, keep))
+                found.insert(0, move_of(self._plan, commitment, keep))
             known = tuple(move for move in found if isinstance(move, Move))
-            self._plain[promise.number] = known
+            self._plain[commitment.number] = known
         return known
 
-    def _unhit(self, layout: DraftPlan, promise: Commitment) -> dict[str, FixedAtom]:
+    def _unhit(self, draft: DraftPlan, commitment: Commitment) -> dict[str, FixedAtom]:
         """Return the occurrences that lost nothing, where there are others."""
         keep: dict[str, FixedAtom] = {}
         hit = False
-        for atom, path, rows in promise.occurrences():
+        for atom, path, rows in commitment.occurrences():
             if int(rows[0, 0]) < self._plan.now:
                 continue
             alone = AtomAllocation(path, atom.bundle, atom.label, rows)
-            if self._shortage.hits(layout.takings(promise, Holding((alone,), 0, 0))):
+            if self._shortage.hits(draft.takings(commitment, Holding((alone,), 0, 0))):
                 hit = True
             else:
                 keep[path] = FixedAtom.whole(atom, rows)
         return keep if hit else {}
 
-    def _trimmed(self, layout: DraftPlan, promise: Commitment) -> Move | None:
+    def _trimmed(self, draft: DraftPlan, commitment: Commitment) -> Move | None:
         """Return the move of no more than what finds no room, or None where that is no way.
 
         Each atom keeps of its rows what fits now; the rest is to be held beside them.
         """
-        if promise.request is None or promise.started:
+        if commitment.request is None or commitment.started:
             return None
-        numbers = numbers_of(promise.request)
+        numbers = numbers_of(commitment.request)
         keep: dict[str, FixedAtom] = {}
-        for atom, path, rows in promise.occurrences():
+        for atom, path, rows in commitment.occurrences():
             if path not in numbers or atom.shifts != (0,):
                 return None
-            begun = _cut_down(layout, promise, atom, rows, numbers[path])
+            begun = _cut_down(draft, commitment, atom, rows, numbers[path])
             if begun is None:
                 return None
             keep[path] = begun
-        move = move_of(self._plan, promise, keep)
+        move = move_of(self._plan, commitment, keep)
         return move if isinstance(move, Move) else None
 
 
 def _cut_down(
-    layout: DraftPlan,
-    promise: Commitment,
+    draft: DraftPlan,
+    commitment: Commitment,
     atom: AtomAllocation,
     rows: Rows,
     numbers: tuple[int, int, int, int, int],
 ) -> FixedAtom | None:
     """Return what an atom can keep of its rows, with the work that is then left, or None."""
     g, h, multiple, lease, work = numbers
-    demand = layout.ledger.demand(atom.bundle, atom.label, promise.tenant, promise.queue)
+    demand = draft.ledger.demand(atom.bundle, atom.label, commitment.tenant, commitment.queue)
     first, end = int(rows[0, 0]), int(rows[-1, 1])
     held = dense(rows, first, end - first)
-    kept = np.minimum(held, _room(layout.ledger, demand, first, end)) // multiple * multiple
+    kept = np.minimum(held, _room(draft.ledger, demand, first, end)) // multiple * multiple
     kept[kept < g] = 0
     left = work - int(kept.sum())
     if not left:

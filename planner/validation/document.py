@@ -23,6 +23,7 @@ from planner.validation.plain_values import (
     text_in,
 )
 from planner.validation.slot_document import (
+    PLACED,
     HeldRule,
     HeldSlots,
     read_promise,
@@ -132,6 +133,9 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
         for i, atom in enumerate(list_in(fields, "atoms", where))
     ]
     _once([atom.path for atom in atoms], f"{where}/atoms")
+    promise = read_promise(fields, where)
+    if promise == PLACED:
+        _rules_as_asked(atoms, f"{where}/atoms", expression)
     return Held(
         where,
         text_in(fields, "id", where),
@@ -143,8 +147,26 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
         expression,
         _choices(fields, where),
         tuple(atoms),
-        read_promise(fields, where),
+        promise,
     )
+
+
+def _rules_as_asked(atoms: Sequence[HeldAtom], where: str, expression: Expression) -> None:
+    """Check that machine rules are those of the expression; what is not placed has no need of any.
+
+    Raises
+    ------
+    UnreadableError
+        For the first that is another.
+    """
+    for i, atom in enumerate(atoms):
+        asked = atom_at(expression, atom.path)
+        assert asked is not None
+        wanted = HeldRule(asked.spread, asked.domain, asked.hands_over)
+        for name, is_now, right in zip(HeldRule._fields, atom.rule, wanted, strict=True):
+            if is_now != right:
+                detail = f"{is_now!r} is not the {name} of the expression, {right!r}"
+                raise UnreadableError(f"{where}/{i}/{name}", "bundle", detail)
 
 
 def _atom(entry: object, where: str, expression: Expression, grid: TimeGrid) -> HeldAtom:

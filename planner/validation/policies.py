@@ -11,7 +11,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from planner.cluster import Cluster
-from planner.policy import EACH, CapacityOverTime, Policy, Quota, RequestLimits
+from planner.policy import (
+    EACH,
+    ApplicationQuota,
+    CapacityOverTime,
+    Policy,
+    Quota,
+    RequestLimits,
+)
 from planner.validation.capacity import Steps, exceeded, excesses, used_by
 from planner.validation.document import Held, PlanViolation
 from rdl.compile.compiler import compile_expression
@@ -42,6 +49,8 @@ def policy_violations(
                     found += _quota(policy, where, mine, grid)
                 case RequestLimits():
                     found += _limits(policy, where, mine, cluster, grid)
+                case ApplicationQuota():
+                    pass  # bounds what runs, not what is planned
     return found
 
 

@@ -11,7 +11,7 @@ from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
-from service.api.views import applications, assignments, optimizations
+from service.api.views import applications, assignments, dispatch_policy, optimizations
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -42,6 +42,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **SCHEMAS,
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
+                **dispatch_policy.SCHEMAS,
                 **optimizations.SCHEMAS,
                 "Cluster": _cluster_schema(),
             }

@@ -15,17 +15,19 @@ from dispatch.applications.zapp_format3 import application_from_zapp
 from dispatch.cycle.cover import names_atom
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.machines.machine_pool import MachinePool
+from planner.cluster import DEFAULT_QUEUE
 from planner.files import FileError
 from planner.placement import Code
 from planner.reservation_state import LIVE
 from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
+from service.calls.application_quotas import check_alone, count_judge
 from service.commits.commands import Key
 from service.commits.idempotency import stored_answer
 from service.dispatching.documents import Document, encode_document, read_document
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.response import Response
-from service.store import ApplicationRow, IdTakenError, PageOf
+from service.store import ApplicationRow, IdTakenError, Judge, PageOf
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
@@ -45,14 +47,15 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     ApiProblemError
         ``malformed`` with every problem, ``not_found`` for its reservation, ``wrong_state`` for
         one that holds nothing any more, ``unsatisfiable`` where no machine could ever run it,
+        ``quota`` and ``count_limit`` where a quota on applications leaves it no room,
         ``duplicate_id``, ``idempotency_mismatch``.
     """
-    row = _row_of(runtime, values)
+    row, judge = _row_of(runtime, values)
     headers = {"Location": f"/v1/applications/{row.id}"}
     response = Response(201, msgspec.json.encode(shown(runtime, row)), headers)
     kept = None if key is None else stored_answer(key, response, runtime.clock_ms())
     try:
-        runtime.dispatcher.rows.add(row, kept)
+        runtime.dispatcher.rows.add(row, kept, judge)
     except IdTakenError as error:
         known = None if key is None else runtime.planner.recall(key)
         if known is not None:
@@ -62,20 +65,43 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     return response
 
 
-def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> ApplicationRow:
-    """Return the row of a submission that the cluster and its reservation can carry."""
-    application = _read(values)
+def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> tuple[ApplicationRow, Judge | None]:
+    """Return the row of a submission that the cluster, its reservation and quotas can carry.
+
+    With it comes what has to count the others before the row is written.
+    """
+    application, tenant = _read(values), values["tenant"]
     at = "" if values["atom"] else "/application"
     with runtime.reading() as plan:
-        after = _check_reservation(plan, application, values["tenant"], f"{at}/atom")
-        pool = MachinePool(plan.cluster)
-    _check_machines(application, pool)
-    return ApplicationRow(
+        cluster = plan.cluster
+        after = _check_reservation(plan, application, tenant, f"{at}/atom")
+        queue = _queue_of(plan, application, values["queue"])
+    _check_machines(application, MachinePool(cluster))
+    check_alone(cluster, application, tenant, queue)
+    row = ApplicationRow(
         id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
-        tenant=values["tenant"],
+        tenant=tenant,
         submitted_ms=runtime.now_ms(),
-        document=encode_document(Document(application, after, values["close_on_end"])),
+        document=encode_document(Document(application, after, values["close_on_end"], queue)),
     )
+    return row, count_judge(cluster, application, tenant, queue)
+
+
+def _queue_of(plan: Plan, application: Application, asked: str | None) -> str:
+    """Return the queue that is asked for; without one that of its reservation, or the usual one."""
+    known = [queue.name for queue in plan.cluster.queues]
+    if asked is not None and asked not in known:
+        told = f"there is no queue {asked!r}"
+        fix = did_you_mean(asked, known)
+        raise problem(Code.MALFORMED, told, [ApiError(told, pointer="/queue", fix=fix)])
+    if application.reservation is not None:
+        found = plan.reservation(application.reservation)
+        assert found is not None
+        if asked not in (None, found.queue):
+            told = f"{found.id!r} is a reservation in queue {found.queue!r}"
+            raise problem("wrong_state", told, [ApiError(told, "wrong_state", pointer="/queue")])
+        return found.queue
+    return asked or (DEFAULT_QUEUE if DEFAULT_QUEUE in known else known[0])
 
 
 def one(runtime: Runtime, id_: str) -> dict[str, Any]:
@@ -124,6 +150,7 @@ def shown(runtime: Runtime, row: ApplicationRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "tenant": row.tenant,
+        "queue": document.queue,
         "submitted": row.submitted_ms / 1000,
         "submitted_at": runtime.calendar(row.submitted_ms),
         "state": "ending" if row.unwanted and not row.over else row.state,
@@ -152,10 +179,10 @@ def _read(values: Mapping[str, Any]) -> Application:
     for asked, pointer in ((atom is not None, "/atom"), (values["close_on_end"], "/close_on_end")):
         if asked and reservation is None:
             fix = "name the reservation that it runs under"
-            told = ApiError(
+            api_error = ApiError(
                 f"{pointer[1:]} is asked for but no reservation", pointer=pointer, fix=fix
             )
-            raise problem(Code.MALFORMED, told.message, [told])
+            raise problem(Code.MALFORMED, api_error.message, [api_error])
     return replace(application, reservation=reservation, atom=atom)
 
 
@@ -170,8 +197,10 @@ def _check_reservation(
     if found is None:
         raise problem("not_found", f"there is no reservation {name!r}")
     if found.tenant != tenant:
-        told = ApiError(f"{name!r} is a reservation of tenant {found.tenant!r}", pointer="/tenant")
-        raise problem("wrong_state", told.message, [told])
+        api_error = ApiError(
+            f"{name!r} is a reservation of tenant {found.tenant!r}", pointer="/tenant"
+        )
+        raise problem("wrong_state", api_error.message, [api_error])
     if found.state not in LIVE:
         raise problem("wrong_state", f"{name!r} is {found.state.value}: it promises nothing")
     if application.atom is None:
@@ -185,8 +214,8 @@ def _check_reservation(
     except ValueError as error:
         known = sorted({one.path for one in found.atoms})
         fix = did_you_mean(atom, known) if known else None
-        told = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
-        raise problem("not_found", str(error), [told]) from error
+        api_error = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
+        raise problem("not_found", str(error), [api_error]) from error
     return after
 
 
@@ -200,5 +229,5 @@ def _check_machines(application: Application, pool: MachinePool) -> None:
         raise problem(Code.UNSATISFIABLE, "it can never run on these machines", errors)
     together = pool.why_never_all(application)
     if together is not None:
-        told = ApiError(together, Code.UNSATISFIABLE, pointer="/application/components")
-        raise problem(Code.UNSATISFIABLE, together, [told])
+        api_error = ApiError(together, Code.UNSATISFIABLE, pointer="/application/components")
+        raise problem(Code.UNSATISFIABLE, together, [api_error])

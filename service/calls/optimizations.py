@@ -15,7 +15,7 @@ from planner.reservation_state import LIVE
 from rdl.durations import rfc3339_text
 from rdl.errors import nearest
 from service.clock import instant_of
-from service.commits.commands import Answer, Applied, Key
+from service.commits.commands import Answer, Key, OptimizationAnswer
 from service.optimizing.job import OptimizationJob
 from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem
@@ -160,8 +160,8 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     if response.status < 300 and row.state != "applied":
         done = msgspec.json.decode(response.payload())
         part = f"{done['changed']} of {len(ids)} changes" if done["left_out"] else "it"
-        told = f"the Plan holds {part} since version {done['version']}"
-        runtime.optimizations.rows.note_applied(id_, told)
+        note = f"the Plan holds {part} since version {done['version']}"
+        runtime.optimizations.rows.note_applied(id_, note)
     return response
 
 
@@ -183,7 +183,7 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
     applied = answers[0]
     if isinstance(applied, ProblemDocument):
         return problem_response(applied)
-    assert isinstance(applied, Applied)
+    assert isinstance(applied, OptimizationAnswer)
     if applied.version is None:
         return problem_response(_conflict(applied, ids))
     left = [
@@ -199,7 +199,7 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
     return Response(200, msgspec.json.encode(body))
 
 
-def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:
+def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
     """Return what moved since it was found, one entry a change that does not fit any more."""
     conflicts = applied.conflicts
     errors = tuple(
@@ -212,13 +212,13 @@ def _conflict(applied: Applied, ids: Sequence[str]) -> ProblemDocument:
     )
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
-        f"not fit, the first: {errors[0].message}{_told(applied.newcomers)}; "
+        f"not fit, the first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
         "with partial=true what fits is taken"
     )
     return ProblemDocument("conflict", detail, errors)
 
 
-def _told(newcomers: Sequence[str]) -> str:
+def _newcomers_text(newcomers: Sequence[str]) -> str:
     """Return who came in meanwhile, for a person."""
     if not newcomers:
         return ""

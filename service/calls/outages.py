@@ -21,7 +21,12 @@ from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls.cluster import present_cluster, present_version
-from service.commits.commands import Adapted, Adapting, Described, Reconfiguration
+from service.commits.commands import (
+    AdaptationAnswer,
+    AdaptationCommand,
+    ClusterAnswer,
+    Reconfiguration,
+)
 from service.planning.adaptation import EFFORT
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
 from service.replication.cluster_trial import too_costly
@@ -39,21 +44,21 @@ class OutageAnswer:
     ----------
     outage
         As it stands now; None where nothing of it is left.
-    told
+    summary
         Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that shows it so.
     """
 
     outage: Outage | None
-    told: Mapping[str, Any]
+    summary: Mapping[str, Any]
     version: int
     origin: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the answer."""
         shown = None if self.outage is None else outage_to_json(self.outage, self.origin)
-        return {"version": self.version, "outage": shown, **self.told}
+        return {"version": self.version, "outage": shown, **self.summary}
 
 
 def outage_id(outage: Outage) -> str:
@@ -216,14 +221,14 @@ def _inside(pointer: str | None) -> str:
 
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
-    found = adapt(twin, EFFORT, layout=DraftPlan.of(twin, wanted))
+    found = adapt(twin, EFFORT, draft=DraftPlan.of(twin, wanted))
     return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
 
 
 def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
     """Return the version that changes the description; None where it is no longer that of `tag`."""
     answer = runtime.planner.change(Reconfiguration(wanted, tag))[0]
-    if isinstance(answer, Described):
+    if isinstance(answer, ClusterAnswer):
         return answer.version
     assert isinstance(answer, ProblemDocument)
     if answer.code == "stale_revision":
@@ -232,9 +237,9 @@ def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
 
 
 def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
-    answer = runtime.planner.change(Adapting(since))[0]
+    answer = runtime.planner.change(AdaptationCommand(since))[0]
     if isinstance(answer, ProblemDocument):
         raise ApiProblemError(answer)
-    assert isinstance(answer, Adapted)
+    assert isinstance(answer, AdaptationAnswer)
     origin = present_cluster(runtime)[0].origin
-    return OutageAnswer(outage, answer.told, answer.version, origin)
+    return OutageAnswer(outage, answer.summary, answer.version, origin)

@@ -10,7 +10,7 @@ import click
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR
 from service.cli.lotes_output import LotesInput, print_answer
-from service.cli.options import READABLE, WRITABLE, known_name
+from service.cli.options import READABLE, WRITABLE, known_name, seed_option
 from service.cli.output import format_option
 from service.cli.progress import running
 
@@ -58,13 +58,7 @@ def _solver(value: str) -> str:
     show_default=True,
     help="Share a class's arrivals among machines by jobs in service, or by jobs finished.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the clustering.",
-)
+@seed_option("the clustering")
 @click.option("--explain", is_flag=True, help="Also print every intermediate result.")
 @click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
 @format_option()

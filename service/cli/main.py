@@ -65,6 +65,11 @@ PARTS = (
         "Show what runs on which machine of a server.",
     ),
     LazyCommand(
+        "dispatch",
+        "service.cli.client.dispatch:dispatch",
+        "Show and change how a server serves work without a reservation.",
+    ),
+    LazyCommand(
         "optimizations",
         "service.cli.client.optimizations:optimizations",
         "Look for a better Plan while the server goes on.",

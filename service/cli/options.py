@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from service.cli.errors import CliError
+
+#: A decorator that adds an option.
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -40,6 +43,12 @@ class FiniteRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+
+def seed_option(of: str) -> Option:
+    """Return the option that seeds what is drawn; `of` says what that is."""
+    seed = click.IntRange(min=0)
+    return click.option("--seed", type=seed, default=0, show_default=True, help=f"Seed of {of}.")
 
 
 def duration(value: str | int) -> int:

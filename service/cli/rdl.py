@@ -107,16 +107,9 @@ def _context_of_grid(
 def _context_of_cluster(path: Path, submitted_ms: int, exact_work: bool) -> CompileContext:
     """Return the context of a cluster's grid and machines."""
     from planner.files import read_cluster
-    from rdl.compile.context import CompileContext
 
     cluster = read_cluster(path)
-    return CompileContext(
-        cluster.grid(),
-        submitted_ms,
-        machines=cluster.shapes(),
-        max_period_ms=cluster.max_period_ms,
-        exact_work=exact_work,
-    )
+    return cluster.context(cluster.grid(), submitted_ms, exact_work=exact_work)
 
 
 def _compile(text: str, context: CompileContext) -> tuple[Expression, WorkGraph]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from planner.agents import QUICK_AGENTS
 from planner.cluster import Cluster
 from planner.placement import Code
 from planner.plan.changes import Change, Conflict, Release
@@ -99,7 +100,7 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapting:
+class AdaptationCommand:
     """Let the adapter repair the Plan for the machines that it has now.
 
     Attributes
@@ -113,7 +114,7 @@ class Adapting:
 
 
 @dataclass(frozen=True, slots=True)
-class Applying:
+class OptimizationCommand:
     """Take over what an optimisation found, if it still fits.
 
     Attributes
@@ -143,13 +144,29 @@ Command: TypeAlias = (
     | Closing
     | Releasing
     | Reconfiguration
-    | Adapting
-    | Applying
+    | AdaptationCommand
+    | OptimizationCommand
 )
 
 
+def is_quick_agent(name: str) -> bool:
+    """Return whether other changes may wait for an agent."""
+    return name in QUICK_AGENTS
+
+
+def is_quick(command: Command) -> bool:
+    """Return whether others may wait for a command: no solver and no portfolio works on it."""
+    match command:
+        case Admission(asks=asks):
+            return all(is_quick_agent(ask.agent) for ask in asks)
+        case Renegotiation(ask=ask):
+            return is_quick_agent(ask.agent)
+        case _:
+            return True
+
+
 @dataclass(frozen=True, slots=True)
-class Done:
+class ReservationAnswer:
     """A change of a reservation that is in the log.
 
     Attributes
@@ -172,7 +189,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ClusterAnswer:
     """A change of the cluster that is in the log."""
 
     cluster: Cluster
@@ -180,23 +197,23 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapted:
+class AdaptationAnswer:
     """What was done about a change of machines; it is in the log if anything was done.
 
     Attributes
     ----------
-    told
+    summary
         Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that holds it.
     """
 
-    told: Mapping[str, Any]
+    summary: Mapping[str, Any]
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class OptimizationAnswer:
     """What became of an optimisation's changes.
 
     Attributes
@@ -220,7 +237,9 @@ class Applied:
     left_out: tuple[Conflict, ...] = ()
 
 
-Answer: TypeAlias = Done | Described | Adapted | Applied | ProblemDocument
+Answer: TypeAlias = (
+    ReservationAnswer | ClusterAnswer | AdaptationAnswer | OptimizationAnswer | ProblemDocument
+)
 
 #: The answer to good requests of an all-or-nothing batch in which others were refused.
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
@@ -278,7 +297,9 @@ class QueuedChange:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
             case _:
-                return isinstance(self.command, Reconfiguration | Adapting | Applying)
+                return isinstance(
+                    self.command, Reconfiguration | AdaptationCommand | OptimizationCommand
+                )
 
     @property
     def size(self) -> int:

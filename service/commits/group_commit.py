@@ -27,7 +27,14 @@ from planner.plan.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.commands import Admission, Answer, Command, QueuedChange, Reconfiguration
+from service.commits.commands import (
+    Admission,
+    Answer,
+    Command,
+    QueuedChange,
+    Reconfiguration,
+    is_quick_agent,
+)
 from service.commits.group import Group, spoil
 from service.commits.idempotency import recall
 from service.commits.oracle_check import first_violation
@@ -39,7 +46,6 @@ from service.commits.outcomes import (
 )
 from service.commits.pending import PendingChange, open_changes, pending_changes_of, recorded
 from service.commits.placing import place, refuse_for_machines, screen_changes
-from service.commits.quick_agents import is_quick_agent
 from service.commits.refusal_offers import (
     add_offers,
     name_version,

@@ -10,7 +10,7 @@ from planner.plan.records import Reconfigured, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused
 from planner.reservation import HistoryEntry, Reservation
 from planner.reservation_state import State
-from service.commits.commands import Answer, Described, Done
+from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer
 from service.commits.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument
 
@@ -38,14 +38,14 @@ def _answer_before_commit(
     match change:
         case Admitted():
             made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
-            return Done(made, plan.grid, version)
+            return ReservationAnswer(made, plan.grid, version)
         case Refused(refusal=refusal):
             assert draft.ask is not None
             return refused_problem(
                 refusal.code, refusal.detail, draft.ask.pointer, refusal, plan.grid
             )
         case Reconfigured(cluster=cluster):
-            return Described(cluster, version)
+            return ClusterAnswer(cluster, version)
         case _:
             return None
 
@@ -56,7 +56,7 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
     id_ = draft.request.id if draft.ask is not None else getattr(command, "id", "")
     reservation = plan.reservation(id_)
     assert reservation is not None
-    return Done(reservation, plan.grid, version)
+    return ReservationAnswer(reservation, plan.grid, version)
 
 
 def conflict_answer(draft: PendingChange) -> ProblemDocument:

@@ -41,7 +41,7 @@ from service.problems import problem_of_rdl
 
 
 @dataclass(frozen=True, slots=True)
-class Screened:
+class ScreenResult:
     """A pending change that an agent is asked about.
 
     Attributes
@@ -58,9 +58,9 @@ class Screened:
     revision: int = 0
 
 
-def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened]:
+def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenResult]:
     """Answer what needs no agent, turn what is plain into changes, and return the rest."""
-    rest: list[Screened] = []
+    rest: list[ScreenResult] = []
     snapshot: PlanView = plan.snapshot()
     for draft in drafts:
         if draft.ask is not None and not _renew(draft, plan):
@@ -69,7 +69,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened
             case Admission():
                 refused = screen(plan, draft.request)
                 if refused is None:
-                    rest.append(Screened(draft, snapshot))
+                    rest.append(ScreenResult(draft, snapshot))
                 else:
                     _refuse(draft, refused)
             case Renegotiation(revision=revision):
@@ -78,7 +78,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[Screened
                 if draft.answer is None:
                     present = int(plan.table.meta[plan.table.number_of(id_)]["revision"])
                     update = renegotiation_of(plan, id_, draft.request)
-                    rest.append(Screened(draft, update=update, revision=present))
+                    rest.append(ScreenResult(draft, update=update, revision=present))
             case Cancellation(id=id_, revision=revision):
                 draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
                 draft.change = Cancel(id_, revision)
@@ -109,7 +109,7 @@ def _renew(draft: PendingChange, plan: Plan) -> bool:
     return True
 
 
-def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> None:
+def place(screened: Sequence[ScreenResult], limits_of: Callable[[str], Limits]) -> None:
     """Let the agents answer; this is the long part, and holds no lock.
 
     All admissions with one agent go to it together.
@@ -119,7 +119,7 @@ def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> N
     limits_of
         How long an agent of this name may take.
     """
-    together: dict[str, list[Screened]] = {}
+    together: dict[str, list[ScreenResult]] = {}
     for one in screened:
         assert one.draft.ask is not None
         if one.update is None:
@@ -136,7 +136,7 @@ def place(screened: Sequence[Screened], limits_of: Callable[[str], Limits]) -> N
             _take_result(one, result, name)
 
 
-def _take_result(one: Screened, result: PlacementResult, agent: str) -> None:
+def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None:
     draft = one.draft
     if not result.placed:
         _refuse(draft, result)

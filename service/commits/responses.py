@@ -10,13 +10,13 @@ import msgspec
 from planner.files import cluster_to_json
 from service.commits.commands import (
     SPOILT,
-    Adapted,
+    AdaptationAnswer,
     Answer,
-    Applied,
     Ask,
-    Described,
-    Done,
+    ClusterAnswer,
+    OptimizationAnswer,
     Render,
+    ReservationAnswer,
 )
 from service.commits.revision_check import cluster_tag
 from service.problems import ApiError, ProblemDocument, detail_of
@@ -27,7 +27,7 @@ def render_created(answers: Sequence[Answer]) -> Response:
     """Return the answer to one admission: 201 with its place, or the problem."""
     response = render_state(answers)
     answer = answers[0]
-    if not isinstance(answer, Done):
+    if not isinstance(answer, ReservationAnswer):
         return response
     location = {"Location": f"/v1/reservations/{answer.reservation.id}"}
     return replace(response, status=201, headers={**response.headers, **location})
@@ -38,10 +38,10 @@ def render_state(answers: Sequence[Answer]) -> Response:
     match answers[0]:
         case ProblemDocument() as document:
             return problem_response(document)
-        case Done() as done:
+        case ReservationAnswer() as done:
             tag = {"ETag": f'"{done.reservation.revision}"'}
             return Response(200, msgspec.json.encode(done.to_json()), tag)
-        case Described() | Adapted() | Applied():
+        case ClusterAnswer() | AdaptationAnswer() | OptimizationAnswer():
             raise TypeError("a change of a reservation is not answered with the cluster")
 
 
@@ -59,7 +59,7 @@ def batch_render(
 
 
 def _batch_body(answers: Sequence[Answer]) -> bytes:
-    versions = [answer.version for answer in answers if isinstance(answer, Done)]
+    versions = [answer.version for answer in answers if isinstance(answer, ReservationAnswer)]
     results = [_result(answer) for answer in answers]
     return msgspec.json.encode({"version": max(versions, default=None), "results": results})
 
@@ -68,9 +68,9 @@ def _result(answer: Answer) -> dict[str, object]:
     match answer:
         case ProblemDocument() as document:
             return {"status": document.status, "body": document.to_json()}
-        case Done() as done:
+        case ReservationAnswer() as done:
             return {"status": 201, "body": done.to_json()}
-        case Described() | Adapted() | Applied():
+        case ClusterAnswer() | AdaptationAnswer() | OptimizationAnswer():
             raise TypeError("a request is not answered with the cluster")
 
 
@@ -101,8 +101,8 @@ def render_cluster(answers: Sequence[Answer]) -> Response:
     match answers[0]:
         case ProblemDocument() as document:
             return problem_response(document)
-        case Described(cluster=cluster):
+        case ClusterAnswer(cluster=cluster):
             body = msgspec.json.encode(cluster_to_json(cluster))
             return Response(200, body, {"ETag": f'"{cluster_tag(cluster)}"'})
-        case Done() | Adapted() | Applied():
+        case ReservationAnswer() | AdaptationAnswer() | OptimizationAnswer():
             raise TypeError("a change of the cluster is not answered with a reservation")

@@ -9,11 +9,14 @@ import msgspec
 
 from dispatch.applications.application import Application
 from dispatch.applications.document import application_from_json, application_to_json
+from planner.cluster import DEFAULT_QUEUE
+from planner.files import dispatch_to_json
 
 if TYPE_CHECKING:
     from dispatch.cycle.cycle import Cycle
     from dispatch.executions.execution import Execution
     from dispatch.executions.table import ExecutionTable
+    from planner.dispatch_policy import DispatchPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,14 @@ class Document:
         Paths of the reservation's atoms that go before its own.
     close_on_end
         Whether the rest of its reservation is given back once it has completed.
+    queue
+        Under which policies count it.
     """
 
     application: Application
     after: tuple[str, ...]
     close_on_end: bool = False
+    queue: str = DEFAULT_QUEUE
 
 
 def read_document(raw: bytes) -> Document:
@@ -42,7 +48,30 @@ def read_document(raw: bytes) -> Document:
         application_from_json(found["application"]),
         tuple(found["after"]),
         found.get("close_on_end", False),
+        found.get("queue", DEFAULT_QUEUE),
     )
+
+
+class _UnderReservation(msgspec.Struct):
+    """What of an application says under which reservation it runs."""
+
+    reservation: str | None = None
+
+
+class _Submission(msgspec.Struct):
+    """What of a submission says which quotas count it."""
+
+    application: _UnderReservation
+    queue: str = DEFAULT_QUEUE
+
+
+_DECODER = msgspec.json.Decoder(_Submission)
+
+
+def counted_in(raw: bytes) -> tuple[str | None, str]:
+    """Return the reservation and the queue of what :func:`encode_document` wrote."""
+    found = _DECODER.decode(raw)
+    return found.application.reservation, found.queue
 
 
 def encode_document(document: Document) -> bytes:
@@ -51,6 +80,7 @@ def encode_document(document: Document) -> bytes:
         "application": application_to_json(document.application),
         "after": list(document.after),
         "close_on_end": document.close_on_end,
+        "queue": document.queue,
     }
     return msgspec.json.encode(entry)
 
@@ -67,7 +97,7 @@ def status_of(execution: Execution) -> dict[str, Any]:
                 "name": part.component.name,
                 "core": part.component.core,
                 "wanted": part.wanted,
-                "reason": part.limit,
+                "reason": part.limit or part.quota,
                 "assigned": len(part.held),
                 "running": sum(piece.up for piece in part.held),
                 "covered": min(part.covered, len(part.held)),
@@ -77,13 +107,14 @@ def status_of(execution: Execution) -> dict[str, Any]:
     }
 
 
-def assignment_of(table: ExecutionTable, cycle: Cycle) -> bytes:
+def assignment_of(table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy) -> bytes:
     """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds."""
     rows = [row.to_json() for row in table.assignment().rows]
     document = {
         "at": cycle.at_ms / 1000,
         "plan_version": cycle.plan_version,
         "table_version": cycle.table_version,
+        "policy": dispatch_to_json(policy),
         "below": sorted(cycle.below),
         "rows": rows,
     }

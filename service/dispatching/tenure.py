@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
 
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
-from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.accounts.promises import PromiseBook, shortfall
+from dispatch.accounts.slot_book import SlotBook
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.cycle.machine_changes import move_to
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.options import options_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.start_delay import StartDelays
@@ -30,7 +30,7 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, T
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
-from dispatch.pool.ordering import ordering_named
+from planner.cluster import Cluster
 from planner.plan.plan import Plan
 from service.dispatching.documents import assignment_of, read_document, status_of
 from service.dispatching.releaser import Releaser
@@ -42,9 +42,8 @@ from service.store.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
-#: Order of what has no cover: a higher priority first, then interactive, then the oldest; an
-#: arrival with a higher priority may take elastic components of others, cores never.
-LINE: Final = LineOptions(ordering_named("priority", preemptive=True), interactive_first=True)
+#: For how long work may wait for its slot.
+_TICK_MS = 1000
 
 
 class Tenure:
@@ -82,13 +81,15 @@ class Tenure:
         with replica.newest() as plan:
             self._plan: Plan = plan
             self._pool = MachinePool(plan.cluster)
-            self._follower = PlanFollower(plan, self._tables.tables)
+            self._cluster: Cluster = plan.cluster
+            self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
         self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
+        self._slots = SlotBook(_TICK_MS)
         self._credits = CreditBook()
-        dispatcher = Dispatcher(DispatchOptions("lotes", LINE))
+        dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
             table, dispatcher, self._backend, self._start_delays, self._credits
         )
@@ -113,6 +114,7 @@ class Tenure:
             document.application,
             row.submitted_ms,
             tenant=row.tenant,
+            queue=document.queue,
             after=document.after,
         )
         if document.application.reservation is not None:
@@ -152,25 +154,40 @@ class Tenure:
         return cycle
 
     def _follow(self, now_ms: int) -> Directive:
-        """Read the Plan, and follow it onto other machines."""
+        """Read the Plan, and follow it onto other machines and to another policy."""
         with self._replica.newest() as plan:
-            if plan is not self._plan:
+            policy = plan.cluster.dispatch
+            if plan is not self._plan or policy.tables != self._cluster.dispatch.tables:
                 self._plan = plan
-                self._follower = PlanFollower(plan, self._tables.tables)
+                self._follower = self._follower_of(plan)
+            if plan.cluster is not self._cluster:
+                self._cluster = plan.cluster
+                self._loop.dispatcher.set_options(options_of(plan.cluster))
+                if not policy.tables:
+                    self._telemetry.table_load.set(0.0)
             if plan.cluster.machines != self._pool.cluster.machines:
                 self._pool = MachinePool(plan.cluster)
                 self._backend.set_machines(self._pool.names, now_ms)
                 move_to(self._loop.table, self._pool, now_ms)
             self._follower.delays = self._start_delays.table()
             directive = self._follower.follow(now_ms)
-            self._tables.follow(plan, now_ms)
+            if policy.tables:
+                self._tables.follow(plan, now_ms)
             return directive
 
+    def _follower_of(self, plan: Plan) -> PlanFollower:
+        """Return a follower, with dispatch tables where the policy has them made."""
+        return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
+
     def _count_time_below(self, directive: Directive) -> None:
-        """Add up how long promises are not kept."""
-        self._promises.observe(directive, below_entitlement(directive, self._loop.table))
+        """Add up how long promises are not kept, and the slots that are over."""
+        short = shortfall(directive, self._loop.table)
+        self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
             self._telemetry.time_below.observe(time_ms / 1000)
+        before = self._slots.counts
+        self._slots.observe(directive, short, self._pool.down)
+        self._telemetry.count_slots(before, self._slots.counts)
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""
@@ -187,7 +204,8 @@ class Tenure:
         if not statuses and not self._shows_more(cycle):
             return
         try:
-            self._rows.write(self._holder, statuses, assignment_of(table, cycle))
+            assignment = assignment_of(table, cycle, self._cluster.dispatch)
+            self._rows.write(self._holder, statuses, assignment)
         except UNAVAILABLE:  # all of it is written again, by the next tick that can
             self._last_cycle = None
             for execution in changed:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from math import ceil
 
 import numpy as np
@@ -24,6 +23,7 @@ from service.importers.stages import (
     import_jobs,
     in_order,
     number,
+    peek_header,
     read_rows,
 )
 
@@ -71,19 +71,17 @@ def import_alibaba(
     TraceError
         If the header is neither's, or a field is not a number.
     """
-    lines = iter(text)
-    header = next(lines, "")
-    columns = header.strip().split(",")
-    whole = chain([header], lines)
+    header, lines = peek_header(text)
+    columns = header.split(",")
     skipped: list[Skipped] = []
     if "parents" in columns:
-        tasks = _dag_tasks(whole, alibaba, skipped)
+        tasks = _dag_tasks(lines, alibaba, skipped)
     elif "cpu_pct" in columns:
-        tasks = _batch_tasks(whole, alibaba, skipped)
+        tasks = _batch_tasks(lines, alibaba, skipped)
     else:
         raise TraceError(
             "line 1: a batch file has a column cpu_pct, a DAG file a column parents; the header "
-            f"is {header.strip()!r}"
+            f"is {header!r}"
         )
     jobs = [_job(name, mine, alibaba, skipped) for name, mine in tasks.items()]
     return import_jobs(jobs, model, generator, limit, skipped)
@@ -103,13 +101,10 @@ def import_dags(
     TraceError
         If the header has no column `parents`, or a field is not a number.
     """
-    lines = iter(text)
-    header = next(lines, "")
-    if "parents" not in header.strip().split(","):
-        raise TraceError(
-            f"line 1: a DAG file has a column parents; the header is {header.strip()!r}"
-        )
-    return import_alibaba(chain([header], lines), alibaba, model, generator, limit)
+    header, lines = peek_header(text)
+    if "parents" not in header.split(","):
+        raise TraceError(f"line 1: a DAG file has a column parents; the header is {header!r}")
+    return import_alibaba(lines, alibaba, model, generator, limit)
 
 
 def _batch_tasks(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 from math import ceil
 
 import numpy as np
@@ -22,6 +21,7 @@ from service.importers.stages import (
     TraceJob,
     import_jobs,
     number,
+    peek_header,
     read_rows,
 )
 
@@ -88,18 +88,17 @@ def import_google(
     TraceError
         If the header is neither's, or a field is not a number.
     """
-    lines = iter(text)
-    header = next(lines, "")
-    columns = header.strip().split(",")
+    header, lines = peek_header(text)
+    columns = header.split(",")
     skipped: list[Skipped] = []
     if "n_tasks" in columns:
-        jobs = _jobs(chain([header], lines), google, skipped)
+        jobs = _jobs(lines, google, skipped)
     elif "task_index" in columns:
-        jobs = _jobs_of_tasks(chain([header], lines), google, skipped)
+        jobs = _jobs_of_tasks(lines, google, skipped)
     else:
         raise TraceError(
             "line 1: a jobs file has a column n_tasks, a tasks file a column task_index; "
-            f"the header is {header.strip()!r}"
+            f"the header is {header!r}"
         )
     return import_jobs(jobs, model, generator, limit, skipped)
 

@@ -10,6 +10,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import isfinite
 from statistics import median
 
@@ -87,6 +88,13 @@ class StageModel:
     step_s: int = 60
     rebase: bool = True
     slack: Slack = field(default_factory=Slack)
+
+
+def peek_header(text: Iterable[str]) -> tuple[str, Iterator[str]]:
+    """Return the header of a CSV file, and all of its lines, that one included."""
+    lines = iter(text)
+    header = next(lines, "")
+    return header.strip(), chain([header], lines)
 
 
 def read_rows(text: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -244,14 +252,14 @@ def _atom(stage: Stage) -> dict[str, object]:
     }
 
 
-def in_order(after: Mapping[int, Sequence[int]], told: Callable[[str], None]) -> list[int]:
+def in_order(after: Mapping[int, Sequence[int]], warn: Callable[[str], None]) -> list[int]:
     """Return keys so that each stands behind all it comes after; a cycle is told and cut."""
     found: list[int] = []
     waiting = dict(after)
     while waiting:
         ready = [key for key, before in waiting.items() if not any(b in waiting for b in before)]
         if not ready:
-            told("its tasks wait for one another")
+            warn("its tasks wait for one another")
             return [*found, *waiting]
         found += ready
         for key in ready:

@@ -27,6 +27,7 @@ from service.importers.stages import (
     import_jobs,
     in_order,
     number,
+    peek_header,
     read_rows,
 )
 
@@ -115,15 +116,13 @@ def import_workflows(
 
 
 def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
-    rows = iter(lines)
-    first = next(rows, "")
-    whole = chain([first], rows)
-    if first.lstrip().startswith("{"):
+    first, whole = peek_header(lines)
+    if first.startswith("{"):
         return {name: _read_json("".join(whole))}
     if "runtime_s" not in first:
         raise TraceError(
             "line 1: expected WfFormat (a JSON object) or a table of tasks whose header has "
-            f"{','.join(_COLUMNS)}; it begins with {first.strip()[:60]!r}"
+            f"{','.join(_COLUMNS)}; it begins with {first[:60]!r}"
         )
     return _read_table(whole)
 

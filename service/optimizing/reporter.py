@@ -81,13 +81,15 @@ class Reporter:
         """Write down how it ended; nothing is told after that."""
         self._over.set()
         at_ms = self._clock.now_ms()
-        row = replace(self._row, state=state, reason=reason, result=result, progress=self._told())
+        row = replace(
+            self._row, state=state, reason=reason, result=result, progress=self._progress_body()
+        )
         with self._store.turn():
             kept = self._store.optimizations.end(replace(row, ended_ms=at_ms, alive_ms=at_ms))
         if not kept:
             logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
 
-    def _told(self) -> bytes:
+    def _progress_body(self) -> bytes:
         with self._lock:
             self._news = False
             body: dict[str, object] = {"phase": self._phase, "based_on": self._based_on}
@@ -117,7 +119,9 @@ class Reporter:
 
     def _say(self) -> bool:
         with self._store.turn():
-            return self._store.optimizations.beat(self._row.id, self._clock.now_ms(), self._told())
+            return self._store.optimizations.beat(
+                self._row.id, self._clock.now_ms(), self._progress_body()
+            )
 
     def _listen(self) -> None:
         """Whoever started this process holds the other end of its input as long as it lives."""

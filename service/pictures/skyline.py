@@ -107,10 +107,10 @@ def _title(figure: Figure, document: Mapping[str, object], *, lines: int = 1) ->
     assert isinstance(metrics, Mapping)
     parts = metrics_line(metrics).split(_DOT)
     at = -(-len(parts) // lines)
-    told = "\n".join(_DOT.join(parts[i : i + at]) for i in range(0, len(parts), at))
+    parts_text = "\n".join(_DOT.join(parts[i : i + at]) for i in range(0, len(parts), at))
     figure.suptitle(
         f"agent {document['agent']}: {metrics['accepted']:,} of {metrics['requests']:,} requests "
-        f"accepted\n{told}",
+        f"accepted\n{parts_text}",
         x=0.01,
         ha="left",
         fontsize=11,

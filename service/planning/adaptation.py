@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Final
 
 from planner.adaptation.adapter import adapt, needs_adaptation
-from planner.adaptation.result import Adaptation, joined
+from planner.adaptation.result import Adaptation, join_adaptations
 from planner.agent import Limits
 from planner.cluster import Cluster
 from service.clock import Clock
-from service.commits.commands import Adapted, Adapting, QueuedChange
+from service.commits.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
 from service.commits.joint_commit import commit_jointly
 from service.problems import ProblemDocument
 from service.replication.replica import Replica
@@ -73,46 +73,46 @@ class PlanAdapter:
             return
         self._seen = found.version
         taken = time.monotonic() - began
-        self._rest_until = began + max(_LOOK_S, 0.0 if found.told["affected"] else _REST * taken)
+        self._rest_until = began + max(_LOOK_S, 0.0 if found.summary["affected"] else _REST * taken)
 
     def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it, and tell what any process has done about it."""
         command = job.command
-        assert isinstance(command, Adapting)
+        assert isinstance(command, AdaptationCommand)
         found = self.run()
         if found is None:
             job.answers = (_LATE,)
         else:
             noted = self._replica.adapted_since(command.since)
-            told = found.told if noted is None else joined(noted)
-            job.answers = (replace(found, told={**told, "short": found.told["short"]}),)
+            summary = found.summary if noted is None else join_adaptations(noted)
+            job.answers = (replace(found, summary={**summary, "short": found.summary["short"]}),)
         job.finished.set()
 
-    def run(self) -> Adapted | None:
+    def run(self) -> AdaptationAnswer | None:
         """Return what was done about the machines that the Plan has now; None where not in time."""
         until = time.monotonic() + _LONGEST_S
         while time.monotonic() < until:
             with self._replica.newest() as plan:
                 version = plan.version
                 if not needs_adaptation(plan):
-                    return Adapted(Adaptation(based_on=version).to_json(), version)
+                    return AdaptationAnswer(Adaptation(based_on=version).to_json(), version)
                 twin = plan.copy()
             found = adapt(twin, EFFORT)
             del twin
             if not found.changes:
-                return Adapted(found.to_json(), version)
+                return AdaptationAnswer(found.to_json(), version)
             committed = self._commit(found)
             if committed is not None:
                 self._tell(found)
-                return Adapted(found.to_json(), committed)
+                return AdaptationAnswer(found.to_json(), committed)
         return None
 
     def _commit(self, found: Adaptation) -> int | None:
         """Return the version that holds the answer, or None where the Plan no longer takes it."""
-        made, told = (found.changes, ()), found.to_json()
+        made, summary = (found.changes, ()), found.to_json()
         while True:
             outcome = commit_jointly(
-                self._replica, self._clock, lambda _: made, found.based_on, adapted=told
+                self._replica, self._clock, lambda _: made, found.based_on, adapted=summary
             )
             if outcome.version is not None or outcome.conflicts:
                 return outcome.version  # without either another process was faster: once more

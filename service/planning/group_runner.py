@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from service.clock import Clock
-from service.commits.commands import Adapting, Applying, QueuedChange
+from service.commits.commands import AdaptationCommand, OptimizationCommand, QueuedChange
 from service.commits.group_commit import GroupCommit
 from service.planning.adaptation import PlanAdapter
 from service.planning.optimization import Applier
@@ -66,9 +66,9 @@ class GroupRunner:
                 job.finished.set()
 
     def _hand_on(self, group: list[QueuedChange], join: Join | None) -> None:
-        if isinstance(group[0].command, Adapting | Applying):
+        if isinstance(group[0].command, AdaptationCommand | OptimizationCommand):
             self._committer.move_to_now()
-            adapting = isinstance(group[0].command, Adapting)
+            adapting = isinstance(group[0].command, AdaptationCommand)
             (self._adapter if adapting else self._applier).answer(group[0])
         else:
             self._committer.run(group, join)

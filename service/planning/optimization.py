@@ -19,7 +19,7 @@ from planner.plan.changes import Change, Conflict
 from planner.plan.plan import Plan
 from planner.reservation_state import LIVE, STATE_NUMBERS
 from service.clock import Clock
-from service.commits.commands import Applied, Applying, QueuedChange
+from service.commits.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
 from service.commits.idempotency import recall, stored_answer_of
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
 from service.replication.replica import Replica
@@ -38,7 +38,7 @@ _READ_AT_ONCE: Final = 20
 
 def applying_of(
     reading: Callable[[], AbstractContextManager[Plan]], found: Found, frozen_until: int | None
-) -> Applying:
+) -> OptimizationCommand:
     """Return the command that applies what was found, read a few changes at a time.
 
     Parameters
@@ -65,14 +65,14 @@ def applying_of(
         else:
             break
     if frozen_until is None:
-        return Applying(written, (changes, strange), grid, based_on)
+        return OptimizationCommand(written, (changes, strange), grid, based_on)
     with reading() as plan:
         twin, same = plan.copy(), plan.grid == grid
     if same:
         fitting = rebase(twin, changes, frozen_until)
         changes = list(fitting.kept)
         strange += fitting.left_out
-    return Applying(written, (changes, strange), grid, based_on, partial=True)
+    return OptimizationCommand(written, (changes, strange), grid, based_on, partial=True)
 
 
 class Applier:
@@ -85,14 +85,14 @@ class Applier:
     def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it."""
         command, key = job.command, job.key
-        assert isinstance(command, Applying)
+        assert isinstance(command, OptimizationCommand)
         assert key is not None
         job.response = recall(self._replica.store, key)
         if job.response is None:
             job.answers = (self._applied(job, command),)
         job.finished.set()
 
-    def _applied(self, job: QueuedChange, command: Applying) -> Applied:
+    def _applied(self, job: QueuedChange, command: OptimizationCommand) -> OptimizationAnswer:
         left: tuple[Conflict, ...] = ()
 
         def made(plan: Plan) -> Made:
@@ -106,7 +106,9 @@ class Applier:
             return fitting.kept, () if fitting.kept else left
 
         def remembered(version: int, before: int) -> list[IdempotentAnswer]:
-            job.answers = (Applied(version, merged=before > command.based_on, left_out=left),)
+            job.answers = (
+                OptimizationAnswer(version, merged=before > command.based_on, left_out=left),
+            )
             return [stored_answer_of(job, self._clock.now_ms())]
 
         before = 0
@@ -114,19 +116,19 @@ class Applier:
             outcome = commit_jointly(self._replica, self._clock, made, command.based_on, remembered)
             before = outcome.before
             if outcome.version is not None:
-                return Applied(outcome.version, before > command.based_on, left_out=left)
+                return OptimizationAnswer(outcome.version, before > command.based_on, left_out=left)
             job.response = None
             if outcome.conflicts or not command.written:
                 return self._refused(outcome, command.based_on)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
 
-    def _refused(self, outcome: JointOutcome, based_on: int) -> Applied:
+    def _refused(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:
         """Return what stands in the way; where there was nothing to do, that it is done."""
         if not outcome.conflicts:
-            return Applied(outcome.before, merged=False)
+            return OptimizationAnswer(outcome.before, merged=False)
         with self._replica.locked() as plan:
             newcomers = _newcomers(plan, outcome.conflicts, based_on)
-        return Applied(None, False, outcome.conflicts, newcomers)
+        return OptimizationAnswer(None, False, outcome.conflicts, newcomers)
 
 
 def _newcomers(plan: Plan, conflicts: Sequence[Conflict], based_on: int) -> tuple[str, ...]:

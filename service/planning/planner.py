@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from service.clock import Clock
-from service.commits.commands import Answer, Command, Key, QueuedChange, Render
+from service.commits.commands import Answer, Command, Key, QueuedChange, Render, is_quick
 from service.commits.group_commit import GroupCommit
 from service.commits.idempotency import recall
-from service.commits.quick_agents import is_quick
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.planning.change_queue import ChangeQueue

@@ -14,9 +14,8 @@ from typing import Final
 
 from planner.agent import Limits
 from service.clock import Clock
-from service.commits.commands import Answer, Command, QueuedChange
+from service.commits.commands import Answer, Command, QueuedChange, is_quick_agent
 from service.commits.group_commit import GroupCommit
-from service.commits.quick_agents import is_quick_agent
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.planning.change_queue import ChangeQueue

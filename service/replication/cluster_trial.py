@@ -11,7 +11,8 @@ import logging
 
 import msgspec
 
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import options_of
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
@@ -43,9 +44,9 @@ def tried(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
         refused = too_costly(plan, cluster)
         if refused is not None or cluster.step_ms != plan.grid.step_ms:
             return refused  # another step is a conflict, and told as one
-        twin, same_machines = plan.copy(), cluster.machines == plan.cluster.machines
+        twin, same = plan.copy(), _dispatched_alike(cluster, plan.cluster)
     try:
-        _try(twin, cluster, dispatch=not same_machines)
+        _try(twin, cluster, dispatch=not same)
     except Exception as error:
         logger.exception(
             "a description of the cluster was refused: a copy of the Plan failed on it"
@@ -53,6 +54,11 @@ def tried(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return ProblemDocument(UNPLANNABLE, f"a copy of the Plan failed on this cluster: {why}")
     return None
+
+
+def _dispatched_alike(one: Cluster, other: Cluster) -> bool:
+    """Return whether a dispatcher sees no difference between two descriptions, but for outages."""
+    return one.machines == other.machines and options_of(one) == options_of(other)
 
 
 def _try(twin: Plan, cluster: Cluster, *, dispatch: bool) -> None:
@@ -67,7 +73,7 @@ def _try(twin: Plan, cluster: Cluster, *, dispatch: bool) -> None:
     directive = PlanFollower(twin).follow(now_ms)
     if dispatch:
         pool = MachinePool(cluster)
-        Dispatcher(DispatchOptions("lotes")).run_cycle(directive, ExecutionTable(pool), pool)
+        Dispatcher(options_of(cluster)).run_cycle(directive, ExecutionTable(pool), pool)
 
 
 def _apply(twin: Plan, change: Change) -> None:

@@ -85,7 +85,7 @@ class LogReplay:
         try:
             record = CommitRecord.from_json(msgspec.json.decode(entry.record))
         except Exception as error:
-            self._broken = ReplayError(entry.version, 0, _told(error))
+            self._broken = ReplayError(entry.version, 0, _error_text(error))
             raise self._broken from error
         self.apply(record)
 
@@ -103,7 +103,7 @@ class LogReplay:
         except Exception as error:
             timed = any(isinstance(one, Advanced) for one in record.changes)
             described = self._described if timed else 0
-            self._broken = ReplayError(record.version, described, _told(error))
+            self._broken = ReplayError(record.version, described, _error_text(error))
             raise self._broken from error
         if any(isinstance(one, Reconfigured) for one in record.changes):
             self._described = record.version
@@ -137,6 +137,6 @@ def _memory_bytes() -> int:
         return _UNKNOWN_BYTES
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     name = type(error).__name__
     return f"{name}: {error}" if str(error) else name

@@ -114,8 +114,8 @@ class Replica:
         tail = self.store.tail(version)
         if tail is None:
             return None
-        told = [msgspec.json.decode(entry.record).get("adapted") for entry in tail]
-        return [one for one in told if one is not None]
+        adaptations = [msgspec.json.decode(entry.record).get("adapted") for entry in tail]
+        return [one for one in adaptations if one is not None]
 
     def keep_snapshot_if_due(self, clock_ms: int) -> None:
         """Keep a snapshot when the log has grown by `snapshot_every` records since the last."""

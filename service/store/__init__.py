@@ -6,9 +6,11 @@ from service.store.applications import (
     ApplicationRow,
     ApplicationRows,
     IdTakenError,
+    Judge,
     LeadershipLostError,
     PageOf,
     StatusRow,
+    Submitted,
 )
 from service.store.idempotency import IdempotentAnswer
 from service.store.log import LogEntry, Snapshot, Store, VersionTakenError
@@ -19,6 +21,7 @@ __all__ = [
     "ApplicationRows",
     "IdTakenError",
     "IdempotentAnswer",
+    "Judge",
     "LeadershipLostError",
     "LogEntry",
     "OptimizationRow",
@@ -27,6 +30,7 @@ __all__ = [
     "Snapshot",
     "StatusRow",
     "Store",
+    "Submitted",
     "TooManyError",
     "VersionTakenError",
 ]

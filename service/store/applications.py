@@ -6,9 +6,9 @@ writes what it did. Leadership that is not renewed runs out, and another process
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -18,6 +18,9 @@ from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
 from service.store.tables import applications, dispatching
 
 _DISPATCHER: Final = "dispatcher"
+
+#: Row of `dispatching` that is locked while applications are counted.
+_JUDGED: Final = "submissions"
 
 _FIRST_LEADER: Final = sa.text(
     "INSERT INTO dispatching (name, holder, until_ms, body) "
@@ -64,6 +67,18 @@ class ApplicationRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitted:
+    """Whose an application is, and what was submitted."""
+
+    tenant: str
+    document: bytes
+
+
+#: Judges the applications that are not over, a new one among them; raises to refuse it.
+Judge: TypeAlias = Callable[[Sequence[Submitted]], None]
+
+
+@dataclass(frozen=True, slots=True)
 class StatusRow:
     """What became of one application."""
 
@@ -90,8 +105,16 @@ class ApplicationRows:
         self._engine = engine
         self._remember = driver.statement(INSERT_ANSWER)
 
-    def add(self, row: ApplicationRow, remembered: IdempotentAnswer | None = None) -> None:
+    def add(
+        self,
+        row: ApplicationRow,
+        remembered: IdempotentAnswer | None = None,
+        judge: Judge | None = None,
+    ) -> None:
         """Make a submission durable, and the answer to it with it.
+
+        `judge` is given all that are not over, the new one among them; where it raises, nothing is
+        written. Submissions that are judged come one after another.
 
         Raises
         ------
@@ -102,10 +125,22 @@ class ApplicationRows:
         try:
             with self._engine.begin() as connection:
                 connection.execute(sa.insert(applications).values(values))
+                if judge is not None:
+                    judge(self._open_alone(connection))
                 if remembered is not None:
                     connection.exec_driver_sql(self._remember, row_of(remembered))
         except IntegrityError as error:
             raise IdTakenError(row.id) from error
+
+    def _open_alone(self, connection: sa.Connection) -> list[Submitted]:
+        """Return the applications that are not over; nobody else may judge them meanwhile."""
+        row = {"name": _JUDGED, "holder": "", "until_ms": 0, "body": b"{}"}
+        connection.execute(_FIRST_LEADER, row)
+        locked = sa.select(dispatching.c.name).where(dispatching.c.name == _JUDGED)
+        connection.execute(locked.with_for_update())
+        table = applications.c
+        found = connection.execute(sa.select(table.tenant, table.document).where(~table.over))
+        return [Submitted(one.tenant, bytes(one.document)) for one in found]
 
     def get(self, id_: str) -> ApplicationRow | None:
         """Return one application, or None."""

@@ -36,29 +36,30 @@ def test_a_case_without_run_or_with_a_taken_name_is_an_error(tmp_path: Path) -> 
 
 def test_a_result_needs_params_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A case that returns anything else is named."""
-    import bench.cases.start
+    import bench.cases.service.start
 
-    monkeypatch.setattr(bench.cases.start, "run", lambda small: {"figures": {}})
+    monkeypatch.setattr(bench.cases.service.start, "run", lambda small: {"figures": {}})
     with pytest.raises(BenchError, match="'start' returns a mapping"):
-        run_case("start", "cases.start", small=True)
+        run_case("start", "cases.service.start", small=True)
 
 
 def test_a_result_says_what_was_measured_where(monkeypatch: pytest.MonkeyPatch) -> None:
     """The JSON of a run has case, params, figures and machine."""
-    import bench.cases.start
+    import bench.cases.service.start
 
     outcome = {"params": {"small": True}, "figures": {"x_ms": 1.5}}
-    monkeypatch.setattr(bench.cases.start, "run", lambda small: outcome)
-    result = run_case("start", "cases.start", small=True).to_json()
+    monkeypatch.setattr(bench.cases.service.start, "run", lambda small: outcome)
+    result = run_case("start", "cases.service.start", small=True).to_json()
     assert list(result) == ["case", "params", "figures", "machine"]
     assert json.loads(json.dumps(result))["figures"] == {"x_ms": 1.5}
 
 
 def test_every_case_of_the_project_is_listed() -> None:
-    """`python -m bench --list` names exactly the cases in bench/; an unknown one is misuse."""
+    """`python -m bench --list` names exactly the cases in bench/; misuse ends with 2."""
     listed = _bench("--list")
     assert listed.stdout.split() == list(find_cases(FOLDER))
     assert _bench("nope").returncode == 2
+    assert _bench("start", "--small", "--keep").returncode == 2
 
 
 def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from bench.cases import greedy_quality, http_days, real_days
-from bench.cases.http_days import bodies_of
+from bench.cases.planning import greedy_quality, real_days
+from bench.cases.service import http_days
+from bench.cases.service.http_days import bodies_of
+from bench.workloads.generator import KINDS
 from bench.workloads.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
 from planner.agents import agent_named
 from planner.workload.compile import compile_workload
@@ -84,7 +86,7 @@ def test_misses_name_the_kind_and_the_limit() -> None:
     """A mean above its limit, or value below GREE's, is told; what has no limit is not."""
     good = {name: [0.4, 0, 0, 0] for name in ("preemption", "kernel_time", "over_least")}
     good["value"] = [1.0, 0, 0, 0]
-    figures: dict[str, object] = dict.fromkeys(greedy_quality.KINDS, good)
+    figures: dict[str, object] = dict.fromkeys(KINDS, good)
     assert greedy_quality.misses(figures) == []
 
     figures["malleable"] = good | {"over_least": [1.5, 0, 0, 0], "value": [0.9, 0, 0, 0]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.cases.yarn_stress import container_hours, stress_cluster, stress_workload
+from bench.cases.planning.yarn_stress import container_hours, stress_cluster, stress_workload
 from bench.workloads.yarn_requests import JavaRandom, stage_request
 
 

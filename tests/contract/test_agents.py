@@ -19,7 +19,6 @@ from planner.plan.plan import Plan
 from planner.request import Request
 from planner.validation.validate import validate
 from rdl.compile.compiler import compile_expression
-from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.oracle.satisfaction import check
 from rdl.text.parser import parse
@@ -51,9 +50,7 @@ class Run:
 def request_of(ask: Ask, name: str, cluster: Cluster) -> Request:
     """Compile an ask on the cluster's grid; raises RdlError."""
     submitted_ms = round(ask.submitted * 1000)
-    context = CompileContext(
-        cluster.grid(), submitted_ms, cluster.shapes(), max_period_ms=cluster.max_period_ms
-    )
+    context = cluster.context(cluster.grid(), submitted_ms)
     graph = compile_expression(parse(ask.rdl), context, ask.rdl)
     return Request(name, ask.tenant, "default", submitted_ms, ask.weight, ask.priority, graph)
 

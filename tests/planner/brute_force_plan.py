@@ -28,7 +28,7 @@ def best_value(
     `keep` are the indexes of requests that may not be refused; minus infinity if that cannot be.
     `least` is what a request must be worth where it is held, by index.
     """
-    options = [_options(request, capacity, horizon) for request in requests]
+    options = [options_of(request, capacity, horizon) for request in requests]
     for index, value in (least or {}).items():
         options[index] = [one for one in options[index] if one[0] >= value * (1 - 1e-9)]
     refusable = [index not in keep for index in range(len(requests))]
@@ -43,7 +43,9 @@ def best_value(
     return _search(list(zip(options, refusable, strict=True)), 0, (free, left, window))
 
 
-def _options(request: Request, capacity: Resources, horizon: int) -> list[tuple[float, np.ndarray]]:
+def options_of(
+    request: Request, capacity: Resources, horizon: int
+) -> list[tuple[float, np.ndarray]]:
     """Return (value, amounts[resource, step]) of each distinct way to hold a request."""
     size = request.weight * size_of(request.graph, capacity)
     found: dict[bytes, tuple[float, np.ndarray]] = {}

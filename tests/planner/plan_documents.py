@@ -89,36 +89,52 @@ def faults(plan: dict[str, Any], on: Cluster | None = None, **how: Any) -> list[
 
 
 FIVE = "atom(<1 cpu>, 5, 5, 10, 50)"
+
+#: The worked example of docs/files.md: two stages, planned as late as they may run.
 STAGES = "window(order(atom(<1 cpu>, 1, 10, 240, 2400), atom(<1 cpu>, 1, 20, 120, 2400)), 0, 800)"
+EXAMPLE_RESERVATION = reservation(
+    "r1", STAGES, {"0.0": [[440, 680, 10]], "0.1": [[680, 800, 20]]}, promise="pooled"
+)
+EXAMPLE_METRICS = {
+    "runtime_ms": 0.1,
+    "acceptance": 1.0,
+    "accepted": 1,
+    "requests": 1,
+    "preemption": 30,
+    "preemption_inner": 0,
+    "uniformity": 1.225,
+    "value": 48.0,
+    "bound": None,
+    "gap": None,
+    "status": "placed",
+}
 EXAMPLE = document(
-    reservation("r1", STAGES, {"0.0": [[440, 680, 10]], "0.1": [[680, 800, 20]]}),
+    EXAMPLE_RESERVATION,
     cluster={
         "step": "1s",
         "horizon": "800s",
         "machines": [{"name": "standard", "count": 100, "resources": {"cpu": 1}}],
     },
-    metrics={
-        "runtime_ms": 0.1,
-        "acceptance": 1.0,
-        "accepted": 1,
-        "requests": 1,
-        "preemption": 30,
-        "preemption_inner": 0,
-        "uniformity": 1.225,
-        "value": 48.0,
-        "bound": None,
-        "gap": None,
-        "status": "placed",
-    },
+    metrics=EXAMPLE_METRICS,
 )
 
 
 def placed(
     name: str, expression: str, rows: list[list[int]], slots: Any, **rest: Any
 ) -> dict[str, Any]:
-    """Return a placed reservation of one atom, to which machine rules and releases belong."""
-    mine = ("spread", "domain", "handover", "released")
-    rule = {key: rest.pop(key) for key in mine if key in rest}
-    held = reservation(name, expression, {"": rows}, **({"promise": "placed"} | rest))
+    """Return a placed reservation of one atom; machine rules in `rest` are asked for and held."""
+    rule = {
+        key: rest.pop(key) for key in ("spread", "domain", "handover", "released") if key in rest
+    }
+    words = {"spread": "spread={}", "domain": "by={}", "handover": "handover={}"}
+    asked = [
+        words[key].format(_ANSWERS.get(str(rule[key]), rule[key])) for key in words if key in rule
+    ]
+    text = ", ".join([expression.removesuffix(")"), *asked]) + ")"
+    held = reservation(name, text, {"": rows}, **({"promise": "placed"} | rest))
     held["atoms"][0] |= {"slots": slots} | rule
     return held
+
+
+#: How RDL writes yes and no.
+_ANSWERS = {"True": "yes", "False": "no"}

@@ -20,6 +20,7 @@ from rdl.resources import Resources
 from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import WorkGraph
+from tests.planner.plan_documents import EXAMPLE_METRICS
 
 CORE = Resources.of({"cpu": 1000})
 HUNDRED = Resources.of({"cpu": 100_000})
@@ -51,19 +52,7 @@ def test_worked_example() -> None:
     """The example of the plan format: falls 10 + 20, none inside, 0.0735 / 0.06 = 1.2247."""
     found = measure([EXAMPLE], HUNDRED, 800, runtime_ms=0.1234)
     assert found.uniformity == pytest.approx(math.sqrt(0.009 - 0.06**2) / 0.06)
-    assert found.to_json() == {
-        "runtime_ms": 0.1,
-        "acceptance": 1.0,
-        "accepted": 1,
-        "requests": 1,
-        "preemption": 30,
-        "preemption_inner": 0,
-        "uniformity": 1.225,
-        "value": 48.0,
-        "bound": None,
-        "gap": None,
-        "status": "placed",
-    }
+    assert found.to_json() == EXAMPLE_METRICS
 
 
 def test_acceptance_is_by_value_and_accepted_by_count() -> None:

@@ -75,7 +75,7 @@ def solver(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) ->
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
     """Put an interrupting agent in the place of gree-l, one of the solvers' lane."""
-    monkeypatch.setattr("service.commits.quick_agents.QUICK_AGENTS", frozenset())
+    monkeypatch.setattr("service.commits.commands.QUICK_AGENTS", frozenset())
     agent = Interrupting("gree-l", happening)
     monkeypatch.setattr(
         "service.commits.placing.agent_named",

@@ -1,4 +1,7 @@
-"""The policies that choose machines, by name; kernels know them by their place in the list."""
+"""The policies that choose machines, by name; kernels know them by their place in the list.
+
+A file of their own, so that who only names a policy loads no kernel.
+"""
 
 from __future__ import annotations
 

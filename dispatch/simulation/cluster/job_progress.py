@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dispatch.accounts.slot_book import NO_SLOTS, SlotCounts
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
 
 #: Container-seconds that count as none.
@@ -117,12 +118,15 @@ class RayonRun:
         The cluster, and how long jobs arrived.
     used
         Containers held in every second of the window.
+    slots
+        What became of the slots that were promised.
     """
 
     outcomes: tuple[JobOutcome, ...]
     containers: int
     window_s: float
     used: tuple[int, ...]
+    slots: SlotCounts = NO_SLOTS
 
 
 @dataclass(slots=True)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 
-from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.accounts.promises import PromiseBook, shortfall
+from dispatch.accounts.slot_book import SlotBook
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
@@ -33,6 +34,7 @@ from planner.cluster import Cluster, MachineGroup
 from planner.plan.changes import Admit, Advance, Change, Close
 from planner.plan.plan import Plan
 from planner.policy import CapacityOverTime, Scope
+from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservation_state import LIVE
 from rdl.compile.compiler import compile_expression
@@ -64,6 +66,8 @@ class PlannedOptions:
         Which agent plans; which of best effort goes first.
     start_s
         How long a container starts up, whole seconds.
+    promise
+        What reservations are promised.
     """
 
     machines: int
@@ -76,6 +80,7 @@ class PlannedOptions:
     agent: str = "gree-l"
     ordering: str = "drf"
     start_s: float = 2.0
+    promise: PromiseLevel = PromiseLevel.POOLED
 
 
 def request_of(job: RayonJob, over: float, step_s: int) -> Expression:
@@ -130,6 +135,7 @@ class _PlannedRun:
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
         self.promises = PromiseBook()
+        self.slots = SlotBook(tick_ms=1000)
         self.requeued: dict[str, int] = {}
         self.ended: list[str] = []
         self.starting: set[str] = set()
@@ -178,7 +184,9 @@ class _PlannedRun:
         tenant = f"t{job.tenant}"
         request = Request(job.name, tenant, "default", round(now * 1000), 1.0, 0, graph)
         result = self.agent.plan([request], self.plan.view(), Limits())[0]
-        return result.placed and self._commit(Admit(request, result, self.agent.name), now)
+        return result.placed and self._commit(
+            Admit(request, result, self.agent.name, planner=self.agent), now
+        )
 
     def _submit(self, progress: JobProgress, now: float) -> None:
         job, stage = progress.job, progress.stage
@@ -222,7 +230,9 @@ class _PlannedRun:
         directive = self.follower.follow(round(now * 1000))
         cycle = self.loop.tick(directive)
         self._take(cycle)
-        self.promises.observe(directive, below_entitlement(directive, self.loop.table))
+        short = shortfall(directive, self.loop.table)
+        self.promises.observe(directive, short.reservations)
+        self.slots.observe(directive, short, self.loop.table.pool.down)
         self.tally.use(now, sum(progress.held for progress in self.running.values()))
         table = self.loop.table
         waiting: list[str] = []
@@ -256,9 +266,10 @@ class _PlannedRun:
 
     def _result(self, ended: float) -> RayonRun:
         self.promises.end(round(ended * 1000))
+        self.slots.end()
         run = self.tally.run()
         outcomes = tuple(self._outcome(one) for one in run.outcomes)
-        return replace(run, outcomes=outcomes)
+        return replace(run, outcomes=outcomes, slots=self.slots.counts)
 
     def _outcome(self, one: JobOutcome) -> JobOutcome:
         name = one.job.name
@@ -279,4 +290,5 @@ def _cluster(options: PlannedOptions) -> Cluster:
         horizon_ms=int(horizon_s // options.step_s) * options.step_s * 1000,
         machines=(MachineGroup("node", options.machines, resources),),
         policies=(cap,),
+        promise=options.promise,
     )

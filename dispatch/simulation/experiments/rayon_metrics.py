@@ -37,6 +37,8 @@ def measure_rayon(run: RayonRun) -> dict[str, float]:
         "requeued": float(sum(one.requeued for one in run.outcomes)),
         "below longest_s": max((one.below_s for one in accepted), default=0.0),
         "gang gathering mean_s": _gathering(run.outcomes),
+        "slots kept": float(run.slots.kept),
+        "slots broken": float(run.slots.broken),
     }
     for limit in BELOW_S:
         share = sum(one.below_s > limit for one in accepted) / max(len(accepted), 1)

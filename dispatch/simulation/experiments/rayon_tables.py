@@ -22,6 +22,7 @@ from dispatch.simulation.cluster.rayon_workload import (
 )
 from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
+from planner.promise import PromiseLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,14 @@ class RayonSystem:
         Work asked for over the true work; None is the capacity scheduler, which is asked nothing.
     half
         Whether it meets half of the jobs only.
+    promise
+        What its reservations are promised.
     """
 
     name: str
     over: float | None = None
     half: bool = False
+    promise: PromiseLevel = PromiseLevel.POOLED
 
 
 CAPACITY = RayonSystem("capacity scheduler")
@@ -99,6 +103,7 @@ class RayonTable:
 
 _RAYON = RayonSystem("agenda", over=1.1)
 _OVER = RayonSystem("agenda, 50 % over", over=1.5)
+_PLACED = RayonSystem("agenda, machines promised", over=1.1, promise=PromiseLevel.PLACED)
 _HALF = RayonSystem("capacity scheduler, half load", half=True)
 
 _DESIGNS = {
@@ -107,7 +112,7 @@ _DESIGNS = {
         RayonDesign(
             "rayon-sla",
             (1.0, 0.0, 0.0),
-            (_RAYON, CAPACITY, _HALF),
+            (_RAYON, _PLACED, CAPACITY, _HALF),
             {
                 "agenda: sla acceptance": "about 0.96",
                 "agenda: sla fulfilment": "1",
@@ -118,6 +123,8 @@ _DESIGNS = {
                 "agenda: sla latency worse": "about 0.60",
                 "agenda: utilisation": "near 1",
                 "agenda: below over 5 s": "0",
+                "agenda, machines promised: sla fulfilment": "1",
+                "agenda, machines promised: slots broken": "0",
             },
         ),
         RayonDesign(
@@ -134,7 +141,7 @@ _DESIGNS = {
         RayonDesign(
             "rayon-mixed",
             (0.8, 0.1, 0.1),
-            (_RAYON, CAPACITY, _HALF),
+            (_RAYON, _PLACED, CAPACITY, _HALF),
             {
                 "agenda: sla fulfilment": "1",
                 "agenda: gang gathering mean_s": "near 0",
@@ -142,6 +149,8 @@ _DESIGNS = {
                 "agenda: utilisation": "near 1",
                 "agenda: best-effort throughput": "not stated",
                 "agenda: below over 5 s": "0",
+                "agenda, machines promised: sla fulfilment": "1",
+                "agenda, machines promised: slots broken": "0",
             },
         ),
     )
@@ -193,6 +202,7 @@ def _run(
             over=system.over,
             agent=options.agent,
             ordering=options.ordering,
+            promise=system.promise,
         ),
     )
 

@@ -113,8 +113,9 @@ class ExactAgent(SolverAgent):
         Limit where a caller gives neither time nor work.
     most_memory
         Bytes; a set that is predicted to take more is left to the greedy plan.
-    fine
-        False bounds on buckets of steps only, which takes less of the second core.
+    most_fine
+        Requests up to which single steps are priced; of more only buckets of steps, which takes
+        some seconds of the second core and then leaves it free. None: however many.
     clock
         Monotonic seconds.
     """
@@ -124,7 +125,7 @@ class ExactAgent(SolverAgent):
     start: str = "portfolio-free"
     default_time_s: float = 60.0
     most_memory: int = MOST_MEMORY
-    fine: bool = True
+    most_fine: int | None = None
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
     def solve(
@@ -235,7 +236,8 @@ class ExactAgent(SolverAgent):
             route(incumbent, problem, positions, budget, limits.seed)
         if budget.is_over(incumbent):
             return ""
-        fine = self.fine and evaluation_s(problem) <= _EVALUATION_SHARE * self._allowed_s(limits)
+        few = self.most_fine is None or len(incumbent.requests) <= self.most_fine
+        fine = few and evaluation_s(problem) <= _EVALUATION_SHARE * self._allowed_s(limits)
         prove = suits_cp_sat(problem)
         return solve_in_parallel(
             incumbent, SolveInput(problem, positions, limits.seed, prove, fine), budget
@@ -300,5 +302,6 @@ def predicted_bytes(requests: Sequence[Request], view: PlanView) -> int:
     return _CELL * (caps + 9 * largest + profile) + _SLOT * slots
 
 
-#: The agent that users name.
+#: The agents that users name; what else was tried for many requests: docs/decisions/0009.
 EXACT = ExactAgent()
+HYBRID = ExactAgent(name="hybrid", most_fine=1000)

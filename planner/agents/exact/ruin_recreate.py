@@ -7,24 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels import search as kernels
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.problem import (
-    F64,
-    I64,
-    V_CHILD,
-    V_DEMAND,
-    V_END,
-    V_KIND,
-    V_MULTIPLE,
-    V_REQUEST,
-    V_RUN,
-    V_SHIFTS,
-    V_START,
-    V_WORK,
-    Forest,
-    PlanningProblem,
-)
+from planner.agents.exact.problem import F64, I64, Forest, PlanningProblem
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM
 
@@ -105,7 +91,7 @@ class RuinRecreate:
         worth = float(forest.value[request])
         for vertex, option in result.choices:
             arrays.option[at, offset + vertex] = option
-            child = forest.children[forest.vertices[offset + vertex, V_CHILD] + option]
+            child = forest.children[forest.vertices[offset + vertex, pb.V_CHILD] + option]
             worth *= float(forest.prefer[child])
         arrays.worth[at, request] = worth + float(forest.keep[request])
         arrays.held[at, request] = 1
@@ -160,7 +146,7 @@ class RuinRecreate:
         found = [
             (vertex - offset, int(option[vertex]))
             for vertex in range(offset, end)
-            if vertices[vertex, V_KIND] == ANY and option[vertex] >= 0
+            if vertices[vertex, pb.V_KIND] == ANY and option[vertex] >= 0
         ]
         return tuple(found)
 
@@ -171,11 +157,11 @@ def _first_slots(forest: Forest) -> I64:
     What must be kept gets room for any shape: it has to be loaded whatever it looks like now.
     """
     vertices = forest.vertices
-    windows = np.maximum(1, vertices[:, V_END] - vertices[:, V_START])
-    keep = forest.keep[vertices[:, V_REQUEST]] > 0
+    windows = np.maximum(1, vertices[:, pb.V_END] - vertices[:, pb.V_START])
+    keep = forest.keep[vertices[:, pb.V_REQUEST]] > 0
     sizes = np.where(keep, windows, np.minimum(windows, MOST_ROWS))
-    sizes[vertices[:, V_RUN] > 0] = 1
-    sizes[vertices[:, V_KIND] != ATOM] = 0
+    sizes[vertices[:, pb.V_RUN] > 0] = 1
+    sizes[vertices[:, pb.V_KIND] != ATOM] = 0
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
@@ -185,9 +171,9 @@ def _densities(problem: PlanningProblem) -> F64:
     work_share = np.zeros(len(forest.value))
     for request in range(len(work_share)):
         for row in forest.vertices[forest.first[request] : forest.first[request + 1]]:
-            if row[V_KIND] != ATOM:
+            if row[pb.V_KIND] != ATOM:
                 continue
-            work = float(row[V_WORK] * row[V_MULTIPLE] * row[V_SHIFTS])
-            first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2]
+            work = float(row[pb.V_WORK] * row[pb.V_MULTIPLE] * row[pb.V_SHIFTS])
+            first, end = room.demand_first[row[pb.V_DEMAND] : row[pb.V_DEMAND] + 2]
             work_share[request] += work * float(room.shares[first:end].max(initial=0.0))
     return np.asarray(forest.value / np.maximum(work_share, 1e-12))

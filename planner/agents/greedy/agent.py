@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 
 from planner.agent import Limits
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.kernels import (
-    BLOCKS,
-    COMPACT,
-    GAPS,
-    HEADROOM,
-    HEADROOM_ONLY,
-    LEVEL,
-    LOWEST,
-    PAPER,
-)
+from planner.agents.greedy.kernels import codes
 from planner.agents.greedy.results import LazyResults
 from planner.agents.greedy.single import place_single
 from planner.placement import PlacementResult
@@ -40,7 +31,7 @@ class GreedyAgent:
     name
         The word users type.
     passes
-        Strategies of `planner.agents.greedy.kernels`, tried on a whole request one after the other.
+        Strategies of `planner.agents.greedy.kernels.codes`, tried on a whole request in turn.
     early
         Place as early as possible instead of as late: the same rules in mirrored time.
     clock
@@ -93,32 +84,32 @@ def _has_no_limits(limits: Limits) -> bool:
 
 
 #: Whole leases from the right; a refused request once more with the compact shape first.
-GREE = GreedyAgent("gree", (BLOCKS, COMPACT))
+GREE = GreedyAgent("gree", (codes.BLOCKS, codes.COMPACT))
 
 #: The printed rule without fall-backs, for comparison.
-GREE_PAPER = GreedyAgent("gree-paper", (PAPER,))
+GREE_PAPER = GreedyAgent("gree-paper", (codes.PAPER,))
 
 #: GREE from the left: everything as early as it can be.
-EARLIEST = GreedyAgent("earliest", (BLOCKS, COMPACT), early=True)
+EARLIEST = GreedyAgent("earliest", (codes.BLOCKS, codes.COMPACT), early=True)
 
 #: The same with the compact shape first: the earliest last step on a flat profile.
-EARLIEST_COMPACT = GreedyAgent("earliest-compact", (COMPACT,), early=True)
+EARLIEST_COMPACT = GreedyAgent("earliest-compact", (codes.COMPACT,), early=True)
 
 
 #: Lowest rectangle in intervals by the square root of work. A refused workflow is not tried once
 #: more as GREE does: that accepts a tenth more of them, and triples their preemption. Requests
 #: with largest gaps are, because leapfrog needs the latest starts.
-GREE_L = GreedyAgent("gree-l", (LOWEST, GAPS))
+GREE_L = GreedyAgent("gree-l", (codes.LOWEST, codes.GAPS))
 
 
 #: The free rectangle that leaves most; ties go to the latest.
-ALIGNED = GreedyAgent("aligned", (HEADROOM, COMPACT))
+ALIGNED = GreedyAgent("aligned", (codes.HEADROOM, codes.COMPACT))
 
 #: Ties go to the earliest rectangle.
-ALIGNED_EARLY = GreedyAgent("aligned-early", (HEADROOM, COMPACT), early=True)
+ALIGNED_EARLY = GreedyAgent("aligned-early", (codes.HEADROOM, codes.COMPACT), early=True)
 
 #: The same rectangle or nothing. Nothing is squeezed in, which leaves room for more requests.
-HEADROOM_ALONE = GreedyAgent("headroom", (HEADROOM_ONLY,))
+HEADROOM_ALONE = GreedyAgent("headroom", (codes.HEADROOM_ONLY,))
 
 #: The highest level of headroom under which the work still fits: admits the most work.
-LEVELLED = GreedyAgent("level", (LEVEL, COMPACT))
+LEVELLED = GreedyAgent("level", (codes.LEVEL, codes.COMPACT))

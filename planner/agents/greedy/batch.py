@@ -13,7 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.agents.greedy import kernels
+from planner.agents.greedy.kernels import codes
+from planner.agents.greedy.kernels.arrays import Averages, Output, PlaceOrder, Profile, Scratch
+from planner.agents.greedy.kernels.batch import place
+from planner.agents.greedy.kernels.scratch import ROWS_FULL, STATE_CELLS, STEP_ROWS, VERTEX_ROWS
 from planner.agents.greedy.packing import PackedBatch, pack
 from planner.capacity.block_index import block_minima
 from planner.request import Request
@@ -28,13 +31,13 @@ class Workspace:
     def __init__(self) -> None:
         self._columns = self._vertices = self._edges = 0
         self._rows = 4096
-        self._scratch: kernels.Scratch | None = None
+        self._scratch: Scratch | None = None
 
-    def scratch(self, table: PackedBatch) -> kernels.Scratch:
+    def scratch(self, table: PackedBatch) -> Scratch:
         """Return scratch that is large enough for every request of `table`."""
         return self.room(table.end - table.base, table.vertices, table.edges)
 
-    def room(self, columns: int, vertices: int = 1, edges: int = 0) -> kernels.Scratch:
+    def room(self, columns: int, vertices: int = 1, edges: int = 0) -> Scratch:
         """Return scratch for requests of so many columns, vertices and edges."""
         columns = max(8, columns + 1)  # some rows keep a few cells only
         vertices, edges = vertices + 1, edges + 1
@@ -44,21 +47,16 @@ class Workspace:
             self._columns = max(columns, self._columns)
             self._vertices = max(vertices, self._vertices)
             self._edges = max(edges, self._edges)
-            self._scratch = kernels.Scratch(
-                steps=np.zeros((kernels.STEP_ROWS, self._columns), dtype=np.int64),
-                vertex=np.zeros((kernels.VERTEX_ROWS, self._vertices), dtype=np.int64),
+            self._scratch = Scratch(
+                steps=np.zeros((STEP_ROWS, self._columns), dtype=np.int64),
+                vertex=np.zeros((VERTEX_ROWS, self._vertices), dtype=np.int64),
                 edge=np.zeros((2, self._edges), dtype=np.int64),
                 effort=np.zeros((1, self._vertices), dtype=np.float64),
                 rows=np.zeros((self._rows, 3), dtype=np.int64),
-                state=np.zeros(kernels.STATE_CELLS, dtype=np.int64),
+                state=np.zeros(STATE_CELLS, dtype=np.int64),
             )
         assert self._scratch is not None
         return self._scratch
-
-    def need_rows(self, rows: int) -> None:
-        """Make room for so many rows in one request."""
-        while self._rows < rows:
-            self.grow_rows()
 
     def grow_rows(self) -> None:
         """Make room for more rows in one request."""
@@ -76,15 +74,15 @@ def workspace() -> Workspace:
     return found
 
 
-def _output(table: PackedBatch) -> kernels.Output:
+def _output(table: PackedBatch) -> Output:
     count, vertices = table.count, len(table.tables.vertices)
-    return kernels.Output(
+    return Output(
         vertices=np.empty(vertices, dtype=np.int64),
         first=np.empty(vertices + count, dtype=np.int64),
         rows=np.empty((8 * vertices + 64, 3), dtype=np.int64),
         choices=np.empty((vertices, 2), dtype=np.int64),
-        extents=np.zeros((count, kernels.EXTENT_COLUMNS), dtype=np.int64),
-        status=np.zeros((count, kernels.STATUS_COLUMNS), dtype=np.int64),
+        extents=np.zeros((count, codes.EXTENT_COLUMNS), dtype=np.int64),
+        status=np.zeros((count, codes.STATUS_COLUMNS), dtype=np.int64),
         used=np.zeros(4, dtype=np.int64),
     )
 
@@ -102,9 +100,9 @@ class Batch:
     """
 
     table: PackedBatch
-    profile: kernels.Profile
-    averages: kernels.Averages
-    out: kernels.Output
+    profile: Profile
+    averages: Averages
+    out: Output
     view: PlanView
 
     @classmethod
@@ -128,15 +126,15 @@ class Batch:
         while begin < len(order):
             scratch = space.scratch(self.table)
             scratch.state[:] = 0
-            asked = kernels.PlaceOrder(order, passes, self.table.base, int(early))
-            begin = kernels.place(
+            asked = PlaceOrder(order, passes, self.table.base, int(early))
+            begin = place(
                 self.table.tables, self.profile, self.averages, scratch, self.out, asked, begin
             )
             if begin < len(order):
                 self._grow(space, scratch)
 
-    def _grow(self, space: Workspace, scratch: kernels.Scratch) -> None:
-        if scratch.state[kernels.ROWS_FULL]:
+    def _grow(self, space: Workspace, scratch: Scratch) -> None:
+        if scratch.state[ROWS_FULL]:
             space.grow_rows()
             return
         out = self.out
@@ -146,8 +144,8 @@ class Batch:
 
     def choices(self, index: int) -> tuple[tuple[int, int], ...]:
         """Return (vertex of the `any`, option) of a placed request."""
-        first = int(self.out.extents[index, kernels.CHOICE_FIRST])
-        count = int(self.out.extents[index, kernels.CHOICE_COUNT])
+        first = int(self.out.extents[index, codes.CHOICE_FIRST])
+        count = int(self.out.extents[index, codes.CHOICE_COUNT])
         return pairs_of(self.out.choices[first : first + count])
 
     @property

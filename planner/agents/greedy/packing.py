@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.agents.greedy import kernels
 from planner.agents.greedy.demand_arrays import DemandArrays, demand_arrays_of
+from planner.agents.greedy.kernels.arrays import Averages, Profile, Tables
 from planner.capacity.block_index import block_minima
 from planner.request import Request
 from planner.view import Demand, PlanView
@@ -38,7 +38,7 @@ class PackedBatch:
         Of the largest request.
     """
 
-    tables: kernels.Tables
+    tables: Tables
     takes: DemandArrays
     base: int
     end: int
@@ -50,18 +50,16 @@ class PackedBatch:
         """Number of requests."""
         return len(self.tables.labels)
 
-    def profile(self, view: PlanView) -> kernels.Profile:
+    def profile(self, view: PlanView) -> Profile:
         """Copy what is free on [base, end) in the rows used; the view itself is never changed."""
         columns = slice(self.base - view.first, self.end - view.first)
         free = _copy(view.free, self.takes.rows, columns)
         segments = view.segments - self.base
         span = np.array([0, self.end - self.base], dtype=np.int64)
         takes = self.takes
-        return kernels.Profile(
-            free, span, segments, *takes.row_lists, takes.fit, block_minima(free)
-        )
+        return Profile(free, span, segments, *takes.row_lists, takes.fit, block_minima(free))
 
-    def average_limits(self, view: PlanView) -> kernels.Averages:
+    def average_limits(self, view: PlanView) -> Averages:
         """Copy what the window averages that any demand counts against leave to [base, end)."""
         taken = self.takes.averages
         windows, offset = _NONE, 0
@@ -73,7 +71,7 @@ class PackedBatch:
             slack = _copy(known.slack, taken, columns)
         place = np.array([offset, self.end - self.base], dtype=np.int64)
         low = block_minima(slack)
-        return kernels.Averages(windows, slack, *self.takes.average_lists, place, low)
+        return Averages(windows, slack, *self.takes.average_lists, place, low)
 
 
 def _copy(array: I64, rows: tuple[int, ...], columns: slice) -> I64:
@@ -182,7 +180,7 @@ def is_single_atom(request: Request) -> bool:
     return len(graph.bundles) == 1 and not graph.labels
 
 
-def _pack_one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
+def _pack_one(graph: WorkGraph, demands: list[int]) -> Tables:
     """Return the tables of a single graph; copies, since compiled code tells read-only apart."""
     group = len(graph.vertices) > 1
     children = graph.children.copy() if group else _NONE
@@ -191,7 +189,7 @@ def _pack_one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
     lengths = [len(graph.vertices), len(children), len(edges), len(graph.shifts), len(effort)]
     ends = np.zeros((6, 2), dtype=np.int64)
     ends[:, 1] = [*lengths, len(demands)]
-    return kernels.Tables(
+    return Tables(
         vertices=graph.vertices.copy(),
         children=children,
         edges=edges,
@@ -210,13 +208,13 @@ def _pack_one(graph: WorkGraph, demands: list[int]) -> kernels.Tables:
 
 def _pack_atoms(
     graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
-) -> kernels.Tables:
+) -> Tables:
     """Return the tables of graphs of one atom each."""
     count = len(graphs)
     shifts = [graph.shifts for graph in graphs]
     one_each, none = np.arange(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
     joined = np.concatenate(shifts)
-    return kernels.Tables(
+    return Tables(
         vertices=np.concatenate(vertices),
         children=_NONE,
         edges=_NO_EDGES,
@@ -235,10 +233,10 @@ def _pack_atoms(
 
 def _pack_many(
     graphs: list[WorkGraph], vertices: list[I64], demands: list[int], ends: list[int]
-) -> kernels.Tables:
+) -> Tables:
     large = [graph if len(graph.vertices) > 1 else None for graph in graphs]
     groups = [graph for graph in large if graph is not None]
-    return kernels.Tables(
+    return Tables(
         vertices=np.concatenate(vertices),
         children=np.concatenate([g.children for g in groups]) if groups else _NONE,
         edges=np.concatenate([g.edges for g in groups]) if groups else _NO_EDGES,
@@ -255,7 +253,7 @@ def _pack_many(
     )
 
 
-def _span(tables: kernels.Tables, view: PlanView) -> tuple[int, int]:
+def _span(tables: Tables, view: PlanView) -> tuple[int, int]:
     """Return the steps that the roots' windows cover, inside the view."""
     last = view.first + view.free.shape[1]
     ends = tables.vertex_first[1:]

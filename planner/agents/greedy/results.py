@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.agents.greedy import kernels
 from planner.agents.greedy.batch import RowNames
+from planner.agents.greedy.kernels import codes
 from planner.explain import average_sentence, least_sentence, room_sentence, subject_of
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
@@ -32,17 +32,17 @@ def constant(values: list[int]) -> I64:
 
 
 _KINDS = {
-    kernels.NO_ROOM: "capacity",
-    kernels.NO_FIT: "fit",
-    kernels.NO_WINDOW: "window",
-    kernels.NO_GAP: "gap",
-    kernels.NO_AVERAGE: "policy",
+    codes.NO_ROOM: "capacity",
+    codes.NO_FIT: "fit",
+    codes.NO_WINDOW: "window",
+    codes.NO_GAP: "gap",
+    codes.NO_AVERAGE: "policy",
 }
 # What is names in time rather than in amounts of a resource.
 _TIMED = {
-    kernels.NO_LEASE: "lease",
-    kernels.NO_AREA: "work",
-    kernels.NO_SHAPE: "shape",
+    codes.NO_LEASE: "lease",
+    codes.NO_AREA: "work",
+    codes.NO_SHAPE: "shape",
 }
 _EMPTY = constant([])
 _NO_FIRST = constant([0])
@@ -90,7 +90,7 @@ class LazyResults(Sequence[PlacementResult]):
     def _read(self, index: int) -> PlacementResult:
         out, request = self._batch.out, self._requests[index]
         state = out.status[index].tolist()
-        if state[kernels.OUTCOME] != kernels.PLACED:
+        if state[codes.OUTCOME] != codes.PLACED:
             return refusal_of(request, state, self._batch.row_names)
         v, count, f, r, rows, _c, choices = out.extents[index].tolist()
         plain = count == 1 and rows == 1 and len(request.graph.vertices) == 1
@@ -107,11 +107,11 @@ class LazyResults(Sequence[PlacementResult]):
 def refusal_of(request: Request, state: list[int], names: RowNames) -> PlacementResult:
     """Return the refusal that a status row tells of."""
     outcome, vertex, why, column, row, needed, free, _strategy = state
-    if outcome == kernels.PENDING:
+    if outcome == codes.PENDING:
         return _refusal(Code.TIME_LIMIT, "the run was stopped before this request was tried")
     graph, base = request.graph, names.base
     path = graph.paths[vertex]
-    if why == kernels.NO_AVERAGE:
+    if why == codes.NO_AVERAGE:
         average, of = names.average(row)
         # The window of an average may start before the first column.
         binding = Binding(path, "policy", column + base, of, needed, free, average)

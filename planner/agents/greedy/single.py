@@ -11,8 +11,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.agents.greedy import kernels
 from planner.agents.greedy.batch import RowNames, workspace
+from planner.agents.greedy.kernels import codes
+from planner.agents.greedy.kernels.alone import ALONE_CELLS, SharedProfile, SingleAtom, place_alone
 from planner.agents.greedy.packing import is_single_atom
 from planner.agents.greedy.results import FIRST_VERTEX, ONE_ROW, constant, refusal_of
 from planner.placement import PlacementResult
@@ -33,7 +34,7 @@ def place_single(
     Parameters
     ----------
     passes
-        Strategies of `planner.agents.greedy.kernels`, tried one after the other.
+        Strategies of `planner.agents.greedy.kernels.codes`, tried one after the other.
     early
         Place in mirrored time.
     """
@@ -47,10 +48,10 @@ def place_single(
     takes, fit = _arrays_of(demand)
     vertices = graph.vertices.copy()
     scratch = workspace().room(int(vertices[0, END] - vertices[0, START]))
-    state = np.empty(kernels.ALONE_CELLS, dtype=np.int64)
-    count = kernels.place_alone(
-        kernels.SingleAtom(vertices, takes, fit, _passes(passes)),
-        kernels.SharedProfile(*arrays, averages.windows, view.segments),
+    state = np.empty(ALONE_CELLS, dtype=np.int64)
+    count = place_alone(
+        SingleAtom(vertices, takes, fit, _passes(passes)),
+        SharedProfile(*arrays, averages.windows, view.segments),
         scratch.steps,
         scratch.rows,
         state,
@@ -62,7 +63,7 @@ def place_single(
         return None
     if count == 0:
         start = min(max(view.first, int(vertices[0, START])), view.first + arrays.free.shape[1] - 1)
-        return refusal_of(request, state.tolist()[: kernels.STATUS_COLUMNS], RowNames(view, start))
+        return refusal_of(request, state.tolist()[: codes.STATUS_COLUMNS], RowNames(view, start))
     rows = scratch.rows[:count].copy()
     rows.flags.writeable = False
     first = ONE_ROW if count == 1 else constant([0, count])
@@ -76,7 +77,7 @@ def _passes(passes: tuple[int, ...]) -> I64:
 
 @lru_cache(maxsize=4096)
 def _arrays_of(demand: Demand) -> tuple[I64, I64]:
-    """Return `takes` and `fit` of a `kernels.SingleAtom`."""
+    """Return `takes` and `fit` of a `SingleAtom`."""
     head = (0, len(demand.rows), 0, len(demand.averages))
     takes = (*head, *demand.rows, *demand.amounts, *demand.averages, *demand.average_amounts)
     return np.array(takes, dtype=np.int64), np.array([demand.fit], dtype=np.int64)

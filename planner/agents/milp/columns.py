@@ -11,28 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+import rdl.work_graph as wg
 from planner.request import Request
 from planner.view import Demand, PlanView
-from rdl.work_graph import (
-    ATOM,
-    BUNDLE,
-    CHILD_COUNT,
-    CHILD_FIRST,
-    END,
-    KIND,
-    LABEL,
-    LEASE,
-    MAX_HEIGHT,
-    MIN_HEIGHT,
-    MULTIPLE,
-    PARENT,
-    SATISFIABLE,
-    SHIFT_COUNT,
-    SHIFT_FIRST,
-    START,
-    WORK,
-    WorkGraph,
-)
+from rdl.work_graph import WorkGraph
 
 
 @dataclass(slots=True)
@@ -132,8 +114,9 @@ def lay_out(requests: list[Request], view: PlanView) -> ModelColumns:
         alive = _alive(graph)
         own = []
         for vertex, row in enumerate(graph.vertices):
-            own.append(VertexColumns(index, vertex, int(row[START]), int(row[END]), alive[vertex]))
-            if row[KIND] == ATOM and alive[vertex]:
+            start, end = int(row[wg.START]), int(row[wg.END])
+            own.append(VertexColumns(index, vertex, start, end, alive[vertex]))
+            if row[wg.KIND] == wg.ATOM and alive[vertex]:
                 columns.atoms.append(_atom(index, vertex, request, view))
         columns.vertices.append(own)
         columns.ordered.append(_ordered(request))
@@ -143,28 +126,28 @@ def lay_out(requests: list[Request], view: PlanView) -> ModelColumns:
 def _atom(index: int, vertex: int, request: Request, view: PlanView) -> AtomColumns:
     graph = request.graph
     row = graph.vertices[vertex]
-    multiple = int(row[MULTIPLE])
-    label = None if row[LABEL] < 0 else graph.labels[int(row[LABEL])]
-    first = int(row[SHIFT_FIRST])
+    multiple = int(row[wg.MULTIPLE])
+    label = None if row[wg.LABEL] < 0 else graph.labels[int(row[wg.LABEL])]
+    first, bundle = int(row[wg.SHIFT_FIRST]), graph.bundles[int(row[wg.BUNDLE])]
     return AtomColumns(
         request=index,
         vertex=vertex,
-        start=int(row[START]),
-        end=int(row[END]),
-        minimum=-(-int(row[MIN_HEIGHT]) // multiple),
-        maximum=int(row[MAX_HEIGHT]) // multiple,
+        start=int(row[wg.START]),
+        end=int(row[wg.END]),
+        minimum=-(-int(row[wg.MIN_HEIGHT]) // multiple),
+        maximum=int(row[wg.MAX_HEIGHT]) // multiple,
         multiple=multiple,
-        lease=int(row[LEASE]),
-        work=int(row[WORK]) // multiple,
-        shifts=graph.shifts[first : first + int(row[SHIFT_COUNT])],
-        demand=view.demand(graph.bundles[int(row[BUNDLE])], label, request.tenant, request.queue),
+        lease=int(row[wg.LEASE]),
+        work=int(row[wg.WORK]) // multiple,
+        shifts=graph.shifts[first : first + int(row[wg.SHIFT_COUNT])],
+        demand=view.demand(bundle, label, request.tenant, request.queue),
     )
 
 
 def _alive(graph: WorkGraph) -> list[bool]:
-    alive = [bool(flag) for flag in graph.vertices[:, SATISFIABLE]]
+    alive = [bool(flag) for flag in graph.vertices[:, wg.SATISFIABLE]]
     for vertex in range(len(alive) - 2, -1, -1):
-        alive[vertex] = alive[vertex] and alive[int(graph.vertices[vertex, PARENT])]
+        alive[vertex] = alive[vertex] and alive[int(graph.vertices[vertex, wg.PARENT])]
     return alive
 
 
@@ -175,8 +158,8 @@ def _ordered(request: Request) -> set[int]:
     while pending:
         vertex = pending.pop()
         ordered.add(vertex)
-        first = int(graph.vertices[vertex, CHILD_FIRST])
-        count = int(graph.vertices[vertex, CHILD_COUNT])
+        first = int(graph.vertices[vertex, wg.CHILD_FIRST])
+        count = int(graph.vertices[vertex, wg.CHILD_COUNT])
         children = {int(child) for child in graph.children[first : first + count]}
         pending |= children - ordered
     return ordered

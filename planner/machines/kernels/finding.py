@@ -74,7 +74,8 @@ def find(
     low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
     lanes = np.empty(LANES, dtype=np.int64)
     spare = np.empty(LANES)
-    rows, found, score = 0, np.int64(0), 0.0
+    rows, found = 0, np.int64(0)
+    score: Float = 0.0
     if wanted.amounts.shape[0] == 0 or a >= b:
         return rows, found, score
     covering = np.empty(MOST_ROWS, dtype=np.int64)

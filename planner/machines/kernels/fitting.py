@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.machines.kernels.arrays import BUNDLES, I64, LANES, MACHINE, SIZE, START, STOP, Table
+from planner.machines.kernels.arrays import (
+    BUNDLES,
+    END,
+    FIRST,
+    I64,
+    LANES,
+    MACHINE,
+    SIZE,
+    START,
+    STOP,
+    Int,
+    Table,
+)
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.tree import columns, least_of_lane
 
@@ -26,18 +38,14 @@ def all_fit(table: Table, amounts: I64, slots: I64) -> bool:
 
 
 @kernel
-def _lane_fits(table: Table, amounts: I64, slots: I64, chosen: I64) -> bool:
+def _lane_fits(table: Table, amounts: I64, slots: I64, chosen: I64) -> Int:
     """Return whether some slots of one machine fit together."""
     place = table.lane_of[slots[chosen[0], MACHINE]]
     if chosen.shape[0] == 1:
         slot = slots[chosen[0]]
         a, b = columns(table.ring, slot[START], slot[STOP])
-        for k in range(amounts.shape[0]):
-            need = amounts[k, 1] * slot[BUNDLES]
-            if a < b and need > 0 and least_of_lane(table, place, amounts[k, 0], a, b) < need:
-                return False
-        return True
-    low, high = np.int64(2**62), np.int64(0)
+        return a >= b or _one_fits(table, amounts, place, (a, b), slot[BUNDLES])
+    low, high = table.ring[END], table.ring[FIRST]
     for i in chosen:
         a, b = columns(table.ring, slots[i, START], slots[i, STOP])
         if a < b:
@@ -55,4 +63,14 @@ def _lane_fits(table: Table, amounts: I64, slots: I64, chosen: I64) -> bool:
             row = table.tree[place // LANES, size + column % size, amounts[k, 0]]
             if held > 0 and row[place % LANES] < held * amounts[k, 1]:
                 return False
+    return True
+
+
+@kernel
+def _one_fits(table: Table, amounts: I64, place: Int, part: tuple[Int, Int], bundles: Int) -> bool:
+    """Return whether bundles fit on one lane over columns, not empty."""
+    for k in range(amounts.shape[0]):
+        need = amounts[k, 1] * bundles
+        if need > 0 and least_of_lane(table, place, amounts[k, 0], part[0], part[1]) < need:
+            return False
     return True

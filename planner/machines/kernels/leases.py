@@ -24,15 +24,18 @@ from planner.machines.kernels.arrays import (
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.finding import find
 from planner.machines.kernels.laying import held_so_far, take_picks
-from planner.machines.kernels.rectangles import first_below, least_in, next_start, rectangle
+from planner.machines.kernels.rectangles import least_in, next_start, rectangle
 from planner.machines.kernels.tree import columns, take_columns, take_slots
 from planner.machines.kernels.using import key_of, no_use, note_use
 
-#: Steps of stripes that a search for free runs reads first; it reads twice as many in all.
+#: Steps of stripes that a search for free runs reads, and once its window more.
 RUN_STEPS: Final = 8192
 
 #: Stripes among which the steps are shared where a window is long.
 FEW_STRIPES: Final = 4
+
+#: To read one machine costs that much less than to read its stripe.
+LANE_COST: Final = 8
 
 
 @kernel
@@ -95,59 +98,63 @@ def _cut(picks: I64, rows: Int, height: Int) -> Int:
 
 
 @kernel
-def _free_lanes(table: Table, wanted: Wanted, stripe: Int, column: Int, free: I32) -> None:
-    """Write -1 for each lane that holds a bundle at a column, else 0."""
-    rows, size = table.tree[stripe], table.ring[SIZE]
-    free[:] = -1
-    for k in range(wanted.amounts.shape[0]):
-        row = rows[size + column % size, wanted.amounts[k, 0]]
-        amount = np.int32(wanted.amounts[k, 1])
-        for j in range(LANES):
-            free[j] &= -np.int32(row[j] >= amount)
-
-
-@kernel
 def _longest_runs(
     table: Table, wanted: Wanted, lo: Int, room: I64, stripe: Int, longest: I32
 ) -> None:
-    """Write the length in steps of the longest free run of each lane; `room` begins at step `lo`."""
-    width, hi = table.ring[WIDTH], lo + room.shape[0]
+    """Write the length in steps of the longest free run of each lane; `room` begins at `lo`."""
+    rows, size, width = table.tree[stripe], table.ring[SIZE], table.ring[WIDTH]
+    hi, kinds = lo + room.shape[0], wanted.amounts.shape[0]
+    free = np.empty(LANES, dtype=np.bool_)
     run = np.zeros(LANES, dtype=np.int32)
-    free = np.empty(LANES, dtype=np.int32)
-    longest[:] = 0
+    best = np.zeros(LANES, dtype=np.int32)
+    place = size + lo // width % size
     for column in range(lo // width, -(-hi // width)):
+        free[:] = True
+        for k in range(0, kinds, 2):  # two at once, which may be the same one
+            other = min(k + 1, kinds - 1)
+            one, two = rows[place, wanted.amounts[k, 0]], rows[place, wanted.amounts[other, 0]]
+            need, want = np.int32(wanted.amounts[k, 1]), np.int32(wanted.amounts[other, 1])
+            for j in range(LANES):
+                free[j] &= (one[j] >= need) & (two[j] >= want)
+        place = place + 1 if place + 1 < 2 * size else size
         t, end = max(lo, column * width) - lo, min(hi, (column + 1) * width) - lo
-        _free_lanes(table, wanted, stripe, column, free)
         while t < end:
-            until = first_below(room, 1, t, end)
+            until = t
+            while until < end and room[until] >= 1:
+                until += 1
             steps = np.int32(until - t)
             for j in range(LANES):
-                run[j] = (run[j] + steps) & free[j]
-                longest[j] = max(longest[j], run[j])
+                run[j] = np.int32(run[j] + steps) if free[j] else np.int32(0)
+                best[j] = run[j] if run[j] > best[j] else best[j]
             if until < end:
                 run[:] = 0
             t = until + 1
+    longest[:] = best
 
 
 @kernel
-def _place_of_run(
+def _runs_of_lane(
     table: Table, wanted: Wanted, sought: Sought, room: I64, machine: Int, length: Int
-) -> Int:
-    """Return the first step of a free run of a machine, the last of that length unless `early`."""
+) -> tuple[Int, Int]:
+    """Return the longest free run of a machine, and where one of `length` begins, or -1.
+
+    It is the last one that is long enough, or the first if `early`.
+    """
     size, width, lo = table.ring[SIZE], table.ring[WIDTH], sought.lo
     rows, lane = table.tree[table.lane_of[machine] // LANES], table.lane_of[machine] % LANES
-    run, found = 0, np.int64(-1)
+    run, longest, found = np.int64(0), np.int64(0), np.int64(-1)
     for t in range(room.shape[0]):
         run += 1
         if room[t] < 1:
-            run = 0
+            run = np.int64(0)
         for k in range(wanted.amounts.shape[0]):
             row = size + (lo + t) // width % size
             if rows[row, wanted.amounts[k, 0], lane] < wanted.amounts[k, 1]:
-                run = 0
+                run = np.int64(0)
+        longest = max(longest, run)
         if run >= length and (found < 0 or not sought.early):
             found = lo + t + 1 - length
-    return found
+    return longest, found
 
 
 @kernel
@@ -155,7 +162,8 @@ def _best_lane(
     table: Table, wanted: Wanted, use: I64, stripe: Int, longest: I32, left: Int
 ) -> tuple[Int, Int]:
     """Return (length, machine) of the longest run; the shortest of those that hold all the rest."""
-    best, machine = np.int64(0), np.int64(-1)
+    best: Int = np.int64(0)
+    machine: Int = np.int64(-1)
     for j in range(LANES):
         length = np.int64(longest[j])
         better = length > best if best < left else left <= length < best
@@ -196,38 +204,47 @@ def runs(table: Table, wanted: Wanted, whole: Sought, pool: I64, beside: I64) ->
     sought, room = _window(whole, pool, wanted.order.shape[0])
     span = room.shape[0]
     stripes = min(wanted.order.shape[0], RUN_STEPS // max(1, span))
-    slots = held_so_far(beside, left // lease)
+    if wanted.amounts.shape[0] == 0 or stripes == 0:
+        return beside[:0]
+    slots = held_so_far(beside, min(left // lease, 2 * RUN_STEPS + 2))
     use = no_use(table, wanted)
     if wanted.spread > 0:
         note_use(table, wanted, beside, before, sought.lo, sought.hi, use)
-    longest = np.zeros(LANES, dtype=np.int32)
-    best = np.zeros((stripes, 2), dtype=np.int64)
-    seen = np.full(stripes, -1, dtype=np.int64)
-    best[:, 0] = span
-    at, read = before, 0
-    while left > 0 and stripes > 0 and wanted.amounts.shape[0] > 0:
+    longest = np.zeros((stripes, LANES), dtype=np.int32)
+    best = np.full((stripes, 2), span, dtype=np.int64)
+    known = np.zeros(stripes, dtype=np.bool_)
+    at, read = before, np.int64(0)
+    while left > 0 and read <= RUN_STEPS + span:
         s = np.argmax(best[:, 0])
-        if best[s, 0] < lease or read > 2 * RUN_STEPS:
-            break
-        if seen[s] < at:
-            _longest_runs(table, wanted, sought.lo, room, wanted.order[s], longest)
-            best[s] = _best_lane(table, wanted, use, wanted.order[s], longest, left)
-            seen[s] = at
+        if not known[s]:
+            _longest_runs(table, wanted, sought.lo, room, wanted.order[s], longest[s])
+            best[s] = _best_lane(table, wanted, use, wanted.order[s], longest[s], left)
+            known[s] = True
             read += span
             continue
-        length, machine = min(best[s, 0], left), best[s, 1]
+        machine = best[s, 1]
+        length = min(best[s, 0], left)
         if 0 < left - length < lease:
             length = left - lease
         if length < lease:
             break
-        slots[at, START] = _place_of_run(table, wanted, sought, room, machine, length)
-        slots[at, STOP] = slots[at, START] + length
+        _, start = _runs_of_lane(table, wanted, sought, room, machine, length)
+        slots[at, START], slots[at, STOP] = start, start + length
         slots[at, BUNDLES], slots[at, MACHINE] = 1, machine
-        _take_run(table, wanted, slots[at], room, sought.lo)
+        if _take_run(table, wanted, slots[at], room, sought.lo):
+            known[:] = False
         if wanted.spread > 0:
             use[key_of(table, wanted, machine)] += 1
         at += 1
         left -= length
+        more, _ = _runs_of_lane(table, wanted, sought, room, machine, lease)
+        longest[s, table.lane_of[machine] % LANES] = more
+        read += span // LANE_COST + 1
+        for other in range(stripes):  # what was picked may fill their domain
+            if known[other] and (other == s or wanted.spread > 0):
+                best[other] = _best_lane(
+                    table, wanted, use, wanted.order[other], longest[other], left
+                )
     if left > 0:
         take_slots(table, wanted.amounts, slots[before:at], -1)
         return slots[:0]
@@ -235,11 +252,15 @@ def runs(table: Table, wanted: Wanted, whole: Sought, pool: I64, beside: I64) ->
 
 
 @kernel
-def _take_run(table: Table, wanted: Wanted, slot: I64, room: I64, lo: Int) -> None:
+def _take_run(table: Table, wanted: Wanted, slot: I64, room: I64, lo: Int) -> bool:
+    """Take a slot of one bundle; return whether the pool has no more room somewhere in it."""
     a, b = columns(table.ring, slot[START], slot[STOP])
     take_columns(table, wanted.amounts, table.lane_of[slot[MACHINE]], a, b, 1)
+    closed = False
     for t in range(slot[START] - lo, slot[STOP] - lo):
         room[t] -= 1
+        closed = closed or room[t] < 1
+    return closed
 
 
 @kernel

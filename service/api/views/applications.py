@@ -29,6 +29,11 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
     identifier("id", "Unique among applications; made by the server when absent.", default=None),
     text("tenant", "The tenant that submits it.", default="default"),
     text(
+        "queue",
+        "The queue that policies count it in; that of its reservation, or `default`, when absent.",
+        None,
+    ),
+    text(
         "reservation",
         "The reservation it runs under; the one that the application names when absent.",
         None,
@@ -86,6 +91,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         "properties": {
             "id": {"type": "string"},
             "tenant": {"type": "string"},
+            "queue": {"type": "string", "description": "Policies count it in this queue."},
             "submitted": {"type": "number", "description": "Seconds from the origin."},
             "submitted_at": {"type": "string", "format": "date-time"},
             "state": {"type": "string", "enum": list(_STATES)},
@@ -111,8 +117,8 @@ SCHEMAS: Final[dict[str, Any]] = {
             "application": {"type": "object", "description": "As submitted, in Agenda's form."},
         },
         "required": [
-            "id", "tenant", "submitted", "submitted_at", "state", "reason", "started", "ended",
-            "components", "application",
+            "id", "tenant", "queue", "submitted", "submitted_at", "state", "reason", "started",
+            "ended", "components", "application",
         ],
     },
     "ApplicationPage": {
@@ -146,6 +152,8 @@ ROUTES: Final = (
             Code.DUPLICATE_ID,
             "wrong_state",
             Code.UNSATISFIABLE,
+            Code.QUOTA,
+            Code.COUNT_LIMIT,
             "idempotency_mismatch",
         ),
         headers=KEY,

@@ -19,6 +19,7 @@ _NOTHING: Final[dict[str, Any]] = {
     "at": None,
     "plan_version": 0,
     "table_version": 0,
+    "policy": None,
     "below": [],
     "rows": [],
 }
@@ -55,6 +56,10 @@ SCHEMAS: Final[dict[str, Any]] = {
                 **_COUNT,
                 "description": "Version of the dispatch table; 0 without one.",
             },
+            "policy": {
+                "oneOf": [json_of("DispatchPolicy"), {"type": "null"}],
+                "description": "The policy by which it was made; null before the first.",
+            },
             "below": {
                 "type": "array",
                 "description": "Reservations that are owed machines now and lack some.",
@@ -86,7 +91,15 @@ SCHEMAS: Final[dict[str, Any]] = {
                 },
             },
         },
-        "required": ["at", "at_calendar", "plan_version", "table_version", "below", "rows"],
+        "required": [
+            "at",
+            "at_calendar",
+            "plan_version",
+            "table_version",
+            "policy",
+            "below",
+            "rows",
+        ],
     }
 }
 

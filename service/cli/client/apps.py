@@ -18,6 +18,7 @@ from service.cli.output import JSON, TABLE, format_option, print_json, print_lis
 
 _PATH: Final = "/v1/applications"
 _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
+_LISTED: Final = (*_COLUMNS, "reason")
 _PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered")
 
 
@@ -31,6 +32,7 @@ def apps() -> None:
 @client_options
 @click.option("--id", "id_", help="Id of the application.  [default: chosen by the server]")
 @click.option("--tenant", help="Tenant of the application.")
+@click.option("--queue", help="Queue in which policies count the application.")
 @click.option("--reservation", help="Reservation under which the application runs.")
 @click.option("--atom", help="Path of the atom of that reservation.")
 @click.option(
@@ -45,6 +47,7 @@ def submit(
     server: Server,
     id_: str | None,
     tenant: str | None,
+    queue: str | None,
     reservation: str | None,
     atom: str | None,
     close_on_end: bool,
@@ -55,7 +58,7 @@ def submit(
 
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     options = {
-        "id": id_, "tenant": tenant, "reservation": reservation, "atom": atom,
+        "id": id_, "tenant": tenant, "queue": queue, "reservation": reservation, "atom": atom,
         "close_on_end": close_on_end,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value}
@@ -77,11 +80,11 @@ def submit(
 @format_option()
 @reports_errors
 def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
-    """List the applications of a server in order of submission."""
+    """List the applications of a server in order of submission, and why those wait that do."""
     filters = {"tenant": tenant, "state": state}
     entries = server.listed(_PATH, "applications", filters, limit)
-    rows = [_row(entry, calendar=form == TABLE) for entry in entries]
-    print_listing(entries, _COLUMNS, rows, form)
+    rows = [[*_row(entry, calendar=form == TABLE), entry["reason"]] for entry in entries]
+    print_listing(entries, _LISTED, rows, form)
     return DONE
 
 

@@ -51,10 +51,13 @@ class ServerReply:
         HTTP status.
     body
         The JSON value, or None when there is none.
+    tag
+        The ETag, as If-Match takes it; None where the answer has none.
     """
 
     status: int
     body: Any
+    tag: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -132,11 +135,11 @@ class Server:
         sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
         if self.token:
             sent["Authorization"] = f"Bearer {self.token}"
-        status, raw = self._sent(Request(url, data, sent, method=method))
+        status, raw, tag = self._sent(Request(url, data, sent, method=method))
         value = _json(raw, url)
         if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
             raise CliError(f"{url} did not answer like an Agenda server; is it one?")
-        return ServerReply(status, value)
+        return ServerReply(status, value, tag)
 
     def once(
         self, path: str, body: object, query: Mapping[str, object] | None = None
@@ -167,16 +170,16 @@ class Server:
             time.sleep(pause)
         return self.call("POST", path, body, query, key)
 
-    def _sent(self, request: Request) -> tuple[int, bytes]:
-        """Return status and body; this machine is asked directly, whatever proxies are set."""
+    def _sent(self, request: Request) -> tuple[int, bytes, str | None]:
+        """Return status, body and ETag; this machine is asked directly, past any proxy."""
         here = is_loopback(urlsplit(self.url).hostname or "")
         opener = build_opener(ProxyHandler({})) if here else build_opener()
         try:
             try:
                 with opener.open(request, timeout=_TIMEOUT_S) as answer:
-                    return answer.status, answer.read()
+                    return answer.status, answer.read(), answer.headers["ETag"]
             except HTTPError as error:
-                return error.code, error.read()
+                return error.code, error.read(), error.headers["ETag"]
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
             said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"

@@ -79,6 +79,7 @@ _ALL: Final = (
     _rayon("rayon-overreserve", "work asked for 50 % above the truth (6.4.2)"),
     _rayon("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)"),
     Experiment("promise-levels", "what pooled, packable and placed promise", "promise:run_levels"),
+    Experiment("example-day", "the example day, pooled and on machines", "example_day:run_day"),
 )
 
 EXPERIMENTS: Final = {experiment.name: experiment for experiment in _ALL}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
 from service.cli.errors import CliError
-from service.cli.options import READABLE_OR_STDIN, WRITABLE, duration, span
+from service.cli.options import READABLE_OR_STDIN, WRITABLE, Option, duration, seed_option, span
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from service.importers.stages import MachineKind, StageModel
 
 F = TypeVar("F", bound=Callable[..., Any])
-Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _SHOWN_SKIPPED = 5
 
@@ -53,10 +52,7 @@ def written(function: F) -> F:
 
 def modelled(step: str, machines: int | None, cores: int, memory: int) -> Callable[[F], F]:
     """Add what importers of traces without deadlines take."""
-    count = click.option(
-        "--machines", type=click.IntRange(min=1), default=machines,
-        show_default=machines is not None, help="Machines of the cluster.",
-    )  # fmt: skip
+    count = _machine_count(machines, "Machines of the cluster.")
     return _with(count, *_machine("each machine", cores, memory), *_deadlines(step))
 
 
@@ -66,6 +62,34 @@ def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> Callable
     kept = (click.option("--keep-times", is_flag=True, help=times),) if timed else ()
     machine = _machine("the largest machine", cores, memory)
     return _with(*machine, *_deadlines(step), *kept)
+
+
+def pooled(step: str, cores: int, memory: int) -> Callable[[F], F]:
+    """Add what importers of requests with deadlines take: a step, and machines for a cluster."""
+    count = _machine_count(None, "Machines of the cluster; needed for --cluster-out.")
+    return _with(_step(step, "Step of the grid"), count, *_machine("each machine", cores, memory))
+
+
+def alike(count: int) -> Option:
+    """Add how many machines, all of one kind, the cluster has."""
+    return _machine_count(count, "Machines of the cluster, all alike.")
+
+
+def tenant(default: str, files: str = "trace names") -> Option:
+    """Add the tenant of requests whose `files` do not say it."""
+    text = f"Tenant of every request; the {files} none."
+    return click.option("--tenant", default=default, show_default=True, help=text)
+
+
+def _machine_count(default: int | None, text: str) -> Option:
+    shown = default is not None
+    size = click.IntRange(min=1)
+    return click.option("--machines", type=size, default=default, show_default=shown, help=text)
+
+
+def _step(default: str, what: str) -> Option:
+    text = f"{what}; whole seconds."
+    return click.option("--step", type=duration, default=default, show_default=True, help=text)
 
 
 def _machine(of: str, cores: int, memory: int) -> tuple[Option, Option]:
@@ -81,13 +105,7 @@ def _machine(of: str, cores: int, memory: int) -> tuple[Option, Option]:
 def _deadlines(step: str) -> tuple[Option, ...]:
     """Return what decides deadlines that a trace does not have."""
     return (
-        click.option(
-            "--step",
-            type=duration,
-            default=step,
-            show_default=True,
-            help="Step on which deadlines are computed; whole seconds.",
-        ),
+        _step(step, "Step on which deadlines are computed"),
         click.option(
             "--slack",
             type=span,
@@ -96,13 +114,7 @@ def _deadlines(step: str) -> tuple[Option, ...]:
             show_default=True,
             help="Spare time before the deadline, as a multiple of how long the job takes alone.",
         ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0),
-            default=0,
-            show_default=True,
-            help="Seed of the spare times.",
-        ),
+        seed_option("the spare times"),
     )
 
 

@@ -8,17 +8,20 @@ import click
 
 from service.cli.errors import CliError, as_cli_error, reports_errors
 from service.cli.importing.options import (
+    alike,
     common,
     generator,
     kinds,
     modelled,
+    pooled,
     stage_model,
+    tenant,
     whole_seconds,
     write_kinds,
     write_pool,
 )
 from service.cli.importing.workflows import alibaba_dags, wfcommons
-from service.cli.options import FiniteRange, duration
+from service.cli.options import FiniteRange
 
 
 @click.group("import")
@@ -33,12 +36,7 @@ def import_() -> None:
 @import_.command()
 @common
 @modelled("10s", machines=40, cores=32, memory=128)
-@click.option(
-    "--tenant",
-    default="facebook",
-    show_default=True,
-    help="Tenant of every request; the trace names none.",
-)
+@tenant("facebook")
 @reports_errors
 def swim(
     file: str,
@@ -142,14 +140,8 @@ def google2011(
 @import_.command()
 @common
 @kinds("60s", cores=64, memory=256)
-@click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
-              help="Machines of the cluster, all alike.")  # fmt: skip
-@click.option(
-    "--tenant",
-    default="alibaba",
-    show_default=True,
-    help="Tenant of every request; the traces name none.",
-)
+@alike(1300)
+@tenant("alibaba", "traces name")
 @reports_errors
 def alibaba(
     file: str,
@@ -181,32 +173,7 @@ def alibaba(
 @click.option(
     "--origin", help="RFC 3339 instant of step 0.  [default: the day of the first arrival]"
 )
-@click.option(
-    "--step",
-    type=duration,
-    default="60s",
-    show_default=True,
-    help="Step of the grid; whole seconds.",
-)
-@click.option(
-    "--machines",
-    type=click.IntRange(min=1),
-    help="Machines of the cluster; needed for --cluster-out.",
-)
-@click.option(
-    "--cores",
-    type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Cores of each machine.",
-)
-@click.option(
-    "--memory",
-    type=click.IntRange(min=1),
-    default=128,
-    show_default=True,
-    help="GiB of each machine.",
-)
+@pooled("60s", cores=32, memory=128)
 @reports_errors
 def yarn(
     file: str,

@@ -8,10 +8,12 @@ import click
 
 from service.cli.errors import as_cli_error, reports_errors
 from service.cli.importing.options import (
+    alike,
     common,
     generator,
     kinds,
     stage_model,
+    tenant,
     whole_seconds,
     write_kinds,
     written,
@@ -23,8 +25,7 @@ from service.cli.options import READABLE_OR_STDIN, duration
 @click.argument("files", type=READABLE_OR_STDIN, nargs=-1, required=True)
 @written
 @kinds("10s", cores=24, memory=128, timed=False)
-@click.option("--machines", type=click.IntRange(min=1), default=4, show_default=True,
-              help="Machines of the cluster, all alike.")  # fmt: skip
+@alike(4)
 @click.option("--apart", type=duration, default="10m", show_default=True,
               help="Time between the submissions of two workflows; whole seconds.")  # fmt: skip
 @click.option(
@@ -33,12 +34,7 @@ from service.cli.options import READABLE_OR_STDIN, duration
     show_default=True,
     help="Merge tasks with the same parents and children into one malleable atom, or keep each.",
 )
-@click.option(
-    "--tenant",
-    default="science",
-    show_default=True,
-    help="Tenant of every request; the files name none.",
-)
+@tenant("science", "files name")
 @reports_errors
 def wfcommons(
     files: tuple[str, ...],
@@ -73,9 +69,8 @@ def wfcommons(
 @click.command("alibaba-dags")
 @common
 @kinds("60s", cores=64, memory=256)
-@click.option("--machines", type=click.IntRange(min=1), default=1300, show_default=True,
-              help="Machines of the cluster, all alike.")  # fmt: skip
-@click.option("--tenant", default="alibaba", show_default=True, help="The trace names none.")
+@alike(1300)
+@tenant("alibaba")
 @reports_errors
 def alibaba_dags(
     file: str,

@@ -9,7 +9,7 @@ import click
 
 from service.cli.errors import as_cli_error, reports_errors
 from service.cli.exit_codes import DONE, ERROR
-from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration
+from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration, seed_option
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan import limits_of, read_day
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
@@ -55,13 +55,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     metavar="[AGENT=]DURATION",
     help="Stop each agent after this long and keep its best plan; milp=5m is for that agent.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the agents' random choices.",
-)
+@seed_option("the agents' random choices")
 @click.option(
     "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
 )

@@ -48,8 +48,8 @@ def difference_rows(
 def print_differences(difference: Mapping[str, Any]) -> None:
     """Print how many met each fate, and the first of their rows as a table."""
     counts = difference["counts"].items()
-    told = [f"{count:,} {fate}" for fate, count in counts if count]
-    click.echo(", ".join([*told, f"{difference['same']:,} the same"]))
+    counted = [f"{count:,} {fate}" for fate, count in counts if count]
+    click.echo(", ".join([*counted, f"{difference['same']:,} the same"]))
     header, rows = difference_rows(difference, calendar=True)
     if rows:
         click.echo()

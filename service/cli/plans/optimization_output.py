@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import click
 
 from service.cli.errors import CliError
+from service.cli.options import seed_option
 from service.cli.output import CSV, JSON, print_csv, print_json, print_table
 from service.cli.plans.difference_tables import difference_rows, print_differences
 from service.cli.plans.plan_tables import short_why
@@ -50,17 +51,12 @@ def goal_options(function: F) -> F:
             metavar="N",
             help="Stop after N trials; the same N gives the same plan.",
         ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0),
-            default=0,
-            show_default=True,
-            help="Seed of the search's random choices.",
-        ),
+        seed_option("the search's random choices"),
     )
+    decorated: Any = function
     for option in reversed(options):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return cast("F", decorated)
 
 
 def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:

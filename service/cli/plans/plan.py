@@ -11,7 +11,7 @@ import click
 
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, REFUSED
-from service.cli.options import READABLE, WRITABLE, FiniteRange, agent_name, duration
+from service.cli.options import READABLE, WRITABLE, FiniteRange, agent_name, duration, seed_option
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan_tables import (
     METRIC_COLUMNS,
@@ -49,13 +49,7 @@ _SHOWN_REFUSALS = 20
 @click.option(
     "--time-limit", type=duration, help="Stop after this long and keep the best plan found."
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the agent's random choices.",
-)
+@seed_option("the agent's random choices")
 @click.option(
     "--gap",
     type=FiniteRange(0, 100),

@@ -13,7 +13,7 @@ from planner.agents import agent_named
 from planner.plan.changes import Advance, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.reservation_state import State
 from planner.validation.validate import validate
 from tests.builders import a_cluster, a_plan, a_request, commit
@@ -158,7 +158,7 @@ def test_what_an_update_plans_again_is_given_back_again() -> None:
     assert execution is not None
     execution.parts[1].wanted = 1  # from now on it runs within its entitlement
     _run(world, 4, 4)
-    request = promise_of(world.plan, 0).request
+    request = commitment_of(world.plan, 0).request
     assert request is not None
     update = renegotiation_of(world.plan, "r", request)
     result = update.place(agent_named("earliest"), Limits())

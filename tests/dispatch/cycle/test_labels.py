@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.cycle.dispatcher import DispatchOptions
+from dispatch.cycle.options import DispatchOptions
 from dispatch.machines.placement.policy import Policy
 from tests.builders import a_cluster, a_plan, a_request, ask
 from tests.dispatch.cycle.world import World, an_application

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.cycle.dispatcher import DispatchOptions
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.states import ExecutionState
+from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ordering_named
+from planner.policy import ApplicationQuota, Scope
 from tests.builders import a_cluster, a_plan, a_request, ask
 from tests.dispatch.cycle.application_strategies import applications
 from tests.dispatch.cycle.world import World, an_application
@@ -18,10 +19,13 @@ _CLUSTERS = [
     a_cluster().machines("big", 2, cpu=3).machines("gpu", 2, labels=("gpu",), cpu=2).build(),
 ]
 
+#: Names of quotas and the queue that each counts.
+_SCOPES = (("all", None), ("queue", "default"))
+
 
 @st.composite
 def worlds(draw: st.DrawFn, *, pooled: bool = False) -> World:
-    """A cluster, a Plan of up to four random reservations, and a policy and ordering."""
+    """A cluster, a Plan of up to four random reservations, and a policy."""
     cluster = _CLUSTERS[0] if pooled else draw(st.sampled_from(_CLUSTERS))
     plan = a_plan(cluster).build()
     for number in range(draw(st.integers(0, 4))):
@@ -30,15 +34,30 @@ def worlds(draw: st.DrawFn, *, pooled: bool = False) -> World:
         start, work = draw(st.integers(0, 40)), height * lease * draw(st.integers(1, 3))
         text = f"window(atom(<1 cpu>, {gang}, {height}, {lease}, {work}), {start}, 120)"
         ask(plan, a_request(f"r{number}", text).on(cluster))
-    ordering = ordering_named(draw(st.sampled_from(["fifo", "fifo-backfill", "sjf", "psjf"])))
+    return World(cluster, plan, draw(_options()))
+
+
+@st.composite
+def _options(draw: st.DrawFn) -> DispatchOptions:
+    """A strategy, an ordering, and quotas of all together and of a queue."""
+    ordering = ordering_named(
+        draw(st.sampled_from(["fifo", "fifo-backfill", "sjf", "psjf", "drf"]))
+    )
     policy = draw(st.sampled_from(["best_fit", "greedy", "spread", "tetris"]))
-    return World(cluster, plan, DispatchOptions(policy, LineOptions(ordering)))
+    allocation = draw(st.sampled_from(list(GrantRule)))
+    quotas = tuple(
+        ApplicationQuota(name, Scope(queue=queue), (("cpu", 1000 * draw(st.integers(1, 6))),))
+        for name, queue in _SCOPES[: draw(st.integers(0, 2))]
+    )
+    return DispatchOptions(policy, LineOptions(ordering, allocation=allocation), quotas)
 
 
 def _act(world: World, draw: st.DataObject, now_s: int) -> None:
     """Let one random thing happen."""
     action = draw.draw(
-        st.sampled_from(["submit", "submit", "submit", "finish", "kill", "fail", "lose", "back"])
+        st.sampled_from(
+            ["submit", "submit", "submit", "finish", "kill", "fail", "lose", "back", "policy"]
+        )
     )
     alive = [one for one in world.table if not one.is_over]
     if action == "submit":
@@ -54,6 +73,9 @@ def _act(world: World, draw: st.DataObject, now_s: int) -> None:
         if rows:
             key = draw.draw(st.sampled_from(rows)).key
             world.backend.end(key, now_s * 1000, failed=draw.draw(st.booleans()))
+    elif action == "policy":
+        world.options = draw.draw(_options())
+        world.loop.dispatcher.set_options(world.options)
     elif action in ("lose", "back"):
         name = draw.draw(st.sampled_from(world.pool.names))
         change = world.backend.lose if action == "lose" else world.backend.restore
@@ -69,7 +91,23 @@ def test_the_laws_hold_after_every_cycle(world: World, data: st.DataObject) -> N
         for _ in range(data.draw(st.integers(0, 2))):
             _act(world, data, now_s)
         world.tick(now_s)
+        _check_quotas(world)
         now_s += data.draw(st.sampled_from([0, 1, 1, 4, 13]))
+
+
+def _check_quotas(world: World) -> None:
+    """Assert that elastic components run without cover only inside what quotas leave."""
+    for quota in world.options.quotas:
+        cores = elastic = 0
+        for execution in world.table:
+            if quota.scope.key(execution.tenant, execution.queue) is None:
+                continue
+            for part in execution.parts:
+                use = max(len(part.held) - part.covered, 0) * part.component.resources["cpu"]
+                cores, elastic = (
+                    (cores + use, elastic) if part.component.core else (cores, elastic + use)
+                )
+        assert elastic == 0 or cores + elastic <= quota.limit[0][1]
 
 
 @settings(max_examples=40, deadline=None)

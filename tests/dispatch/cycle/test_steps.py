@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.accounts.promises import PromiseBook, below_entitlement
-from dispatch.cycle.dispatcher import DispatchOptions
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.assignment import Op
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.executions.states import ExecutionState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dispatch.accounts.promises import PromiseBook, below_entitlement
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.cycle.dispatcher import Dispatcher, DispatchOptions
-from dispatch.cycle.uncovered import LineOptions
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.entitlements.start_delay import StartDelays, StartDelayTable, enlarge
 from dispatch.loop import DispatchLoop
 from rdl.compile.source import read_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dispatch.cycle.dispatcher import DispatchOptions
+from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.tables import live_tables as live_classes
 from dispatch.tables.live_tables import LiveTables

@@ -272,7 +272,7 @@ def test_what_would_be_is_asked_without_changing_anything() -> None:
     plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
     version, free = plan.version, plan.view().free.copy()
     cluster = with_outages(plan.cluster, (2, 16, 24))
-    would = adapt(plan, Limits(work=5), layout=DraftPlan.of(plan, cluster))
+    would = adapt(plan, Limits(work=5), draft=DraftPlan.of(plan, cluster))
     assert plan.version == version
     assert (plan.view().free == free).all()
     did = lose(plan, (2, 16, 24))

@@ -24,8 +24,7 @@ from planner.request import Request
 from planner.value import falls_of, score_of, worth_of
 from planner.view import PlanView
 from tests.builders import a_cluster, a_request
-from tests.planner.agents.milp.test_milp import CLUSTER
-from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.tiny_requests import CLUSTER, tiny_requests
 
 
 def seen(cluster: Cluster) -> PlanView:
@@ -84,7 +83,7 @@ def test_of_equal_options_the_one_that_falls_least_is_held(request: Request) -> 
 @pytest.mark.parametrize("seed", range(30))
 def test_value_stays_and_preemption_never_rises(seed: int) -> None:
     """On tiny sets over all operators, from each greedy plan, and what comes out is sound."""
-    requests, view = tiny(seed), seen(CLUSTER)
+    requests, view = tiny_requests(seed), seen(CLUSTER)
     for name in ("gree", "gree-l", "aligned", "portfolio-free"):
         start = list(agent_named(name).plan(requests, view, Limits()))
         flat = polish(requests, start, view, lambda: False)
@@ -133,7 +132,7 @@ def test_cheap_steps_in_the_middle_of_a_window_are_found() -> None:
 def test_with_prices_the_rank_never_rises(seed: int) -> None:
     """On tiny sets over all operators value stays, then preemption, then cost falls or stays."""
     cluster = replace(CLUSTER, prices=(Price(1, 3, 3.0), Price(4, 5, 0.5)))
-    requests, view = tiny(seed), seen(cluster)
+    requests, view = tiny_requests(seed), seen(cluster)
     start = list(agent_named("gree").plan(requests, view, Limits()))
     flat = polish(requests, start, view, lambda: False)
     ranks = []

@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch
-from planner.agents.greedy.kernels import BLOCKS
+from planner.agents.greedy.kernels.codes import BLOCKS
 from planner.agents.greedy.results import LazyResults
 from planner.agents.portfolio import PORTFOLIO, PORTFOLIO_FREE, preemption_of
 from planner.plan.plan import Plan

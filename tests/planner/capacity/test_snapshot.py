@@ -11,7 +11,7 @@ from planner.cluster import Cluster
 from planner.files import WorkloadLine
 from planner.plan.plan import Plan
 from planner.workload.compile import compile_workload
-from tests.property.test_agents_properties import clusters, workloads
+from tests.workload_strategies import clusters, workloads
 
 
 @settings(

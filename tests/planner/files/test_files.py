@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from planner.dispatch_policy import DispatchPolicy
 from planner.files import (
     FileError,
     PlanDocument,
@@ -319,9 +320,11 @@ def test_the_examples_of_the_manual_are_true() -> None:
     """What docs/files.md shows is read, and its plan is written back letter for letter."""
     text = (Path(__file__).parents[3] / "docs" / "files.md").read_text()
     toml = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", text, re.S)]
-    cluster = cluster_from_json({**toml[0], **toml[1]})
-    assert (len(cluster.policies), len(cluster.outages)) == (3, 1)
-    assert classes_from_json(toml[2])[0].name == "small"
+    cluster = cluster_from_json({**toml[0], **toml[1], **toml[2]})
+    assert (len(cluster.policies), len(cluster.outages)) == (4, 1)
+    assert set(toml[1]["dispatch"]) == set(DispatchPolicy.__slots__)
+    assert cluster.dispatch == DispatchPolicy()
+    assert classes_from_json(toml[3])[0].name == "small"
     lines, plan = re.findall(r"```json\n(.*?)```", text, re.S)
     assert [read_line(json.loads(line)).id for line in lines.splitlines()] == ["r1", "r2"]
     assert PlanDocument.from_json(json.loads(plan)).to_text() == plan

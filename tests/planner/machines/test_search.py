@@ -219,3 +219,17 @@ def test_a_window_that_has_passed_finds_nothing() -> None:
     assert room.most_found(atom, _free(12), 4) == (10, 0)
     assert room.search(replace(atom, hi=40), _free(40), 4, 4) is not None
     assert room.search(replace(atom, lo=2, hi=9), _free(7), 4, 4) is None
+
+
+def test_single_bundles_keep_the_spread_over_stripes() -> None:
+    """Free runs of two groups in one rack count together where the rule counts racks."""
+    rack = (("rack", "r1"),)
+    groups = [MachineGroup(name, 1, CPU, frozenset(), rack) for name in "ab"]
+    cluster = Cluster(STEP_MS, STEPS * STEP_MS, tuple(groups))
+    room = MachineRoom(cluster, cluster.grid(), 0)
+    room.take(np.array([[8, 17, 1, 0], [0, 5, 1, 1]]), CPU, 1)
+    racks = MachineRule(1, "rack")
+    assert room.search(_atom(1, 2, 3, 20, racks), _free(), 8, 4) is None
+    slots = room.search(_atom(1, 2, 3, 20), _free(), 8, 4)
+    assert slots is not None
+    assert slots.tolist() == [[0, 8, 1, 0], [5, 17, 1, 1]]

@@ -10,35 +10,32 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
 from planner.offers.offers import Offer, Seeker, find_offers
 from planner.plan.plan import Plan
 from planner.request import Request
 from rdl.compile.compiler import compile_source
-from rdl.compile.context import CompileContext
 from rdl.compile.source import read_source
 from tests.builders import a_cluster, a_plan, a_request, ask
 
 CLUSTER = a_cluster().step("10s").horizon("1h").machines("plain", 4, cpu=4, memory="8 GiB").build()
 
 
-def context_of(cluster: Cluster) -> CompileContext:
-    """Return what requests submitted at 0 are compiled against."""
-    return CompileContext(cluster.grid(), 0, cluster.shapes())
-
-
 def offers_for(plan: Plan, text: str, agent: str = "gree", most: int = 3) -> tuple[Offer, ...]:
     """Ask for offers as the service does."""
     asked = a_request("asked", "atom(<1 cpu>, 1, 1, 10, 10)").on(plan.cluster)
     seeker = Seeker(
-        asked, read_source(text), context_of(plan.cluster), plan.snapshot(), agent_named(agent)
+        asked,
+        read_source(text),
+        plan.cluster.context(plan.cluster.grid(), 0),
+        plan.snapshot(),
+        agent_named(agent),
     )
     return find_offers(seeker, most)
 
 
 def is_accepted(plan: Plan, text: str, agent: str = "gree") -> bool:
     """Plan a text as a new request on the same version."""
-    graph = compile_source(text, context_of(plan.cluster))
+    graph = compile_source(text, plan.cluster.context(plan.cluster.grid(), 0))
     request = Request("asked", "default", "default", 0, 1.0, 0, graph)
     return agent_named(agent).plan([request], plan.snapshot(), Limits())[0].placed
 

@@ -19,15 +19,15 @@ from planner.placement import Code
 from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import result_of
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
 from planner.request import Request
 from planner.value import PriceList, value_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.optimization.small_plans import two_in_the_way
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
 _ROUNDING = 1e-6
 _ORDER = Objective(lexicographic=True)
@@ -55,7 +55,7 @@ def _held(requests: list[Request]) -> tuple[Plan, dict[int, float]]:
 @pytest.mark.parametrize("solver", ["exact", "milp"])
 def test_it_is_between_the_best_plan_that_keeps_and_what_is_held(seed: int, solver: str) -> None:
     """Full enumeration of plans that keep everybody lies between the answer and its bound."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     # Who comes last is worth most: keeping the first costs value.
     heavy = [replace(one, weight=one.weight * 4**index) for index, one in enumerate(requests)]
     plan, kept = _held(heavy)
@@ -137,10 +137,10 @@ def test_value_counts_the_option_that_is_held() -> None:
 def test_a_bound_below_a_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told, not hidden: one of the two must be wrong."""
 
-    def wrong(self: solving.Solving, start: object) -> None:
+    def wrong(self: solving.SolverStep, start: object) -> None:
         self.bound = 1.0
 
-    monkeypatch.setattr(solving.Solving, "run", wrong)
+    monkeypatch.setattr(solving.SolverStep, "run", wrong)
     plan, _ = two_in_the_way()
     with pytest.raises(BoundError, match="below a plan"):
         optimize(plan, _ORDER, _REFUSED_TOO, _effort())
@@ -165,22 +165,22 @@ def test_who_only_swapped_places_goes_back() -> None:
     for name in "abc":
         ask(plan, a_request(name, "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(cluster))
         assert plan.reservation(name) is not None
-    layout = DraftPlan.of(plan)
-    promises = [promise_of(plan, number) for number in range(3)]
-    rows = [one.before.atoms[0].rows for one in promises]
-    for one in promises:
-        layout.lift(one)
-    for one, elsewhere in zip(promises, (rows[1], rows[0], rows[2]), strict=True):
+    draft = DraftPlan.of(plan)
+    commitments = [commitment_of(plan, number) for number in range(3)]
+    rows = [one.before.atoms[0].rows for one in commitments]
+    for one in commitments:
+        draft.lift(one)
+    for one, elsewhere in zip(commitments, (rows[1], rows[0], rows[2]), strict=True):
         assert one.request is not None
         graph = one.request.graph
-        assert layout.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
+        assert draft.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
     cost_model = CostModel(cluster.nominal, PriceList(np.ones(12)), 0)
-    moves = CommitmentMoves(plan, shortage_of(layout.ledger))
+    moves = CommitmentMoves(plan, shortage_of(draft.ledger))
     draw = np.random.default_rng(0)
     search = NeighbourhoodSearch(
-        promises, _ORDER, cost_model, cost_model.scale_of(promises), moves, PlanCost(), draw
+        commitments, _ORDER, cost_model, cost_model.scale_of(commitments), moves, PlanCost(), draw
     )
-    assert search.evaluate(layout, "x").cost.churn > 0
-    calm = search.undo_needless_moves(layout)
+    assert search.evaluate(draft, "x").cost.churn > 0
+    calm = search.undo_needless_moves(draft)
     assert search.evaluate(calm, "x").cost.churn == 0
     assert not calm.moved

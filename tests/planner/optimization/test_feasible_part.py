@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Rebased, feasible_part
+from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
@@ -48,7 +48,7 @@ def _holders(plan: Plan) -> dict[str, tuple[bool, str]]:
     return {one.id: (one.state in whole, one.expression) for one in plan.reservations()}
 
 
-def _took(plan: Plan, found: Rebased) -> None:
+def _took(plan: Plan, found: FeasiblePart) -> None:
     if found.kept:
         prepared = plan.prepare(found.kept, plan.version, joint=True)
         assert prepared.record is not None, prepared.conflicts
@@ -125,7 +125,7 @@ def _two_pairs() -> tuple[Plan, tuple[Change, ...]]:
     return plan, changes
 
 
-def _names(found: Rebased) -> set[str]:
+def _names(found: FeasiblePart) -> set[str]:
     kept = (one for one in found.kept if isinstance(one, Admit | Update))
     return {one.request.id for one in kept}
 
@@ -160,7 +160,7 @@ def test_who_finds_another_place_makes_room_all_the_same() -> None:
     assert (_names(found), found.left_out) == ({"a", "b"}, ())
     _took(plan, found)
     assert violations(plan) == []
-    assert rebase(plan.copy(), (), 0) == Rebased()
+    assert rebase(plan.copy(), (), 0) == FeasiblePart()
 
 
 def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:

@@ -9,7 +9,7 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.optimization.change_value import value_of_change
-from planner.optimization.feasible_part import Rebased, feasible_part
+from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
@@ -40,7 +40,7 @@ def crowd(seed: int) -> tuple[Plan, tuple[Change, ...]]:
     return plan, changes
 
 
-def worth(plan: Plan, found: Rebased) -> float:
+def worth(plan: Plan, found: FeasiblePart) -> float:
     """Return the value that comes in."""
     return sum(value_of_change(plan, one) for one in found.kept)
 

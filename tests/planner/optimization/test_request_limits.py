@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.feasible_part import Rebased, feasible_part
+from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions
@@ -54,13 +54,13 @@ def _post(plan: Plan, name: str, slot: tuple[int, int]) -> None:
     ask(plan, a_request(name, _source(slot)).on(plan.cluster), agent_named("earliest"))
 
 
-def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> Rebased:
+def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> FeasiblePart:
     if elsewhere:
         return rebase(plan.copy(), changes, 0)
     return feasible_part(plan, changes)
 
 
-def _ids(found: Rebased) -> set[str]:
+def _ids(found: FeasiblePart) -> set[str]:
     return {one.request.id for one in found.kept if isinstance(one, Admit)}
 
 

@@ -33,8 +33,7 @@ from planner.reservation_state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import RequestBuilder, a_cluster, a_plan, a_request, ask, commit
-
-CHAIN = "window(order(atom(<1 cpu>, 1, 10, 240, 2400), atom(<1 cpu>, 1, 20, 120, 2400)), 0, 800)"
+from tests.planner.plan_documents import EXAMPLE_RESERVATION, STAGES
 
 
 def _gang(id_: str, height: int, length: int, start: int, end: int) -> RequestBuilder:
@@ -72,28 +71,10 @@ def test_what_is_admitted_is_taken_from_what_is_free() -> None:
 def test_a_reservation_reads_as_the_format_writes_it() -> None:
     """The example of the plan format, read back from the Plan's arrays."""
     cluster = a_cluster().build()
-    plan = a_plan(cluster).holding(a_request("r1", CHAIN).tenant("ads").on(cluster)).build()
+    plan = a_plan(cluster).holding(a_request("r1", STAGES).tenant("ads").on(cluster)).build()
     found = plan.reservation("r1")
     assert found is not None
-    assert found.to_json(plan.grid) == {
-        "id": "r1",
-        "tenant": "ads",
-        "queue": "default",
-        "submitted": 0,
-        "state": "accepted",
-        "weight": 1.0,
-        "priority": 0,
-        "revision": 1,
-        "agent": "gree",
-        "expression": CHAIN,
-        "choices": {},
-        "notes": [],
-        "promise": "pooled",
-        "atoms": [
-            {"path": "0.0", "bundle": {"cpu": 1}, "allocation": [[440, 680, 10]]},
-            {"path": "0.1", "bundle": {"cpu": 1}, "allocation": [[680, 800, 20]]},
-        ],
-    }
+    assert found.to_json(plan.grid) == EXAMPLE_RESERVATION
 
 
 def test_a_choice_and_its_path_are_kept() -> None:

@@ -18,7 +18,7 @@ from planner.plan.details import packed, unpacked
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.renegotiation.renegotiation import result_of
-from planner.replanning.commitment import promise_of
+from planner.replanning.commitment import commitment_of
 from planner.reservation import RequestDetails
 from planner.reservation_state import State
 from planner.validation.validate import validate
@@ -182,7 +182,7 @@ def test_creditable_goes_with_a_reservation_through_records_snapshots_and_update
     found = plan.reservation("a")
     assert found is not None
     assert found.to_json(plan.grid)["creditable"] is True
-    kept = promise_of(plan, 0).request
+    kept = commitment_of(plan, 0).request
     assert kept is not None
     assert kept.creditable
     again = read_checkpoint(take_checkpoint(plan).encode()).reservation("a")

@@ -68,7 +68,7 @@ def test_slots_leave_less_to_pack_in() -> None:
     def beside(cores: int) -> dict[str, Any]:
         asked = f"atom(<{cores} cpu>, 2, 2, 5, 10)"
         slots = [[0, 5, 1, "m-0"], [0, 5, 1, "m-1"]]
-        return placed("s", asked, [[0, 5, 2]], slots, bundle={"cpu": cores})
+        return placed("s", asked, [[0, 5, 2]], slots, bundle={"cpu": cores}, handover=False)
 
     assert found(bundles("a", 6, 1), beside(4), on=machines(2)) == ([], [])
     (wrong,), _ = found(bundles("a", 6, 1), beside(5), on=machines(2))

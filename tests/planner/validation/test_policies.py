@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cluster import Cluster, MachineGroup
-from planner.policy import CapacityOverTime, Policy, Quota, RequestLimits, Scope
+from planner.policy import (
+    ApplicationQuota,
+    CapacityOverTime,
+    Policy,
+    Quota,
+    RequestLimits,
+    Scope,
+)
 from planner.validation.policies import largest_integral
 from planner.validation.validate import validate
 from tests.planner.plan_documents import CORE, FIVE, SECOND, cluster, document, faults, reservation
@@ -174,3 +181,9 @@ def test_policies_of_today_need_not_hold_for_what_stands() -> None:
     """A lowered policy evicts nobody: the check of policies can be left out."""
     lowered = replace(cluster(), policies=(over_time(instant=Decimal("0.1")),))
     assert faults(document(half("a", 0)), lowered, policies=False) == []
+
+
+def test_a_quota_on_applications_bounds_no_plan() -> None:
+    """Reservations are under policies of their own, whatever applications may take."""
+    policy = ApplicationQuota("none", Scope(tenant="*"), (("cpu", 0),), max_count=0, max_run_ms=1)
+    assert policy_faults(policy, half("a", 0), half("b", 8)) == []

@@ -258,6 +258,30 @@ def test_a_machine_in_no_domain_holds_nothing_that_spreads_over_it() -> None:
     assert told(held(beside, spread=2), on=RACKS) == []
 
 
+@pytest.mark.parametrize(
+    ("expression", "rule", "where"),
+    [
+        ("atom(<1 cpu>, 1, 4, 5, 20, spread=2)", {}, "spread"),
+        ("atom(<1 cpu>, 1, 4, 5, 20, spread=2)", {"spread": 3}, "spread"),
+        ("atom(<1 cpu>, 1, 4, 5, 20, spread=2, by=rack)", {"spread": 2}, "domain"),
+        ("atom(<1 cpu>, 4, 4, 5, 20)", {}, "handover"),
+        ("atom(<1 cpu>, 1, 4, 5, 20, handover=no)", {}, "handover"),
+        ("atom(<1 cpu>, 1, 4, 5, 20)", {"handover": False}, "handover"),
+        ("atom(<1 cpu>, 1, 4, 5, 20, spread=2, by=rack)", {"spread": 2, "domain": "rack"}, ""),
+        ("atom(<1 cpu>, 4, 4, 5, 20)", {"handover": False}, ""),
+        ("atom(<1 cpu>, 4, 4, 5, 20, handover=yes)", {}, ""),
+    ],
+)
+def test_machine_rules_are_those_asked(expression: str, rule: dict[str, Any], where: str) -> None:
+    """A gang hands nothing over unless it says so, and others do; who is pooled needs no rule."""
+    slots = [[0, 5, 2, "a-0"], [0, 5, 2, "b-0"]]
+    entry = held(slots, expression=expression)
+    entry["atoms"][0] |= rule
+    expected = [("bundle", f"/reservations/0/atoms/0/{where}")] if where else []
+    assert told(entry, on=RACKS) == expected
+    assert told(entry | {"promise": "pooled"}, on=RACKS) == []
+
+
 def test_each_occurrence_has_slots_of_its_own() -> None:
     """Two runs of a recurrence on other machines, each checked against its own rows."""
     asked = "every(20s, atom(<1 cpu>, 1, 4, 5, 20), times=2)"

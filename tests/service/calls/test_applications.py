@@ -200,6 +200,7 @@ def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Ser
     values = {
         "id": None,
         "tenant": "default",
+        "queue": None,
         "reservation": None,
         "atom": None,
         "close_on_end": False,

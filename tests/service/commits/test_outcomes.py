@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.calls.reservations import read_ask
-from service.commits.commands import Admission, Done
+from service.commits.commands import Admission, ReservationAnswer
 from tests.service.conftest import Service
 
 WANTED = {
@@ -35,7 +35,7 @@ def test_the_answer_is_the_reservation_that_is_kept(service: Service, rdl: str) 
 
     (answer,) = service.runtime.planner.change(Admission((ask,)))
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, ReservationAnswer)
     with service.runtime.reading() as plan:
         kept = plan.reservation("a")
         assert kept is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.adaptation.result import joined
+from planner.adaptation.result import join_adaptations
 from service.calls import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter
@@ -104,7 +104,7 @@ def test_several_adaptations_are_told_as_one() -> None:
     }
     restored = [{"id": "a", "fate": "restored", "value": 2.0}]
     then = {"affected": restored, "dropped": 0.0, "moved": 4.0, "short": ""}
-    told = joined([first, then])
+    told = join_adaptations([first, then])
     assert [(one["id"], one["fate"]) for one in told["affected"]] == [
         ("b", "degraded"),
         ("a", "restored"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from service.store import (
     PageOf,
     StatusRow,
     Store,
+    Submitted,
 )
 
 
@@ -37,6 +38,27 @@ def test_an_id_is_taken_once(store: Store) -> None:
     found = store.applications.get("a")
     assert found is not None
     assert found.submitted_ms == 1
+
+
+def test_what_a_judge_refuses_is_not_written(store: Store) -> None:
+    """It sees all that are not over, the new one among them; what it raises undoes the row."""
+    seen: list[list[Submitted]] = []
+
+    def judge(present: Sequence[Submitted]) -> None:
+        seen.append(list(present))
+        if len(present) > 1:
+            raise ValueError("one too many")
+
+    rows = store.applications
+    rows.add(_row("a"), judge=judge)
+    with pytest.raises(ValueError, match="one too many"):
+        rows.add(_row("b"), judge=judge)
+    assert [len(one) for one in seen] == [1, 2]
+    assert rows.get("b") is None
+    rows.lead("one", 0, 10)
+    rows.write("one", [StatusRow("a", "killed", True, b"{}")], b"{}")
+    rows.add(_row("b"), judge=judge)
+    assert rows.get("b") is not None
 
 
 def test_the_lease_is_one_processs_until_it_runs_out(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from service.store import (
     Snapshot,
     StatusRow,
     Store,
+    Submitted,
     VersionTakenError,
 )
 from service.store.driver import UnavailableError
@@ -305,3 +306,33 @@ def test_a_log_of_an_older_version_is_gone_on_with(url: str, newest: int) -> Non
             store.append([entry(wrong)])
     store.append([entry(newest + 1)])
     assert store.tail(newest) == [entry(newest + 1)]
+
+
+def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) -> None:
+    """Eight processes submit at the same moment where three may be: three rows are there."""
+    together = threading.Barrier(8)
+    refused: list[str] = []
+
+    def judge(present: Sequence[Submitted]) -> None:
+        if len(present) > 3:
+            raise ValueError("one too many")
+
+    def submit(name: str) -> None:
+        store = Store(url)
+        try:
+            together.wait(60)
+            store.applications.add(ApplicationRow(name, "t", 0, b"{}"), judge=judge)
+        except ValueError:
+            refused.append(name)
+        finally:
+            store.close()
+
+    Store(url).close()
+    calls = [threading.Thread(target=submit, args=(f"a{n}",)) for n in range(8)]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join(60)
+    store = Store(url)
+    assert (len(store.applications.open()), len(refused)) == (3, 5)
+    store.close()

@@ -17,25 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.agents.exact.problem import (
-    F64,
-    I64,
-    V_BLOCKED,
-    V_END,
-    V_KIND,
-    V_LAST,
-    V_LEASE,
-    V_MOST,
-    V_RUN,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SHORTEST,
-    V_START,
-    V_WORK,
-    Forest,
-    FreeRoom,
-    PlanningProblem,
-)
+import planner.agents.exact.problem as pb
+from planner.agents.exact.problem import F64, I64, Forest, FreeRoom, PlanningProblem
 from rdl.work_graph import ATOM
 
 _LEAST_GAP = 1  # column of `Forest.preds`
@@ -96,10 +79,10 @@ def coarsen(problem: PlanningProblem, size: int) -> CoarseProblem:
 def _forest(forest: Forest, size: int) -> Forest:
     """Return the forest with windows, gaps and lengths in buckets, rounded outward."""
     vertices = forest.vertices.copy()
-    vertices[:, V_START] //= size
-    vertices[:, V_END] = -(-vertices[:, V_END] // size)
-    vertices[:, V_SHORTEST] = -(-vertices[:, V_SHORTEST] // size)
-    vertices[:, V_LAST] //= size
+    vertices[:, pb.V_START] //= size
+    vertices[:, pb.V_END] = -(-vertices[:, pb.V_END] // size)
+    vertices[:, pb.V_SHORTEST] = -(-vertices[:, pb.V_SHORTEST] // size)
+    vertices[:, pb.V_LAST] //= size
     _atoms(vertices, size)
     shifts = _shifts(forest, vertices, size)
     caps = _caps(forest, vertices, size)
@@ -110,22 +93,22 @@ def _forest(forest: Forest, size: int) -> Forest:
 
 def _atoms(vertices: I64, size: int) -> None:
     """Shorten leases, raise heights to what a bucket holds; one block is one long lease."""
-    atoms = vertices[:, V_KIND] == ATOM
-    block = atoms & (vertices[:, V_RUN] > 0)
-    vertices[block, V_LEASE] = vertices[block, V_RUN]
-    vertices[block, V_WORK] = vertices[block, V_RUN] * vertices[block, V_MOST]
-    vertices[block, V_RUN] = 0
-    leases = -(-vertices[atoms, V_LEASE] // size) - 2 if size > 1 else vertices[atoms, V_LEASE]
-    vertices[atoms, V_LEASE] = np.maximum(1, leases)
-    vertices[atoms, V_MOST] *= size
+    atoms = vertices[:, pb.V_KIND] == ATOM
+    block = atoms & (vertices[:, pb.V_RUN] > 0)
+    vertices[block, pb.V_LEASE] = vertices[block, pb.V_RUN]
+    vertices[block, pb.V_WORK] = vertices[block, pb.V_RUN] * vertices[block, pb.V_MOST]
+    vertices[block, pb.V_RUN] = 0
+    leases = vertices[atoms, pb.V_LEASE]
+    vertices[atoms, pb.V_LEASE] = np.maximum(1, -(-leases // size) - 2 if size > 1 else leases)
+    vertices[atoms, pb.V_MOST] *= size
 
 
 def _shifts(forest: Forest, vertices: I64, size: int) -> I64:
     """Return the offsets in buckets; occurrences that move by parts of a bucket cost nothing."""
     whole = forest.shifts % size == 0
     before = np.concatenate([[0], np.cumsum(whole)])
-    begin, end = vertices[:, V_SHIFT], vertices[:, V_SHIFT] + vertices[:, V_SHIFTS]
-    vertices[:, V_SHIFT], vertices[:, V_SHIFTS] = before[begin], before[end] - before[begin]
+    begin, end = vertices[:, pb.V_SHIFT], vertices[:, pb.V_SHIFT] + vertices[:, pb.V_SHIFTS]
+    vertices[:, pb.V_SHIFT], vertices[:, pb.V_SHIFTS] = before[begin], before[end] - before[begin]
     return np.asarray(forest.shifts[whole] // size, dtype=np.int64)
 
 
@@ -133,11 +116,12 @@ def _caps(forest: Forest, vertices: I64, size: int) -> I64:
     """Return what each atom that is held back may hold in each bucket of its window."""
     kept: list[I64] = []
     at = 0
-    for v in np.flatnonzero(vertices[:, V_BLOCKED] >= 0).tolist():
-        start, end, first = (int(x) for x in forest.vertices[v, [V_START, V_END, V_BLOCKED]])
+    for v in np.flatnonzero(vertices[:, pb.V_BLOCKED] >= 0).tolist():
+        row = forest.vertices[v]
+        start, end, first = int(row[pb.V_START]), int(row[pb.V_END]), int(row[pb.V_BLOCKED])
         marks = np.arange(start // size * size, end, size) - start
         own = np.add.reduceat(forest.caps[first : first + end - start], np.maximum(0, marks))
-        vertices[v, V_BLOCKED] = at
+        vertices[v, pb.V_BLOCKED] = at
         kept.append(own)
         at += len(own)
     return np.concatenate([np.zeros(0, dtype=np.int64), *kept])

@@ -122,7 +122,7 @@ class SubgradientAscent:
 def starts(problem: PlanningProblem) -> tuple[SubgradientAscent, SubgradientAscent]:
     """Return the two starts: a constant price at full resolution, and coarse to fine.
 
-    Neither is safe alone: each has been seen to stay far above the other (design, exact.md).
+    Neither is safe alone: each has been seen to stay far above the other (docs/exact.md, 2).
     """
     columns = problem.room.free.shape[1]
     buckets = sorted({max(1, columns // part) if part else 1 for part in BUCKETS}, reverse=True)

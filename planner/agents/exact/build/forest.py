@@ -4,62 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.agents.exact.problem import (
-    F64,
-    I64,
-    V_CHILD,
-    V_CHILDREN,
-    V_COLUMNS,
-    V_DEMAND,
-    V_END,
-    V_INFLOW,
-    V_KIND,
-    V_LAST,
-    V_LEASE,
-    V_LEAST,
-    V_MOST,
-    V_MULTIPLE,
-    V_PARENT,
-    V_PRED,
-    V_PREDS,
-    V_REQUEST,
-    V_RUN,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SHORTEST,
-    V_SOUND,
-    V_START,
-    V_SUCC,
-    V_SUCCS,
-    V_WORK,
-    Forest,
-)
+import planner.agents.exact.problem as pb
+from planner.agents.exact.problem import F64, I64, Forest
 from planner.request import Request
 from planner.value import value_asked
 from planner.view import PlanView
-from rdl.work_graph import (
-    ALL,
-    ANY,
-    ATOM,
-    CHILD_COUNT,
-    CHILD_FIRST,
-    END,
-    EVERY,
-    KIND,
-    LAST_SHIFT,
-    LEASE,
-    MAX_HEIGHT,
-    MIN_HEIGHT,
-    MULTIPLE,
-    PARENT,
-    SATISFIABLE,
-    SHIFT_COUNT,
-    SHIFT_FIRST,
-    SHORTEST,
-    START,
-    WORK,
-    WorkGraph,
-)
+import rdl.work_graph as wg
+from rdl.work_graph import WorkGraph
 
 
 class ForestBuilder:
@@ -84,11 +35,11 @@ class ForestBuilder:
         """Append one request; `demands` numbers what each of its atoms takes."""
         graph, offset = request.graph, self._first[-1]
         source = graph.vertices
-        rows = np.zeros((len(source), V_COLUMNS), dtype=np.int64)
+        rows = np.zeros((len(source), pb.V_COLUMNS), dtype=np.int64)
         self._copy(rows, source, offset)
-        rows[:, V_REQUEST] = len(self._value)
+        rows[:, pb.V_REQUEST] = len(self._value)
         for atom, number in demands.items():
-            rows[atom, V_DEMAND] = number
+            rows[atom, pb.V_DEMAND] = number
         self._edges(rows, graph, offset)
         self._children.extend((graph.children + offset).tolist())
         self._shifts.extend(graph.shifts.tolist())
@@ -104,55 +55,60 @@ class ForestBuilder:
 
     def _copy(self, rows: I64, source: I64, offset: int) -> None:
         for to, column in (
-            (V_KIND, KIND), (V_SHORTEST, SHORTEST), (V_LEASE, LEASE), (V_SHIFTS, SHIFT_COUNT),
-            (V_CHILDREN, CHILD_COUNT), (V_LAST, LAST_SHIFT), (V_SOUND, SATISFIABLE),
-        ):  # fmt: skip
+            (pb.V_KIND, wg.KIND),
+            (pb.V_SHORTEST, wg.SHORTEST),
+            (pb.V_LEASE, wg.LEASE),
+            (pb.V_SHIFTS, wg.SHIFT_COUNT),
+            (pb.V_CHILDREN, wg.CHILD_COUNT),
+            (pb.V_LAST, wg.LAST_SHIFT),
+            (pb.V_SOUND, wg.SATISFIABLE),
+        ):
             rows[:, to] = source[:, column]
-        multiple = np.maximum(source[:, MULTIPLE], 1)
-        rows[:, V_MULTIPLE] = multiple
-        rows[:, V_LEAST] = -(-source[:, MIN_HEIGHT] // multiple)
-        rows[:, V_MOST] = source[:, MAX_HEIGHT] // multiple
-        rows[:, V_WORK] = source[:, WORK] // multiple
-        rows[:, V_START] = np.maximum(source[:, START] - self._base, 0)
-        rows[:, V_END] = np.minimum(source[:, END] - self._base, self._columns)
-        rows[:, V_PARENT] = np.where(source[:, PARENT] >= 0, source[:, PARENT] + offset, -1)
-        rows[:, V_SHIFT] = source[:, SHIFT_FIRST] + len(self._shifts)
-        rows[:, V_CHILD] = source[:, CHILD_FIRST] + len(self._children)
-        room = rows[:, V_END] - rows[:, V_START] >= np.maximum(rows[:, V_SHORTEST], 1)
-        rows[:, V_SOUND] *= room
-        gang = (source[:, KIND] == ATOM) & (rows[:, V_LEAST] == rows[:, V_MOST])
-        length = rows[:, V_WORK] // np.maximum(rows[:, V_MOST], 1)
-        whole = length * rows[:, V_MOST] == rows[:, V_WORK]
-        rows[:, V_RUN] = np.where(gang & whole & (length < 2 * rows[:, V_LEASE]), length, 0)
+        multiple = np.maximum(source[:, wg.MULTIPLE], 1)
+        rows[:, pb.V_MULTIPLE] = multiple
+        rows[:, pb.V_LEAST] = -(-source[:, wg.MIN_HEIGHT] // multiple)
+        rows[:, pb.V_MOST] = source[:, wg.MAX_HEIGHT] // multiple
+        rows[:, pb.V_WORK] = source[:, wg.WORK] // multiple
+        rows[:, pb.V_START] = np.maximum(source[:, wg.START] - self._base, 0)
+        rows[:, pb.V_END] = np.minimum(source[:, wg.END] - self._base, self._columns)
+        rows[:, pb.V_PARENT] = np.where(source[:, wg.PARENT] >= 0, source[:, wg.PARENT] + offset, -1)
+        rows[:, pb.V_SHIFT] = source[:, wg.SHIFT_FIRST] + len(self._shifts)
+        rows[:, pb.V_CHILD] = source[:, wg.CHILD_FIRST] + len(self._children)
+        room = rows[:, pb.V_END] - rows[:, pb.V_START] >= np.maximum(rows[:, pb.V_SHORTEST], 1)
+        rows[:, pb.V_SOUND] *= room
+        gang = (source[:, wg.KIND] == wg.ATOM) & (rows[:, pb.V_LEAST] == rows[:, pb.V_MOST])
+        length = rows[:, pb.V_WORK] // np.maximum(rows[:, pb.V_MOST], 1)
+        whole = length * rows[:, pb.V_MOST] == rows[:, pb.V_WORK]
+        rows[:, pb.V_RUN] = np.where(gang & whole & (length < 2 * rows[:, pb.V_LEASE]), length, 0)
 
     def _edges(self, rows: I64, graph: WorkGraph, offset: int) -> None:
         for before, after, least, largest in sorted(graph.edges.tolist(), key=lambda e: e[1]):
-            if rows[after, V_PREDS] == 0:
-                rows[after, V_PRED] = len(self._preds)
-            rows[after, V_PREDS] += 1
-            rows[before, V_SUCCS] += 1
+            if rows[after, pb.V_PREDS] == 0:
+                rows[after, pb.V_PRED] = len(self._preds)
+            rows[after, pb.V_PREDS] += 1
+            rows[before, pb.V_SUCCS] += 1
             self._preds.append((before + offset, least, largest, after + offset))
 
     def _flows(self, rows: I64, graph: WorkGraph, offset: int) -> None:
         """Split what is spent before a vertex among those that follow, so that each counts once."""
         count = len(rows)
         inflow, flow = np.ones(count), np.ones(count)
-        rows[:, V_INFLOW] = -1
+        rows[:, pb.V_INFLOW] = -1
         for vertex in range(count - 1, -1, -1):  # parents before children
-            flow[vertex] = 1.0 / max(1, int(rows[vertex, V_SUCCS]))
-            if rows[vertex, V_PREDS]:
-                rows[vertex, V_INFLOW] = vertex + offset
+            flow[vertex] = 1.0 / max(1, int(rows[vertex, pb.V_SUCCS]))
+            if rows[vertex, pb.V_PREDS]:
+                rows[vertex, pb.V_INFLOW] = vertex + offset
                 continue
-            parent = int(graph.vertices[vertex, PARENT])
+            parent = int(graph.vertices[vertex, wg.PARENT])
             if parent < 0:
                 continue
             share = 1.0
-            if rows[parent, V_KIND] == ALL:
-                first, number = graph.vertices[parent, [CHILD_FIRST, CHILD_COUNT]].tolist()
+            if rows[parent, pb.V_KIND] == wg.ALL:
+                first, number = graph.vertices[parent, [wg.CHILD_FIRST, wg.CHILD_COUNT]].tolist()
                 kids = graph.children[first : first + number]
-                share = 1.0 / int((rows[kids, V_PREDS] == 0).sum())
-            rows[vertex, V_INFLOW] = rows[parent, V_INFLOW]
-            inflow[vertex] = share * inflow[parent] if rows[parent, V_PREDS] == 0 else share
+                share = 1.0 / int((rows[kids, pb.V_PREDS] == 0).sum())
+            rows[vertex, pb.V_INFLOW] = rows[parent, pb.V_INFLOW]
+            inflow[vertex] = share * inflow[parent] if rows[parent, pb.V_PREDS] == 0 else share
         self._inflow.extend(inflow.tolist())
         self._flow.extend(flow.tolist())
 
@@ -161,7 +117,7 @@ class ForestBuilder:
         vertices = np.concatenate(self._vertices)
         preds = np.array(self._preds, dtype=np.int64).reshape(-1, 4)
         succs = np.argsort(preds[:, 0], kind="stable").astype(np.int64)
-        vertices[:, V_SUCC] = np.searchsorted(preds[succs, 0], np.arange(len(vertices)))
+        vertices[:, pb.V_SUCC] = np.searchsorted(preds[succs, 0], np.arange(len(vertices)))
         return Forest(
             vertices=vertices,
             first=np.array(self._first, dtype=np.int64),
@@ -201,8 +157,8 @@ def _program(graph: WorkGraph) -> list[int]:
             pending.pop()
             continue
         waits = [v for v in before.get(vertex, ()) if state.get(v) != 2]
-        first, count = int(vertices[vertex, CHILD_FIRST]), int(vertices[vertex, CHILD_COUNT])
-        kids = graph.children[first : first + count].tolist() if vertices[vertex, KIND] else []
+        first, count = int(vertices[vertex, wg.CHILD_FIRST]), int(vertices[vertex, wg.CHILD_COUNT])
+        kids = graph.children[first : first + count].tolist() if vertices[vertex, wg.KIND] else []
         waits += [v for v in reversed(kids) if state.get(v) != 2]
         if state.get(vertex) == 1 or not waits:
             state[vertex] = 2
@@ -218,13 +174,13 @@ def _worth(graph: WorkGraph) -> list[float]:
     """Return the most that the preferences below each vertex can be worth."""
     worth = np.ones(len(graph.vertices))
     for vertex, row in enumerate(graph.vertices.tolist()):
-        if row[KIND] == ATOM:
+        if row[wg.KIND] == wg.ATOM:
             continue
-        kids = graph.children[row[CHILD_FIRST] : row[CHILD_FIRST] + row[CHILD_COUNT]]
-        if row[KIND] == ANY:
-            sound = [k for k in kids.tolist() if graph.vertices[k, SATISFIABLE]]
+        kids = graph.children[row[wg.CHILD_FIRST] : row[wg.CHILD_FIRST] + row[wg.CHILD_COUNT]]
+        if row[wg.KIND] == wg.ANY:
+            sound = [k for k in kids.tolist() if graph.vertices[k, wg.SATISFIABLE]]
             worth[vertex] = max((graph.prefer[k] * worth[k] for k in sound), default=0.0)
-        elif row[KIND] == EVERY:
+        elif row[wg.KIND] == wg.EVERY:
             worth[vertex] = worth[kids[0]]
         else:
             worth[vertex] = np.prod(worth[kids])

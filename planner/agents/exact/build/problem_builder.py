@@ -8,22 +8,8 @@ import numpy as np
 
 from planner.agents.exact.build.forest import ForestBuilder
 from planner.agents.exact.build.presolve import binding_rows, distinct_demands
-from planner.agents.exact.problem import (
-    I64,
-    V_BLOCKED,
-    V_DEMAND,
-    V_END,
-    V_KIND,
-    V_LEAST,
-    V_MOST,
-    V_MULTIPLE,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SOUND,
-    V_START,
-    FreeRoom,
-    PlanningProblem,
-)
+import planner.agents.exact.problem as pb
+from planner.agents.exact.problem import I64, FreeRoom, PlanningProblem
 from planner.request import Request
 from planner.view import Demand, PlanView
 from rdl.work_graph import ATOM, BUNDLE, END, LABEL, START
@@ -57,12 +43,12 @@ def build_problem(
     end = max(int(request.graph.vertices[-1, END]) for request in requests)
     end = min(max(end, base + 1), view.first + view.free.shape[1])
     room, place, rows = _room(book.found, view, base, end)
-    draft = ForestBuilder(base, end - base)
+    builder = ForestBuilder(base, end - base)
     kept = frozenset(keep)
     for index, (request, own) in enumerate(zip(requests, demands, strict=True)):
         taken = {atom: place[number] for atom, number in own.items()}
-        draft.add(request, taken, view, keep=index in kept)
-    forest = draft.forest()
+        builder.add(request, taken, view, keep=index in kept)
+    forest = builder.forest()
     caps = _caps(forest.vertices, forest.shifts, room)
     return PlanningProblem(tuple(requests), forest._replace(caps=caps), room, base, rows)
 
@@ -127,19 +113,19 @@ def _caps(vertices: I64, shifts: I64, room: FreeRoom) -> I64:
     alone = _alone(room)
     columns = room.free.shape[1]
     for row in vertices:
-        row[V_BLOCKED] = -1
-        if row[V_KIND] != ATOM or not row[V_SOUND]:
+        row[pb.V_BLOCKED] = -1
+        if row[pb.V_KIND] != ATOM or not row[pb.V_SOUND]:
             continue
-        cap = np.full(int(row[V_END] - row[V_START]), row[V_MOST], dtype=np.int64)
-        for shift in shifts[row[V_SHIFT] : row[V_SHIFT] + row[V_SHIFTS]].tolist():
-            begin, end = int(row[V_START]) + shift, int(row[V_END]) + shift
-            inside = alone[row[V_DEMAND], begin : min(end, columns)] // row[V_MULTIPLE]
+        cap = np.full(int(row[pb.V_END] - row[pb.V_START]), row[pb.V_MOST], dtype=np.int64)
+        for shift in shifts[row[pb.V_SHIFT] : row[pb.V_SHIFT] + row[pb.V_SHIFTS]].tolist():
+            begin, end = int(row[pb.V_START]) + shift, int(row[pb.V_END]) + shift
+            inside = alone[row[pb.V_DEMAND], begin : min(end, columns)] // row[pb.V_MULTIPLE]
             part = cap[: len(inside)]
             np.minimum(part, inside, out=part)
             cap[len(inside) :] = 0
-        cap[cap < row[V_LEAST]] = 0
-        if (cap < row[V_MOST]).any():
-            row[V_BLOCKED] = size
+        cap[cap < row[pb.V_LEAST]] = 0
+        if (cap < row[pb.V_MOST]).any():
+            row[pb.V_BLOCKED] = size
             kept.append(cap)
             size += len(cap)
     return np.concatenate([np.zeros(0, dtype=np.int64), *kept])

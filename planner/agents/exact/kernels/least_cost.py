@@ -4,34 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import F64, Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.flows import bends, bound_by_flow, most_at
 from planner.agents.exact.kernels.pricing_space import IN, Q, Space
-from planner.agents.exact.problem import (
-    V_BLOCKED,
-    V_CHILD,
-    V_CHILDREN,
-    V_DEMAND,
-    V_END,
-    V_INFLOW,
-    V_KIND,
-    V_LAST,
-    V_LEASE,
-    V_MOST,
-    V_MULTIPLE,
-    V_PRED,
-    V_PREDS,
-    V_RUN,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SHORTEST,
-    V_SOUND,
-    V_START,
-    V_SUCCS,
-    V_WORK,
-    Forest,
-)
+from planner.agents.exact.problem import Forest
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
 
@@ -39,19 +17,19 @@ from rdl.work_graph import ALL, ANY, ATOM, EVERY
 def write_spent(f: Forest, s: Space, v: int) -> None:
     """Write what is spent before `v` could start at each column of its window."""
     row = f.vertices[v]
-    n = row[V_END] - row[V_START]
+    n = row[pb.V_END] - row[pb.V_START]
     out = s.line[IN]
     for i in range(n + 1):
         out[i] = 0.0
-    top = row[V_INFLOW]
+    top = row[pb.V_INFLOW]
     if top < 0:
         return
-    first = f.vertices[top, V_PRED]
-    for e in range(first, first + f.vertices[top, V_PREDS]):
+    first = f.vertices[top, pb.V_PRED]
+    for e in range(first, first + f.vertices[top, pb.V_PREDS]):
         u = f.preds[e, 0]
         part = f.inflow[v] * f.flow[u]
-        width = f.vertices[u, V_END] - f.vertices[u, V_START]
-        move = row[V_START] - f.preds[e, 1] - f.vertices[u, V_START]
+        width = f.vertices[u, pb.V_END] - f.vertices[u, pb.V_START]
+        move = row[pb.V_START] - f.preds[e, 1] - f.vertices[u, pb.V_START]
         base = s.cell[u]
         for i in range(n + 1):
             at = min(i + move, width)
@@ -62,31 +40,31 @@ def write_spent(f: Forest, s: Space, v: int) -> None:
 def write_prices(f: Forest, s: Space, v: int) -> None:
     """Write prefix sums of the price of one multiple of an atom, all occurrences together."""
     row = f.vertices[v]
-    n = row[V_END] - row[V_START]
-    out, prefix = s.line[Q], s.prefix[row[V_DEMAND]]
+    n = row[pb.V_END] - row[pb.V_START]
+    out, prefix = s.line[Q], s.prefix[row[pb.V_DEMAND]]
     for i in range(n + 1):
         out[i] = 0.0
     last = prefix.shape[0] - 1
-    for k in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
-        begin = row[V_START] + f.shifts[k]
+    for k in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
+        begin = row[pb.V_START] + f.shifts[k]
         for i in range(n + 1):
-            out[i] += row[V_MULTIPLE] * prefix[min(begin + i, last)]
+            out[i] += row[pb.V_MULTIPLE] * prefix[min(begin + i, last)]
 
 
 @inlined
 def _run(f: Forest, s: Space, v: int) -> None:
     """G of an atom that must be one block: exact."""
     row = f.vertices[v]
-    n, length, base = row[V_END] - row[V_START], row[V_RUN], s.cell[v]
+    n, length, base = row[pb.V_END] - row[pb.V_START], row[pb.V_RUN], s.cell[v]
     spent, q = s.line[IN], s.line[Q]
     best = np.inf
     free_from = 0  # no column from here on is too low
     for i in range(n + 1):
-        if i > 0 and row[V_BLOCKED] >= 0 and most_at(f, row, i - 1) < row[V_MOST]:
+        if i > 0 and row[pb.V_BLOCKED] >= 0 and most_at(f, row, i - 1) < row[pb.V_MOST]:
             free_from = i
         begin = i - length
         if begin >= free_from:
-            best = min(best, spent[begin] + row[V_MOST] * (q[i] - q[begin]))
+            best = min(best, spent[begin] + row[pb.V_MOST] * (q[i] - q[begin]))
         s.cost[base + i] = best
 
 
@@ -107,28 +85,28 @@ def _leases(f: Forest, s: Space, v: int) -> None:
     Every lease of 2 l or more splits into leases of l to 2 l - 1, so no others need a look.
     """
     row = f.vertices[v]
-    n, lease, base = row[V_END] - row[V_START], row[V_LEASE], s.cell[v]
+    n, lease, base = row[pb.V_END] - row[pb.V_START], row[pb.V_LEASE], s.cell[v]
     spent, q = s.line[IN], s.line[Q]
     best = np.inf
     free_from = 0
     for i in range(n + 1):
-        if i > 0 and row[V_BLOCKED] >= 0 and most_at(f, row, i - 1) == 0:
+        if i > 0 and row[pb.V_BLOCKED] >= 0 and most_at(f, row, i - 1) == 0:
             free_from = i
         longest = min(2 * lease - 1, i - free_from)
         if longest >= lease:
-            best = min(best, _least_mean(spent, q, i, lease, longest, float(row[V_WORK])))
+            best = min(best, _least_mean(spent, q, i, lease, longest, float(row[pb.V_WORK])))
         s.lease[base + i] = best
-        s.cost[base + i] = best if i >= row[V_SHORTEST] else np.inf
+        s.cost[base + i] = best if i >= row[pb.V_SHORTEST] else np.inf
 
 
 @inlined
 def child_at(f: Forest, s: Space, v: int, i: int, child: int) -> Int:
     """Return the cell of `child` for column `i` of group `v`, or -1 before its window."""
     row = f.vertices[v]
-    at = row[V_START] + i - f.vertices[child, V_START]
-    if row[V_KIND] == EVERY:
-        at -= row[V_LAST]
-    at = min(at, f.vertices[child, V_END] - f.vertices[child, V_START])
+    at = row[pb.V_START] + i - f.vertices[child, pb.V_START]
+    if row[pb.V_KIND] == EVERY:
+        at -= row[pb.V_LAST]
+    at = min(at, f.vertices[child, pb.V_END] - f.vertices[child, pb.V_START])
     return s.cell[child] + at if at >= 0 else -1
 
 
@@ -137,15 +115,15 @@ def _group(f: Forest, s: Space, v: int) -> None:
     """G of a group: the sum of what nothing follows, the least option, the moved child."""
     row = f.vertices[v]
     base = s.cell[v]
-    for i in range(row[V_END] - row[V_START] + 1):
-        total = np.inf if row[V_KIND] == ANY else 0.0
-        for k in range(row[V_CHILD], row[V_CHILD] + row[V_CHILDREN]):
+    for i in range(row[pb.V_END] - row[pb.V_START] + 1):
+        total = np.inf if row[pb.V_KIND] == ANY else 0.0
+        for k in range(row[pb.V_CHILD], row[pb.V_CHILD] + row[pb.V_CHILDREN]):
             child = f.children[k]
-            if row[V_KIND] == ALL and f.vertices[child, V_SUCCS] > 0:
+            if row[pb.V_KIND] == ALL and f.vertices[child, pb.V_SUCCS] > 0:
                 continue
             at = child_at(f, s, v, i, child)
             cost = float(s.cost[at]) if at >= 0 else np.inf
-            total = min(total, cost) if row[V_KIND] == ANY else total + cost
+            total = min(total, cost) if row[pb.V_KIND] == ANY else total + cost
         s.cost[base + i] = total
 
 
@@ -155,13 +133,13 @@ def forward(f: Forest, s: Space, r: int) -> None:
     for k in range(f.first[r], f.first[r + 1]):
         v = f.program[k]
         row = f.vertices[v]
-        if row[V_SOUND] == 0:
-            for i in range(max(0, row[V_END] - row[V_START]) + 1):
+        if row[pb.V_SOUND] == 0:
+            for i in range(max(0, row[pb.V_END] - row[pb.V_START]) + 1):
                 s.cost[s.cell[v] + i] = np.inf
-        elif row[V_KIND] == ATOM:
+        elif row[pb.V_KIND] == ATOM:
             write_spent(f, s, v)
             write_prices(f, s, v)
-            if row[V_RUN] > 0:
+            if row[pb.V_RUN] > 0:
                 _run(f, s, v)
             else:
                 _leases(f, s, v)

@@ -6,23 +6,12 @@ from typing import Final
 
 import numpy as np
 
+import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import I64, Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.one_block import BlockWindow, FlatBlock, block_start, write_block
 from planner.agents.exact.kernels.search_state import CAP, PLAN, SearchState, X
-from planner.agents.exact.problem import (
-    V_DEMAND,
-    V_LEASE,
-    V_LEAST,
-    V_MOST,
-    V_MULTIPLE,
-    V_RUN,
-    V_SHIFT,
-    V_SHIFTS,
-    V_WORK,
-    Forest,
-    FreeRoom,
-)
+from planner.agents.exact.problem import Forest, FreeRoom
 
 _HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
 
@@ -31,9 +20,9 @@ _HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of who
 def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
     """Take the rows of an atom from the profile, or give them back (sign -1)."""
     row = f.vertices[v]
-    first, d = s.first[v], row[V_DEMAND]
+    first, d = s.first[v], row[pb.V_DEMAND]
     for i in range(first, first + s.pieces[PLAN, v]):
-        for k in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
+        for k in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
             a, b = s.rows[PLAN, i, 0] + f.shifts[k], s.rows[PLAN, i, 1] + f.shifts[k]
             for j in range(room.demand_first[d], room.demand_first[d + 1]):
                 amount = sign * s.rows[PLAN, i, 2] * room.demand_amounts[j]
@@ -46,12 +35,12 @@ def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
 def _fill(f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow) -> None:
     """Write what an atom may hold in multiples, column by column from the near end."""
     lo, hi, late = span
-    cap, d, k = s.line[CAP], row[V_DEMAND], row[V_MULTIPLE]
+    cap, d, k = s.line[CAP], row[pb.V_DEMAND], row[pb.V_MULTIPLE]
     columns = s.free.shape[1]
     for i in range(hi - lo):
         t = hi - 1 - i if late else lo + i
-        most = row[V_MOST] * k
-        for q in range(row[V_SHIFT], row[V_SHIFT] + row[V_SHIFTS]):
+        most = row[pb.V_MOST] * k
+        for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
             at = t + f.shifts[q]
             if at >= columns:
                 most = np.int64(0)
@@ -62,14 +51,14 @@ def _fill(f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow
                 if free < most * amount:
                     most = max(np.int64(0), free // amount)
         most //= k
-        cap[i] = most if most >= row[V_LEAST] else 0
+        cap[i] = most if most >= row[pb.V_LEAST] else 0
 
 
 @compiled
 def _stack(s: SearchState, row: I64, n: int, top: int) -> Int:
     """Stack whole leases at most `top` high from the near end; return the work left over."""
     cap, x = s.line[CAP], s.line[X]
-    lease, least, left = row[V_LEASE], row[V_LEAST], row[V_WORK]
+    lease, least, left = row[pb.V_LEASE], row[pb.V_LEAST], row[pb.V_WORK]
     for i in range(n):
         x[i] = 0
     i = 0
@@ -92,7 +81,7 @@ def _stack(s: SearchState, row: I64, n: int, top: int) -> Int:
 @compiled
 def _lengthen(s: SearchState, row: I64, n: int, left: int) -> Int:
     """Raise columns to their neighbours until no work is left: no lease gets shorter by it."""
-    cap, x, least = s.line[CAP], s.line[X], row[V_LEAST]
+    cap, x, least = s.line[CAP], s.line[X], row[pb.V_LEAST]
     moved = True
     while left > 0 and moved:
         moved = False
@@ -128,7 +117,7 @@ def _emit(s: SearchState, row: I64, v: int, span: BlockWindow) -> bool:
             if at + count >= stop:
                 return False
             s.rows[PLAN, at + count, 0], s.rows[PLAN, at + count, 1] = begin, t
-            s.rows[PLAN, at + count, 2] = height * row[V_MULTIPLE]
+            s.rows[PLAN, at + count, 2] = height * row[pb.V_MULTIPLE]
             count += 1
         height, begin = now, t
     s.pieces[PLAN, v] = count
@@ -145,18 +134,18 @@ def _rectangle(
     """
     row = f.vertices[v]
     width = span.hi - span.lo
-    least, most, work = row[V_LEAST], row[V_MOST], row[V_WORK]
+    least, most, work = row[pb.V_LEAST], row[pb.V_MOST], row[pb.V_WORK]
     floor = max(least, (work + width - 1) // max(1, width))
-    most = min(most, max(least, work // row[V_LEASE]))
+    most = min(most, max(least, work // row[pb.V_LEASE]))
     for step in range(_HEIGHTS):
         height = floor + step * max(1, (most - floor) // _HEIGHTS) if low else most - step
         if height > most or height < floor:
             return False
         length = (work + height - 1) // height
         over = length * height - work
-        if length < row[V_LEASE] or length > width:
+        if length < row[pb.V_LEASE] or length > width:
             continue
-        if over > 0 and (height - over < least or length - 1 < row[V_LEASE]):
+        if over > 0 and (height - over < least or length - 1 < row[pb.V_LEASE]):
             continue
         block = FlatBlock(length, height)
         start = block_start(f, room, s, row, span, block)
@@ -170,7 +159,7 @@ def _rectangle(
             end = start + length
             s.rows[PLAN, first, 1] = end - 1
             s.rows[PLAN, first + 1, 0], s.rows[PLAN, first + 1, 1] = end - 1, end
-            s.rows[PLAN, first + 1, 2] = (height - over) * row[V_MULTIPLE]
+            s.rows[PLAN, first + 1, 2] = (height - over) * row[pb.V_MULTIPLE]
             s.pieces[PLAN, v] = 2
         return True
     return False
@@ -183,8 +172,8 @@ def place(f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, 
     `low` tries one block of the least height first.
     """
     row = f.vertices[v]
-    if row[V_RUN] > 0:
-        block = FlatBlock(row[V_RUN], row[V_MOST])
+    if row[pb.V_RUN] > 0:
+        block = FlatBlock(row[pb.V_RUN], row[pb.V_MOST])
         start = block_start(f, room, s, row, span, block)
         if start < 0:
             return False
@@ -194,7 +183,7 @@ def place(f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, 
         return True
     n = span.hi - span.lo
     _fill(f, room, s, row, span)
-    left = _stack(s, row, n, row[V_MOST])
+    left = _stack(s, row, n, row[pb.V_MOST])
     if left > 0 and _lengthen(s, row, n, left) > 0:
         return bool(_rectangle(f, room, s, v, span, False))
     return bool(_emit(s, row, v, span))

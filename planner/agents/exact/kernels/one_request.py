@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.one_atom import place, take
@@ -21,23 +22,7 @@ from planner.agents.exact.kernels.search_state import (
     draw,
     draw_below,
 )
-from planner.agents.exact.problem import (
-    V_CHILD,
-    V_CHILDREN,
-    V_END,
-    V_KIND,
-    V_LAST,
-    V_PARENT,
-    V_PRED,
-    V_PREDS,
-    V_SHORTEST,
-    V_SOUND,
-    V_START,
-    V_SUCC,
-    V_SUCCS,
-    Forest,
-    FreeRoom,
-)
+from planner.agents.exact.problem import Forest, FreeRoom
 from rdl.work_graph import ANY, ATOM, EVERY
 
 _LEAPS: Final = 24  # times a request is begun again for a largest gap
@@ -68,19 +53,19 @@ def _choose(f: Forest, s: SearchState, r: int, first_choice: bool) -> float:
     root = f.first[r + 1] - 1
     for v in range(root, f.first[r] - 1, -1):
         row = f.vertices[v]
-        up = row[V_PARENT]
+        up = row[pb.V_PARENT]
         active = up < 0 or s.vertex[ACTIVE, up] == 1
-        if active and up >= 0 and f.vertices[up, V_KIND] == ANY:
-            active = f.children[f.vertices[up, V_CHILD] + s.option[PLAN, up]] == v
+        if active and up >= 0 and f.vertices[up, pb.V_KIND] == ANY:
+            active = f.children[f.vertices[up, pb.V_CHILD] + s.option[PLAN, up]] == v
         s.vertex[ACTIVE, v] = 1 if active else 0
         s.option[PLAN, v] = -1
-        if not active or row[V_KIND] != ANY:
+        if not active or row[pb.V_KIND] != ANY:
             continue
-        begin = 0 if first_choice else draw_below(s, row[V_CHILDREN])
-        for i in range(row[V_CHILDREN]):
-            option = (begin + i) % row[V_CHILDREN]
-            child = f.children[row[V_CHILD] + option]
-            if f.vertices[child, V_SOUND] == 1:
+        begin = 0 if first_choice else draw_below(s, row[pb.V_CHILDREN])
+        for i in range(row[pb.V_CHILDREN]):
+            option = (begin + i) % row[pb.V_CHILDREN]
+            child = f.children[row[pb.V_CHILD] + option]
+            if f.vertices[child, pb.V_SOUND] == 1:
                 s.option[PLAN, v] = option
                 worth *= f.prefer[child]
                 break
@@ -92,30 +77,30 @@ def _choose(f: Forest, s: SearchState, r: int, first_choice: bool) -> float:
 @inlined
 def _earliest(f: Forest, s: SearchState, v: int) -> Int:
     """Return the column before which `v` cannot start, given what is placed before it."""
-    lo = max(f.vertices[v, V_START], s.vertex[BOUND, v])
+    lo = max(f.vertices[v, pb.V_START], s.vertex[BOUND, v])
     u = v
     while u >= 0:
-        first = f.vertices[u, V_PRED]
-        for e in range(first, first + f.vertices[u, V_PREDS]):
+        first = f.vertices[u, pb.V_PRED]
+        for e in range(first, first + f.vertices[u, pb.V_PREDS]):
             lo = max(lo, s.vertex[TO, f.preds[e, 0]] + f.preds[e, 1])
-        u = f.vertices[u, V_PARENT]
+        u = f.vertices[u, pb.V_PARENT]
     return lo
 
 
 @inlined
 def _latest(f: Forest, s: SearchState, v: int) -> Int:
     """Return the column by which `v` must end, given what is placed after it."""
-    hi = min(f.vertices[v, V_END], s.vertex[BOUND, v])
+    hi = min(f.vertices[v, pb.V_END], s.vertex[BOUND, v])
     moved = np.int64(0)
     u = v
     while u >= 0:
-        first = f.vertices[u, V_SUCC]
-        for i in range(first, first + f.vertices[u, V_SUCCS]):
+        first = f.vertices[u, pb.V_SUCC]
+        for i in range(first, first + f.vertices[u, pb.V_SUCCS]):
             e = f.succs[i]
             hi = min(hi, s.vertex[FROM, f.preds[e, 3]] - f.preds[e, 1] - moved)
-        u = f.vertices[u, V_PARENT]
-        if u >= 0 and f.vertices[u, V_KIND] == EVERY:
-            moved += f.vertices[u, V_LAST]
+        u = f.vertices[u, pb.V_PARENT]
+        if u >= 0 and f.vertices[u, pb.V_KIND] == EVERY:
+            moved += f.vertices[u, pb.V_LAST]
     return hi
 
 
@@ -125,14 +110,14 @@ def _note(f: Forest, s: SearchState, v: int) -> None:
     first = s.first[v]
     s.vertex[FROM, v] = s.rows[PLAN, first, 0]
     s.vertex[TO, v] = s.rows[PLAN, first + s.pieces[PLAN, v] - 1, 1]
-    u = f.vertices[v, V_PARENT]
+    u = f.vertices[v, pb.V_PARENT]
     below = v
     while u >= 0:
-        last = f.vertices[u, V_LAST] if f.vertices[u, V_KIND] == EVERY else 0
+        last = f.vertices[u, pb.V_LAST] if f.vertices[u, pb.V_KIND] == EVERY else 0
         s.vertex[FROM, u] = min(s.vertex[FROM, u], s.vertex[FROM, below])
         s.vertex[TO, u] = max(s.vertex[TO, u], s.vertex[TO, below] + last)
         below = u
-        u = f.vertices[u, V_PARENT]
+        u = f.vertices[u, pb.V_PARENT]
 
 
 @inlined
@@ -153,13 +138,13 @@ def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion)
     begin, end = f.first[r], f.first[r + 1]
     for k in range(begin, end):
         v = f.program[end - 1 - (k - begin)] if late else f.program[k]
-        if f.vertices[v, V_KIND] != ATOM or s.vertex[ACTIVE, v] == 0:
+        if f.vertices[v, pb.V_KIND] != ATOM or s.vertex[ACTIVE, v] == 0:
             continue
         if late:
-            lo, hi = f.vertices[v, V_START], _latest(f, s, v)
+            lo, hi = f.vertices[v, pb.V_START], _latest(f, s, v)
         else:
-            lo, hi = _earliest(f, s, v), f.vertices[v, V_END]
-        slack = hi - lo - f.vertices[v, V_SHORTEST]
+            lo, hi = _earliest(f, s, v), f.vertices[v, pb.V_END]
+        slack = hi - lo - f.vertices[v, pb.V_SHORTEST]
         if slack < 0:
             return False
         move = np.int64(way.jitter * slack)
@@ -177,8 +162,8 @@ def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion)
 def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
     """Find a largest gap that is broken and move the bound that must give; 1 if so, 0 if none."""
     for v in range(f.first[r], f.first[r + 1]):
-        first = f.vertices[v, V_PRED]
-        for e in range(first, first + f.vertices[v, V_PREDS]):
+        first = f.vertices[v, pb.V_PRED]
+        for e in range(first, first + f.vertices[v, pb.V_PREDS]):
             u, most = f.preds[e, 0], f.preds[e, 2]
             if most < 0 or s.vertex[FROM, v] >= FAR or s.vertex[TO, u] <= -FAR:
                 continue
@@ -192,7 +177,7 @@ def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
                     continue
                 up = a
                 while up >= 0 and up != side:
-                    up = f.vertices[up, V_PARENT]
+                    up = f.vertices[up, pb.V_PARENT]
                 if up != side:
                     continue
                 if found < 0 or (late and s.vertex[FROM, a] < s.vertex[FROM, found]):
@@ -211,7 +196,7 @@ def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
 def insert(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
     """Place a request that holds nothing, or leave everything as it was."""
     root = f.first[r + 1] - 1
-    if f.vertices[root, V_SOUND] == 0:
+    if f.vertices[root, pb.V_SOUND] == 0:
         return False
     worth = _choose(f, s, r, draw(s) < 0.7)
     if worth < 0.0:

@@ -9,27 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from planner.agents.exact.problem import (
-    F64,
-    V_BLOCKED,
-    V_CHILD,
-    V_CHILDREN,
-    V_DEMAND,
-    V_END,
-    V_KIND,
-    V_LAST,
-    V_MOST,
-    V_MULTIPLE,
-    V_PARENT,
-    V_REQUEST,
-    V_RUN,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SOUND,
-    V_START,
-    PlanningProblem,
-    fitting_starts,
-)
+import planner.agents.exact.problem as pb
+from planner.agents.exact.problem import F64, PlanningProblem, fitting_starts
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM, EVERY
 
@@ -69,7 +50,7 @@ class RigidModel:
         self._start: list[Any] = [None] * count
         self._end: list[Any] = [None] * count
         self._intervals: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
-        owners = problem.forest.vertices[:, V_REQUEST].tolist()
+        owners = problem.forest.vertices[:, pb.V_REQUEST].tolist()
         vertices = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
         for vertex in reversed(vertices):
             self._add_literal(vertex)
@@ -83,31 +64,31 @@ class RigidModel:
 
     def _add_literal(self, vertex: int) -> None:
         row = self.problem.forest.vertices[vertex]
-        parent = int(row[V_PARENT])
-        if parent >= 0 and self.problem.forest.vertices[parent, V_KIND] != ANY:
+        parent = int(row[pb.V_PARENT])
+        if parent >= 0 and self.problem.forest.vertices[parent, pb.V_KIND] != ANY:
             self._present[vertex] = self._present[parent]
         else:
             self._present[vertex] = self.model.new_bool_var(f"p{vertex}")
-            kept = self.problem.forest.keep[row[V_REQUEST]] > 0
+            kept = self.problem.forest.keep[row[pb.V_REQUEST]] > 0
             if parent < 0 and (self.single or kept):
                 self.model.add(self._present[vertex] == 1)
-        if not row[V_SOUND]:
+        if not row[pb.V_SOUND]:
             self.model.add(self._present[vertex] == 0)
 
     def _add_span(self, vertex: int) -> None:
         """Give an atom its start, and a group variables around those below it."""
         row = self.problem.forest.vertices[vertex]
-        if row[V_KIND] == ATOM:
-            if row[V_SOUND]:
+        if row[pb.V_KIND] == ATOM:
+            if row[pb.V_SOUND]:
                 self._add_atom(vertex, row)
             return
-        kids = self.problem.forest.children[row[V_CHILD] : row[V_CHILD] + row[V_CHILDREN]]
-        if row[V_KIND] == ANY:
+        kids = self.problem.forest.children[row[pb.V_CHILD] : row[pb.V_CHILD] + row[pb.V_CHILDREN]]
+        if row[pb.V_KIND] == ANY:
             self.model.add(sum(self._present[kid] for kid in kids) == self._present[vertex])
-        low, high = int(row[V_START]), max(int(row[V_START]), int(row[V_END]))
+        low, high = int(row[pb.V_START]), max(int(row[pb.V_START]), int(row[pb.V_END]))
         self._start[vertex] = self.model.new_int_var(low, high, f"s{vertex}")
         self._end[vertex] = self.model.new_int_var(low, high, f"e{vertex}")
-        last = int(row[V_LAST]) if row[V_KIND] == EVERY else 0
+        last = int(row[pb.V_LAST]) if row[pb.V_KIND] == EVERY else 0
         for kid in kids:
             if self._start[kid] is None:
                 continue
@@ -117,14 +98,14 @@ class RigidModel:
 
     def _add_atom(self, vertex: int, row: Any) -> None:
         forest, room = self.problem.forest, self.problem.room
-        length = int(row[V_RUN])
+        length = int(row[pb.V_RUN])
         start = self.model.new_int_var_from_domain(
             self._start_domain(row, self._present[vertex]), f"s{vertex}"
         )
         self._start[vertex], self._end[vertex] = start, start + length
-        first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2].tolist()
-        bundles = int(row[V_MOST] * row[V_MULTIPLE])
-        for shift in forest.shifts[row[V_SHIFT] : row[V_SHIFT] + row[V_SHIFTS]].tolist():
+        first, end = room.demand_first[row[pb.V_DEMAND] : row[pb.V_DEMAND] + 2].tolist()
+        bundles = int(row[pb.V_MOST] * row[pb.V_MULTIPLE])
+        for shift in forest.shifts[row[pb.V_SHIFT] : row[pb.V_SHIFT] + row[pb.V_SHIFTS]].tolist():
             interval = self.model.new_optional_fixed_size_interval_var(
                 start + shift, length, self._present[vertex], f"i{vertex}+{shift}"
             )
@@ -134,8 +115,8 @@ class RigidModel:
 
     def _start_domain(self, row: Any, present: Any) -> Any:
         """Return the starts at which the block fits the idle profile; any start if none does."""
-        low, last = int(row[V_START]), int(row[V_END] - row[V_RUN])
-        if row[V_BLOCKED] < 0:
+        low, last = int(row[pb.V_START]), int(row[pb.V_END] - row[pb.V_RUN])
+        if row[pb.V_BLOCKED] < 0:
             return self._cp.Domain(low, last)
         good = np.flatnonzero(fitting_starts(self.problem.forest, row))
         if not len(good):
@@ -177,9 +158,9 @@ class RigidModel:
             root = int(forest.first[request + 1]) - 1
             row = forest.vertices[root]
             options = [root]
-            if row[V_KIND] == ANY:
-                first = int(row[V_CHILD])
-                options = forest.children[first : first + int(row[V_CHILDREN])].tolist()
+            if row[pb.V_KIND] == ANY:
+                first = int(row[pb.V_CHILD])
+                options = forest.children[first : first + int(row[pb.V_CHILDREN])].tolist()
             for option in options:
                 worth = value if option == root else value * float(forest.prefer[option])
                 terms.append(math.ceil(worth / total * SCALE) * self._present[option])
@@ -224,12 +205,13 @@ class RigidModel:
             row = forest.vertices[vertex]
             if not solver.boolean_value(self._present[vertex]):
                 continue
-            if row[V_KIND] == ATOM:
+            if row[pb.V_KIND] == ATOM:
                 start = int(solver.value(self._start[vertex])) + base
                 vertices.append(vertex - offset)
-                rows.append([start, start + int(row[V_RUN]), int(row[V_MOST] * row[V_MULTIPLE])])
-            elif row[V_KIND] == ANY:
-                kids = forest.children[row[V_CHILD] : row[V_CHILD] + row[V_CHILDREN]]
+                bundles = int(row[pb.V_MOST] * row[pb.V_MULTIPLE])
+                rows.append([start, start + int(row[pb.V_RUN]), bundles])
+            elif row[pb.V_KIND] == ANY:
+                kids = forest.children[row[pb.V_CHILD] : row[pb.V_CHILD] + row[pb.V_CHILDREN]]
                 taken = [bool(solver.boolean_value(self._present[kid])) for kid in kids]
                 choices.append((vertex - offset, taken.index(True)))
         return PlacementResult(

@@ -13,24 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import planner.agents.exact.problem as pb
 from planner.agents.exact import dominance_kernels as kernels
 from planner.agents.exact.incumbent import ProofAnswer
-from planner.agents.exact.problem import (
-    F64,
-    I64,
-    V_DEMAND,
-    V_END,
-    V_KIND,
-    V_MOST,
-    V_MULTIPLE,
-    V_RUN,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SOUND,
-    V_START,
-    PlanningProblem,
-    fitting_starts,
-)
+from planner.agents.exact.problem import F64, I64, PlanningProblem, fitting_starts
 from planner.placement import PlacementResult
 from rdl.work_graph import ATOM
 
@@ -49,8 +35,8 @@ def suits_dominance(problem: PlanningProblem) -> bool:
     """Return whether every request is one block, and they are few."""
     forest = problem.forest
     rows = forest.vertices
-    blocks = (rows[:, V_KIND] == ATOM) & (rows[:, V_RUN] > 0) & (rows[:, V_SHIFTS] == 1)
-    still = forest.shifts[rows[blocks, V_SHIFT]] == 0
+    blocks = (rows[:, pb.V_KIND] == ATOM) & (rows[:, pb.V_RUN] > 0) & (rows[:, pb.V_SHIFTS] == 1)
+    still = forest.shifts[rows[blocks, pb.V_SHIFT]] == 0
     few = len(problem.requests) <= MOST_REQUESTS
     return few and bool(blocks.all() and still.all()) and not forest.keep.any()
 
@@ -79,8 +65,8 @@ class DominanceSearch:
     def __post_init__(self) -> None:
         """Lay out the blocks by their release."""
         rows = self.problem.forest.vertices
-        order = np.argsort(rows[:, V_START], kind="stable")
-        self._order = np.array([i for i in order.tolist() if rows[i, V_SOUND]], dtype=np.int64)
+        order = np.argsort(rows[:, pb.V_START], kind="stable")
+        self._order = np.array([i for i in order.tolist() if rows[i, pb.V_SOUND]], dtype=np.int64)
         self._blocks = self._build_blocks()
 
     def _build_blocks(self) -> kernels.Blocks:
@@ -89,9 +75,9 @@ class DominanceSearch:
         count, columns = len(rows), room.free.shape[1]
         need = np.zeros((len(room.free), count), dtype=np.int64)
         cost = np.zeros((count, columns + 1))
-        bundles = rows[:, V_MOST] * rows[:, V_MULTIPLE]
+        bundles = rows[:, pb.V_MOST] * rows[:, pb.V_MULTIPLE]
         for j, row in enumerate(rows):
-            first, end = room.demand_first[row[V_DEMAND] : row[V_DEMAND] + 2].tolist()
+            first, end = room.demand_first[row[pb.V_DEMAND] : row[pb.V_DEMAND] + 2].tolist()
             for k in range(first, end):
                 at = room.demand_rows[k]
                 need[at, j] += bundles[j] * room.demand_amounts[k]
@@ -103,8 +89,8 @@ class DominanceSearch:
         ahead = np.cumsum((self.prices * room.capacity).sum(axis=0)[::-1])[::-1]
         rest = np.cumsum(np.maximum(gain[:, 0], 0.0)[::-1])[::-1] if count else np.zeros(0)
         return kernels.Blocks(
-            release=rows[:, V_START].copy(),
-            length=rows[:, V_RUN].copy(),
+            release=rows[:, pb.V_START].copy(),
+            length=rows[:, pb.V_RUN].copy(),
             fits=fits,
             need=need,
             worth=forest.value[self._order],
@@ -119,15 +105,15 @@ class DominanceSearch:
     def _fits_and_gains(self, rows: I64, cost: F64) -> tuple[I64, F64]:
         """Return where each block fits alone, and what it can gain from each start on (or -1)."""
         forest = self.problem.forest
-        widths = np.maximum(rows[:, V_END] - rows[:, V_START] - rows[:, V_RUN] + 1, 0)
+        widths = np.maximum(rows[:, pb.V_END] - rows[:, pb.V_START] - rows[:, pb.V_RUN] + 1, 0)
         fits = np.zeros((len(rows), int(widths.max(initial=0)) + 1), dtype=np.int64)
         gain = np.full(fits.shape, -1.0)
         worth = forest.value[self._order]
         for j, row in enumerate(rows):
             good = fitting_starts(forest, row)
             fits[j, : len(good)] = good
-            starts = np.arange(len(good)) + row[V_START]
-            spent = np.where(good, cost[j, starts + row[V_RUN]] - cost[j, starts], np.inf)
+            starts = np.arange(len(good)) + row[pb.V_START]
+            spent = np.where(good, cost[j, starts + row[pb.V_RUN]] - cost[j, starts], np.inf)
             least = np.minimum.accumulate(spent[::-1])[::-1]
             gain[j, : len(good)] = np.where(least < np.inf, np.maximum(0.0, worth[j] - least), -1.0)
         return fits, gain
@@ -193,7 +179,7 @@ class DominanceSearch:
     def _block(self, request: int, start: int) -> PlacementResult:
         row = self.problem.forest.vertices[request]
         begin = start + self.problem.base
-        held = [begin, begin + int(row[V_RUN]), int(row[V_MOST] * row[V_MULTIPLE])]
+        held = [begin, begin + int(row[pb.V_RUN]), int(row[pb.V_MOST] * row[pb.V_MULTIPLE])]
         return PlacementResult(
             vertices=np.zeros(1, dtype=np.int64), first=np.arange(2), rows=np.array([held])
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.cases import lotes_integer, lotes_offline, lotes_sim
+from bench.cases.dispatch import lotes_integer, lotes_offline, lotes_sim
 from dispatch.machines.placement.state import Machines
 from dispatch.simulation.experiments.lotes.drift import DriftOptions, lotes_drift
 from dispatch.simulation.experiments.lotes.rates import (

@@ -39,6 +39,7 @@ from dispatch.simulation.cluster.rayon_workload import (
 )
 from planner.metrics import measure
 from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from rdl.compile.compiler import compile_expression
@@ -254,3 +255,12 @@ def test_the_same_seed_gives_the_same_run() -> None:
     """Two runs over the real parts agree in every outcome."""
     drawn = jobs_of(3)
     assert run_planned_cluster(drawn, planned()) == run_planned_cluster(drawn, planned())
+
+
+@pytest.mark.parametrize("mix", [(1.0, 0.0, 0.0), (0.5, 0.25, 0.25)])
+def test_promised_machines_are_kept_to_the_end(mix: tuple[float, float, float]) -> None:
+    """Jobs, gangs and workflows beside best effort: every slot is kept."""
+    options = replace(planned(), promise=PromiseLevel.PLACED)
+    run = run_planned_cluster(jobs_of(workload=replace(SMALL, mix=mix)), options)
+    assert run.slots.kept > 5
+    assert (run.slots.broken, run.slots.lost) == (0, 0)

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits, SolverOutcome
 from planner.agents import agent_named
 from planner.agents.check import check_plan
@@ -17,16 +16,8 @@ from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import BoundError, Incumbent
 from planner.agents.exact.parallel import solve_in_parallel
-from planner.plan.plan import Plan
-from planner.request import Request
 from planner.value import score_of
-from planner.view import PlanView
-
-
-def crowded(kind: str = "gangs") -> tuple[list[Request], PlanView]:
-    """Return a set of which no plan holds everything: work is 1.8 times what the machines do."""
-    mix = Mix(requests=120, steps=96, machines=10, kind=kind, seed=1, load=1.8)
-    return requests_of(mix), Plan(cluster_of(mix), cluster_of(mix).grid()).view()
+from tests.planner.agents.exact.sets import crowded
 
 
 def _broken(*_: object) -> None:

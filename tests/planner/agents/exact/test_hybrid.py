@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.agent import Limits, SolveProgress, total_requested_value
 from planner.agents import agent_named
-from planner.agents.exact.agent import EXACT
-from planner.agents.exact.hybrid import HYBRID
+from planner.agents.exact.agent import EXACT, HYBRID
 from planner.cluster import Cluster
 from planner.files import WorkloadLine
 from planner.plan.plan import Plan
@@ -22,10 +21,10 @@ from planner.view import PlanView
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
 from tests.patience import stopwatch
-from tests.property.test_agents_properties import clusters, workloads
+from tests.workload_strategies import clusters, workloads
 
 #: So few that a small set is bounded on buckets of steps.
-MANY = replace(HYBRID, few=3)
+MANY = replace(HYBRID, most_fine=3)
 
 
 def crowded(kind: str, requests: int) -> tuple[list[Request], PlanView]:
@@ -86,7 +85,7 @@ def test_the_search_ends_at_its_limit() -> None:
 @given(cluster=clusters(), lines=workloads())
 def test_plans_are_valid(cluster: Cluster, lines: tuple[WorkloadLine, ...]) -> None:
     """Whatever the cluster, the policies and the requests: the validator finds nothing."""
-    agent = replace(HYBRID, few=0)
+    agent = replace(HYBRID, most_fine=0)
     work = compile_workload(lines, cluster)
     done = plan_from_nothing(cluster, work, agent, Limits(work=400, seed=1))
     assert validate(done.document.to_json(), asked=[line.id for line in lines]) == []

@@ -10,27 +10,23 @@ import pytest
 from planner.agent import Limits, MustKeep, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
-from planner.agents.exact.agent import EXACT
+from planner.agents.exact.agent import EXACT, HYBRID
 from planner.agents.exact.bound.column_generation import ColumnGeneration
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.hybrid import HYBRID
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.milp.agent import MILP
-from planner.placement import Code, PlacementResult
+from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
 from tests.builders import a_request
-from tests.planner.agents.exact.test_router import rigid
-from tests.planner.agents.exact.test_ruin_recreate import small
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
-from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.agents.exact.sets import REFUSED, small
 from tests.planner.brute_force_plan import best_value
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, rigid, tiny_requests
 
 ROUNDING = 1e-9
-REFUSED = PlacementResult(Code.CAPACITY)
 
 
 def kept_of(seed: int, requests: list[Request]) -> list[int]:
@@ -51,8 +47,8 @@ def least_wanted_first(requests: list[Request], kept: list[int]) -> list[Request
 @pytest.mark.parametrize("seed", range(30))
 def test_the_bound_is_that_of_plans_that_keep(seed: int) -> None:
     """Never below the best plan with all kept ones, by full enumeration; steps and columns."""
-    kept = kept_of(seed, tiny(seed))
-    requests = least_wanted_first(tiny(seed), kept)
+    kept = kept_of(seed, tiny_requests(seed))
+    requests = least_wanted_first(tiny_requests(seed), kept)
     problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view(), kept)
     best = best_value(requests, CAPACITY, HORIZON, keep=kept)
     if best == -math.inf:
@@ -123,8 +119,8 @@ def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
 @pytest.mark.parametrize("solver", [EXACT, HYBRID, MILP], ids=lambda solver: solver.name)
 def test_the_agent_keeps_and_proves(solver: SolverAgent, seed: int) -> None:
     """On tiny sets of all operators: all kept, at most the bound, at least what can be proven."""
-    kept = kept_of(seed, tiny(seed))
-    requests = least_wanted_first(tiny(seed), kept)
+    kept = kept_of(seed, tiny_requests(seed))
+    requests = least_wanted_first(tiny_requests(seed), kept)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
     keep = MustKeep(frozenset(kept))
     results, report = solver.solve(requests, view, Limits(work=400, gap=0.0), keep)

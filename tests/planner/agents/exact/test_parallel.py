@@ -15,7 +15,7 @@ from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.warm_up import load_loops
-from tests.planner.agents.exact.test_faults import crowded
+from tests.planner.agents.exact.sets import crowded
 
 #: Seed, first cycle, and whether prices had ended, of each search that began.
 Began = list[tuple[int, int, bool]]

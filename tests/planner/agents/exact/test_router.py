@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from bench.cases.exact_rcpsp import published
+from bench.cases.exact.exact_rcpsp import published
 from bench.workloads.exact_shapes import narrow
 from bench.workloads.rcpsp import Project, read_archive, read_rcp, read_sm, shortest
 from bench.workloads.traces import VARIABLE
@@ -17,55 +15,15 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import ProofAnswer
-from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.proof.cp_sat import CpLimits, count_starts, is_rigid, solve_rigid
-from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
-from planner.request import Request
 from planner.value import score_of
-from planner.view import PlanView
 from tests.builders import a_request
 from tests.patience import stopwatch
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
-from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.agents.exact.sets import REFUSED, laid_out
 from tests.planner.brute_force_plan import best_value
-
-REFUSED = PlacementResult(Code.CAPACITY)
-
-
-def rigid(seed: int) -> list[Request]:
-    """Draw gangs of one block, alone, in chains with gaps, recurring, or as options."""
-    rng = np.random.default_rng(seed)
-
-    def gang() -> str:
-        height, length = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-        bundle = rng.choice(["<1 cpu>", "<1 cpu, 1 GiB memory>", "<500m cpu, 1 GiB memory>"])
-        return f"atom({bundle}, {height}, {height}, 0.00{length}, 0.{height * length:03d})"
-
-    forms = (
-        lambda: gang(),
-        lambda: f"order({gang()}, {gang()})",
-        lambda: f"order({gang()}, {gang()}, gap=0..0.001)",
-        lambda: f"order(all({gang()}, {gang()}), {gang()})",
-        lambda: f"any({gang()}, {gang()}, prefer=[1, 0.6])",
-        lambda: f"every(0.003, {gang()}, times=2)",
-        lambda: f"window({gang()}, 0.001, 0.005)",
-    )
-    found: list[Request] = []
-    while len(found) < 3:
-        text = forms[int(rng.integers(len(forms)))]()
-        drawn = a_request(f"r{len(found)}", text).weight(float(rng.integers(1, 4)))
-        with suppress(ValueError):  # what no plan can satisfy is drawn again
-            found.append(drawn.on(CLUSTER))
-    return found
-
-
-def laid_out(requests: list[Request]) -> tuple[PlanningProblem, PlanView]:
-    """Return the problem on the idle cluster of the MILP's tests."""
-    view = Plan(CLUSTER, CLUSTER.grid()).view()
-    return build_problem(requests, view), view
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, gangs, rigid, tiny_requests
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -86,7 +44,7 @@ def test_cp_sat_proves_the_best_plan_of_rigid_sets(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_tiny_sets_are_solved_to_the_optimum(seed: int) -> None:
     """Whatever the operators, the agent proves what full enumeration finds."""
-    requests = tiny(seed)
+    requests = tiny_requests(seed)
     _, view = laid_out(requests)
     _, report = EXACT.solve(requests, view, Limits(time_s=20.0))
     best = best_value(requests, CAPACITY, HORIZON)
@@ -192,19 +150,6 @@ def test_cp_sat_beside_the_search_ends_both_by_its_proof() -> None:
     assert taken.seconds < 30.0
     assert report.status == "optimal"
     assert report.value == pytest.approx(alone.bound, rel=1e-6)
-
-
-def gangs(count: int) -> list[Request]:
-    """Draw gangs of 2 to 4 of the 4 machines with few starts each."""
-    rng = np.random.default_rng(count)
-    found = []
-    for index in range(count):
-        height, length = int(rng.integers(2, 5)), int(rng.integers(1, 4))
-        start = int(rng.integers(0, 4))
-        atom = f"atom(<1 cpu>, {height}, {height}, 0.00{length}, 0.{height * length:03d})"
-        text = f"window({atom}, 0.00{start}, 0.00{min(HORIZON, start + length + 2)})"
-        found.append(a_request(f"r{index}", text).weight(float(rng.integers(1, 9))).on(CLUSTER))
-    return found
 
 
 def test_a_set_that_is_not_proven_ends_at_its_limit() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits, total_requested_value
 from planner.agents import agent_named
 from planner.agents.check import check_plan, satisfies
@@ -17,24 +16,16 @@ from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import BoundError, Incumbent
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.warm_up import load_loops
-from planner.placement import Code, PlacementResult
+from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
 from tests.builders import a_cluster, a_request
 from tests.patience import stopwatch
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
-from tests.planner.agents.milp.test_milp import requests_of as tiny
+from tests.planner.agents.exact.sets import REFUSED, small
 from tests.planner.brute_force_plan import best_value
-
-REFUSED = PlacementResult(Code.CAPACITY)
-
-
-def small(kind: str, seed: int = 1, requests: int = 24) -> tuple[list[Request], PlanView]:
-    """Return a small set of the one generator, overloaded."""
-    mix = Mix(requests=requests, steps=96, machines=40, kind=kind, seed=seed, load=1.4)
-    return requests_of(mix), Plan(cluster_of(mix), cluster_of(mix).grid()).view()
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
 
 def portfolio(requests: list[Request], view: PlanView) -> tuple[float, int]:
@@ -59,7 +50,7 @@ def test_every_plan_found_passes_the_check(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_plans_of_every_operator_satisfy_the_oracle(seed: int) -> None:
     """On tiny sets over all operators, and never more value than full enumeration finds."""
-    requests = tiny(seed)
+    requests = tiny_requests(seed)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
     search = RuinRecreate(build_problem(requests, view), seed)
     search.load([REFUSED] * len(requests))

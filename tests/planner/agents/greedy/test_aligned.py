@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
-from planner.agents.greedy.kernels import HEADROOM_ONLY
+from planner.agents.greedy.kernels.codes import HEADROOM_ONLY
 from tests.planner.graphs import ArrayView, atom, heights, request
 
 

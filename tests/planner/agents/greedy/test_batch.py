@@ -13,7 +13,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
-from planner.agents.greedy.kernels import BLOCKS, COMPACT, HEADROOM, LOWEST, OUTCOME, PLACED
+from planner.agents.greedy.kernels.codes import BLOCKS, COMPACT, HEADROOM, LOWEST, OUTCOME, PLACED
 from planner.placement import Code
 from planner.request import Request
 from planner.view import AverageSlack, Demand

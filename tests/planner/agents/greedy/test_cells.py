@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.batch import Batch
-from planner.agents.greedy.kernels import BLOCKS, HEADROOM, LOWEST
+from planner.agents.greedy.kernels.codes import BLOCKS, HEADROOM, LOWEST
 from planner.agents.greedy.results import LazyResults
 from planner.agents.greedy.single import place_single
 from planner.capacity.block_index import BLOCK, INDEXED_FROM, block_minima

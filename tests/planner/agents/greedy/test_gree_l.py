@@ -13,7 +13,7 @@ from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
-from planner.agents.greedy.kernels import COMPACT, LOWEST, OUTCOME, PLACED
+from planner.agents.greedy.kernels.codes import COMPACT, LOWEST, OUTCOME, PLACED
 from planner.agents.portfolio import preemption_of
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan

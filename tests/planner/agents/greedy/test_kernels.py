@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents.greedy.agent import GreedyAgent
-from planner.agents.greedy.kernels import (
+from planner.agents.greedy.kernels.codes import (
     BLOCKS,
     COMPACT,
     HEADROOM,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 import pytest
 
@@ -16,65 +14,11 @@ from planner.plan.changes import Admit
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
-from rdl.compile.shapes import least_reachable
 from rdl.oracle.satisfaction import check
-from rdl.resources import Resources
 from rdl.work_graph import choices_of, occurrence_path
-from tests.builders import a_cluster, a_request
+from tests.builders import a_request
 from tests.planner.brute_force_plan import best_value
-
-HORIZON = 6
-GRID = a_cluster().step("0.001s").horizon("0.006s").machines("plain", 4, cpu=1, memory="1 GiB")
-CLUSTER = GRID.build()
-CAPACITY = Resources.from_json({"cpu": 4, "memory": "4 GiB"})
-
-
-def atom(rng: np.random.Generator) -> str:
-    """Draw a small atom: g, h, lease, work in bundle-ms, sometimes in multiples."""
-    multiple = int(rng.integers(1, 3))
-    g = multiple * int(rng.integers(1, 3))
-    h = g + multiple * int(rng.integers(0, 2))
-    lease = int(rng.integers(1, 4))
-    work = least_reachable(g, h, multiple, lease, multiple * int(rng.integers(1, 6)))
-    bundle = rng.choice(["<1 cpu>", "<1 cpu, 1 GiB memory>", "<500m cpu, 1 GiB memory>"])
-    tail = f", multiple={multiple}" if multiple > 1 else ""
-    return f"atom({bundle}, {g}, {h}, 0.00{lease}, 0.0{work:02d}{tail})"
-
-
-def expression(rng: np.random.Generator, depth: int) -> str:
-    """Draw a small tree over all operators."""
-    if depth == 0:
-        return atom(rng)
-    parts = [expression(rng, depth - 1) for _ in range(2)]
-    match int(rng.integers(0, 8)):
-        case 0:
-            return f"all({parts[0]}, {parts[1]})"
-        case 1:
-            return f"any({parts[0]}, {parts[1]}, prefer=[1, 0.5])"
-        case 2:
-            return f"order({parts[0]}, {parts[1]})"
-        case 3:
-            return f"order({parts[0]}, {parts[1]}, gap=0..0)"
-        case 4:
-            return f"order({parts[0]}, {parts[1]}, gap=0.001..0.002)"
-        case 5:
-            return f"graph(a: {parts[0]}, b: {parts[1]}; a -> b)"
-        case 6:
-            return f"every(0.003, {atom(rng)}, times=2)"
-        case _:
-            return f"window({parts[0]}, 0.001, 0.005)"
-
-
-def requests_of(seed: int) -> list[Request]:
-    """Draw up to three requests that compile."""
-    rng = np.random.default_rng(seed)
-    found: list[Request] = []
-    while len(found) < 3:
-        text = expression(rng, int(rng.integers(0, 3)))
-        drawn = a_request(f"r{len(found)}", text).weight(float(rng.integers(1, 4)))
-        with suppress(ValueError):  # what no plan can satisfy is drawn again
-            found.append(drawn.on(CLUSTER))
-    return found
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, GRID, HORIZON, tiny_requests
 
 
 def assert_satisfied(request: Request, result: object) -> None:
@@ -95,7 +39,7 @@ def assert_satisfied(request: Request, result: object) -> None:
 @pytest.mark.parametrize("seed", range(150))
 def test_the_model_finds_and_proves_the_best_plan(seed: int) -> None:
     """On random tiny sets over all operators the value equals that of full enumeration."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
 
     results, report = MILP.solve(requests, Plan(CLUSTER, CLUSTER.grid()).snapshot(), Limits())
 
@@ -123,7 +67,7 @@ def test_window_averages_are_exact(seed: int) -> None:
     """
     share, window = [(0.5, 3), (0.3, 4), (0.6, 2), (0.25, 8)][seed % 4]
     ruled = GRID.policy("capacity_over_time", average=share, window=f"0.00{window}s").build()
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     plan = Plan(ruled, ruled.grid())
 
     results, report = MILP.solve(requests, plan.snapshot(), Limits())
@@ -138,7 +82,7 @@ def test_window_averages_are_exact(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_encoding_is_feasible_and_decodes_to_itself(seed: int) -> None:
     """A greedy plan becomes values that break no row of the model, and comes back unchanged."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
     results = agent_named("gree").plan(requests, view, Limits())
     built = rayon.build(requests, view)
@@ -165,7 +109,7 @@ def test_the_second_solve_keeps_value_and_lowers_preemption() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_it_starts_from_the_best_greedy_plan(seed: int) -> None:
     """However little it may work, it is worth at least what greedy agents reach in any order."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
     greedy = agent_named("portfolio-free").plan(requests, view, Limits())
 
@@ -189,7 +133,7 @@ def test_it_says_what_beside_value_is_not_proven() -> None:
 
 def test_a_limit_of_no_time_returns_the_greedy_plan() -> None:
     """Stopped at once, the agent still answers, with what greedy found."""
-    requests = requests_of(3)
+    requests = tiny_requests(3)
     view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
     greedy = [agent_named(name).plan(requests, view, Limits()) for name in ("gree", "gree-l")]
 

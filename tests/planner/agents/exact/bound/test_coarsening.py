@@ -20,18 +20,17 @@ from planner.agents.exact.problem import PlanningProblem
 from planner.plan.plan import Plan
 from planner.value import value_of
 from planner.workload.compile import compile_workload
-from tests.planner.agents.exact.bound.test_lagrangian import (
+from tests.planner.agents.exact.bound.prices import (
     LAWS,
     ROUNDING,
-    _resources,
-    cost_of,
+    assert_every_way_costs_more,
+    assert_greedy_costs_more,
     gains_at,
     prices_like,
 )
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
-from tests.planner.agents.milp.test_milp import requests_of as tiny
-from tests.planner.brute_force_plan import _options, best_value
-from tests.property.test_agents_properties import clusters, workloads
+from tests.planner.brute_force_plan import best_value
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
+from tests.workload_strategies import clusters, workloads
 
 
 @settings(LAWS, max_examples=40)
@@ -47,42 +46,25 @@ def test_no_placement_costs_less_than_its_buckets_say(
     problem = build_problem(asked, view)
     wide = coarsen(problem, size)
     prices = prices_like(wide.problem, seed)
-    gains, fine = gains_at(wide.problem, prices), wide.fine(prices)
-    for name in ("gree", "earliest", "gree-l", "aligned-early"):
-        for index, request in enumerate(asked):
-            [result] = agent_named(name).plan([request], view, Limits())
-            if result.placed:
-                worth = value_of(request, result.choices, view.nominal)
-                cost = cost_of(problem, index, result, fine)
-                assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
+    assert_greedy_costs_more(problem, view, gains_at(wide.problem, prices), wide.fine(prices))
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     """The same against every allocation that the idle cluster could hold, by full enumeration."""
-    requests = tiny(seed)
+    requests = tiny_requests(seed)
     problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
-    names = sorted(CAPACITY)
-    capacity = np.array([[CAPACITY[name]] for name in names])
-    rows = [names.index(resource) for resource in _resources(problem)]
     for size in (2, 3):
         wide = coarsen(problem, size)
         prices = prices_like(wide.problem, 1000 * seed + size)
-        gains, fine = gains_at(wide.problem, prices), wide.fine(prices)
-        columns = slice(problem.base, problem.base + fine.shape[1])
-        for index, request in enumerate(requests):
-            for worth, used in _options(request, CAPACITY, HORIZON):
-                if (used > capacity).any():
-                    continue
-                shares = used[rows] / problem.room.scale[:, None]
-                cost = float((shares[:, columns] * fine).sum())
-                assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
+        gains = gains_at(wide.problem, prices)
+        assert_every_way_costs_more(problem, requests, gains, wide.fine(prices))
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_bound_of_buckets_is_never_below_the_best_plan(seed: int) -> None:
     """After any number of steps on buckets of two and three, by full enumeration of tiny sets."""
-    requests = tiny(seed)
+    requests = tiny_requests(seed)
     problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     best = best_value(requests, CAPACITY, HORIZON)
     for size in (2, 3):
@@ -94,7 +76,7 @@ def test_the_bound_of_buckets_is_never_below_the_best_plan(seed: int) -> None:
 
 def test_prices_of_buckets_are_those_of_their_columns() -> None:
     """Spread over columns and averaged again they are the same, the last short bucket too."""
-    problem = build_problem(tiny(1), Plan(CLUSTER, CLUSTER.grid()).view())
+    problem = build_problem(tiny_requests(1), Plan(CLUSTER, CLUSTER.grid()).view())
     wide = coarsen(problem, 3)
     prices = prices_like(wide.problem, 7)
     assert wide.fine(prices).shape == problem.room.free.shape

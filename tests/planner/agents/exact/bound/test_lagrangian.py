@@ -4,62 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.exact.bound.column_generation import ColumnGeneration
-from planner.agents.exact.bound.subgradient import pricing_scratch, starts
+from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.kernels import bound as kernels
-from planner.agents.exact.problem import PlanningProblem
-from planner.placement import PlacementResult, shifts_of
 from planner.plan.plan import Plan
-from planner.value import value_of
 from planner.workload.compile import compile_workload
 from tests.builders import a_request
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON, requests_of
-from tests.planner.brute_force_plan import _options, best_value
-from tests.property.test_agents_properties import clusters, workloads
-
-#: What sums in another order may differ by.
-ROUNDING = 1e-9
-
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-LAWS = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
-
-
-def gains_at(problem: PlanningProblem, prices: np.ndarray) -> np.ndarray:
-    """Return what the programme says each request can be worth more than it costs, at most."""
-    space = pricing_scratch(problem)
-    kernels.evaluate(problem.forest, problem.room, space, prices)
-    return space.gains
-
-
-def cost_of(
-    problem: PlanningProblem, index: int, result: PlacementResult, prices: np.ndarray
-) -> float:
-    """Return the price of an allocation, added up step by step."""
-    request, room, total = problem.requests[index], problem.room, 0.0
-    offset = int(problem.forest.first[index])
-    for vertex, rows in result.atoms():
-        demand = int(problem.forest.vertices[offset + vertex, 10])
-        for j in range(room.demand_first[demand], room.demand_first[demand + 1]):
-            price = prices[room.demand_rows[j]] * room.shares[j]
-            for shift in shifts_of(request.graph, vertex).tolist():
-                for start, end, bundles in rows.tolist():
-                    first, last = start + shift - problem.base, end + shift - problem.base
-                    total += bundles * price[first:last].sum()
-    return float(total)
-
-
-def prices_like(problem: PlanningProblem, seed: int) -> np.ndarray:
-    """Draw prices, some steps free, of the size at which requests begin not to pay."""
-    rng = np.random.default_rng(seed)
-    shape = problem.room.free.shape
-    scale = problem.total / max(1, shape[1]) * float(rng.choice([0.1, 1.0, 5.0]))
-    return np.asarray(rng.random(shape) * scale * (rng.random(shape) < 0.8))
+from tests.planner.agents.exact.bound.prices import (
+    LAWS,
+    ROUNDING,
+    assert_every_way_costs_more,
+    assert_greedy_costs_more,
+    gains_at,
+    prices_like,
+)
+from tests.planner.brute_force_plan import best_value
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
+from tests.workload_strategies import clusters, workloads
 
 
 @LAWS
@@ -76,48 +40,23 @@ def test_no_placement_costs_less_than_the_programme_says(
     view = plan.view()
     problem = build_problem(asked, view)
     prices = prices_like(problem, seed)
-    gains = gains_at(problem, prices)
-    for name in ("gree", "earliest", "gree-l", "aligned-early"):
-        for index, request in enumerate(asked):
-            [result] = agent_named(name).plan([request], view, Limits())
-            if result.placed:
-                worth = value_of(request, result.choices, view.nominal)
-                cost = cost_of(problem, index, result, prices)
-                assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
+    assert_greedy_costs_more(problem, view, gains_at(problem, prices), prices)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_way_to_hold_a_tiny_request_costs_less(seed: int) -> None:
     """The same against every allocation that the idle cluster could hold, by full enumeration."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
-    names = sorted(CAPACITY)
-    capacity = np.array([[CAPACITY[name]] for name in names])
-    rows = [names.index(resource) for resource in _resources(problem)]
     for draw in range(4):
         prices = prices_like(problem, 1000 * seed + draw)
-        gains = gains_at(problem, prices)
-        for index, request in enumerate(requests):
-            for worth, used in _options(request, CAPACITY, HORIZON):
-                if (used > capacity).any():
-                    continue
-                shares = used[rows] / problem.room.scale[:, None]
-                columns = slice(problem.base, problem.base + prices.shape[1])
-                cost = float((shares[:, columns] * prices).sum())
-                assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
-
-
-def _resources(problem: PlanningProblem) -> list[str]:
-    """Return the resource of each row of the room."""
-    names = Plan(CLUSTER, CLUSTER.grid()).view().row_names
-    assert len(problem.rows) == len(problem.room.free)
-    return [names[row][1] for row in problem.rows]
+        assert_every_way_costs_more(problem, requests, gains_at(problem, prices), prices)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_bound_is_never_below_the_best_plan(seed: int) -> None:
     """From both starts, after any number of steps, by full enumeration of tiny sets."""
-    requests = requests_of(seed)
+    requests = tiny_requests(seed)
     problem = build_problem(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     best = best_value(requests, CAPACITY, HORIZON)
     for ascent in starts(problem):

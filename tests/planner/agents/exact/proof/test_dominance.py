@@ -10,16 +10,13 @@ from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
-from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
 from tests.builders import a_cluster, a_request
-from tests.planner.agents.exact.test_router import gangs, laid_out, rigid
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
+from tests.planner.agents.exact.sets import REFUSED, laid_out
 from tests.planner.brute_force_plan import best_value
-
-REFUSED = PlacementResult(Code.CAPACITY)
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, gangs, rigid
 
 
 def never() -> bool:

@@ -15,9 +15,9 @@ from planner.agents.exact.proof.cp_model import value_bounds
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.agents.exact.proof.partial_cp import ASIDE, WIDE_GAP, PartialProof, requests_aside
 from planner.value import score_of
-from tests.planner.agents.exact.test_router import REFUSED, gangs, laid_out, rigid
-from tests.planner.agents.milp.test_milp import CAPACITY, HORIZON
+from tests.planner.agents.exact.sets import REFUSED, laid_out
 from tests.planner.brute_force_plan import best_value
+from tests.planner.tiny_requests import CAPACITY, HORIZON, gangs, rigid
 
 LIMITS = CpLimits(10.0, repeats=True)
 

@@ -22,9 +22,8 @@ from planner.agents.exact.proof.whole_milp import WholeMilp
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
-from tests.planner.agents.milp.test_milp import CAPACITY, CLUSTER, HORIZON
-from tests.planner.agents.milp.test_milp import requests_of as tiny
 from tests.planner.brute_force_plan import best_value
+from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
 #: Seconds that no run below comes near to: they end for another reason.
 AGES = 3600.0
@@ -55,7 +54,7 @@ def whole_of(
 @pytest.mark.parametrize("seed", range(8))
 def test_it_proves_what_enumeration_finds(seed: int) -> None:
     """On tiny requests of every form plan and bound meet at the best of all combinations."""
-    requests = tiny(seed)
+    requests = tiny_requests(seed)
     incumbent, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
     model.prove(lambda: False)
     best = best_value(requests, CAPACITY, HORIZON)
@@ -67,7 +66,7 @@ def test_it_proves_what_enumeration_finds(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_it_keeps_what_may_not_be_lost(seed: int) -> None:
     """With the last request kept it is the best that holds it, or proven that none does."""
-    requests = tiny(seed)
+    requests = tiny_requests(seed)
     incumbent, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view(), frozenset({2}))
     model.prove(lambda: False)
     best = best_value(requests, CAPACITY, HORIZON, keep=[2])
@@ -155,7 +154,7 @@ def test_a_stop_is_heard_while_the_model_is_solved() -> None:
 
 def test_a_bound_below_a_checked_plan_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the solver proves nothing, and costs no plan."""
-    requests = tiny(0)
+    requests = tiny_requests(0)
     incumbent, model = whole_of(requests, Plan(CLUSTER, CLUSTER.grid()).view())
 
     def wrong(*given: Any, **named: Any) -> Solution:

@@ -1,0 +1,1 @@
+"""The dispatcher's cycle, LoTES' tables and the simulators."""

@@ -1,0 +1,1 @@
+"""How far and how fast `exact` proves its plans."""

@@ -1,0 +1,1 @@
+"""Greedy planning, admissions, offers, lost machines."""

@@ -1,0 +1,1 @@
+"""Durable posts, reads and starts of the service and its command line."""

@@ -1,0 +1,114 @@
+"""SlotBook: how many slots were kept, how many were broken, and how many lost their machine."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from dispatch.accounts.promises import Shortfall
+from dispatch.entitlements.directive import Directive
+
+#: Reservation, atom, machine and first step.
+_Slot = tuple[str, str, str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCounts:
+    """Slots that are over, by what became of them.
+
+    Attributes
+    ----------
+    kept
+        Work that fitted in them had its machine by the next tick.
+    broken
+        It still waited then.
+    lost
+        Their machine was lost or away for a time, or they had none.
+    """
+
+    kept: int = 0
+    broken: int = 0
+    lost: int = 0
+
+
+#: What a run without slots gives.
+NO_SLOTS: Final = SlotCounts()
+
+
+@dataclass(slots=True)
+class _Watch:
+    since_ms: int | None = None
+    longest_ms: int = 0
+    lost: bool = False
+
+
+class SlotBook:
+    """Follows every slot from its first tick to its last.
+
+    Parameters
+    ----------
+    tick_ms
+        Work that waits for its slot at two instants so far apart, and in between, breaks it.
+    """
+
+    def __init__(self, tick_ms: int) -> None:
+        self._tick_ms = tick_ms
+        self._watched: dict[_Slot, _Watch] = {}
+        self._counts = SlotCounts()
+        self._broken: list[_Slot] = []
+
+    @property
+    def counts(self) -> SlotCounts:
+        """What became of the slots that are over."""
+        return self._counts
+
+    @property
+    def broken(self) -> tuple[_Slot, ...]:
+        """The last hundred broken slots: reservation, atom, machine and first step."""
+        return tuple(self._broken[-100:])
+
+    def observe(self, directive: Directive, short: Shortfall, down: AbstractSet[str]) -> None:
+        """Count from the directive's instant on, until the next call.
+
+        `down` are the machines that are lost or away.
+        """
+        now_ms, here = directive.at_ms, set[_Slot]()
+        for entitlement in directive.planned:
+            name = entitlement.reservation
+            for share in entitlement.atoms:
+                for slot in share.slots or ():
+                    key = (name, share.path, slot.machine, slot.start)
+                    here.add(key)
+                    watch = self._watched.setdefault(key, _Watch())
+                    watch.lost |= slot.machine is None or slot.machine in down
+                    waits = slot.machine is not None and (name, slot.machine) in short.slots
+                    _follow(watch, now_ms, waits=waits)
+        for key in [key for key in self._watched if key not in here]:
+            self._close(key)
+
+    def end(self) -> None:
+        """Count the slots that still hold as over."""
+        for key in list(self._watched):
+            self._close(key)
+
+    def _close(self, key: _Slot) -> None:
+        watch = self._watched.pop(key)
+        kept, broken, lost = self._counts.kept, self._counts.broken, self._counts.lost
+        if watch.lost:
+            lost += 1
+        elif watch.longest_ms >= self._tick_ms:
+            broken += 1
+            self._broken = [*self._broken[-99:], key]
+        else:
+            kept += 1
+        self._counts = SlotCounts(kept, broken, lost)
+
+
+def _follow(watch: _Watch, now_ms: int, *, waits: bool) -> None:
+    if not waits:
+        watch.since_ms = None
+    elif watch.since_ms is None:
+        watch.since_ms = now_ms
+    else:
+        watch.longest_ms = max(watch.longest_ms, now_ms - watch.since_ms)

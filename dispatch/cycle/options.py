@@ -1,0 +1,103 @@
+"""How a dispatcher works, and what the words of a cluster's dispatch policy mean for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from dispatch.applications.application import Application, Kind
+from dispatch.machines.placement.policy import POLICIES, Policy
+from dispatch.pool.claims import GrantRule
+from dispatch.pool.ordering import ORDERINGS, Ordering, ordering_named
+from planner.policy import ApplicationQuota
+
+if TYPE_CHECKING:
+    from planner.cluster import Cluster
+    from planner.dispatch_policy import DispatchPolicy
+
+
+class Tier(IntEnum):
+    """The order of service of those without cover: the lower number first."""
+
+    BEST_EFFORT = 0
+    ABOVE = 1  # of a reservation that is entitled to something now, but not to this
+    LATER = 2  # of a reservation whose time has not come
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """Which executions run without cover, and in which order.
+
+    Attributes
+    ----------
+    ordering
+        Of those in one tier.
+    best_effort, best_effort_elastic, above, later
+        Whether cores of best effort are served; its elastic components; production above its
+        entitlement; and work of later reservations.
+    interactive_first
+        Whether an interactive application goes before a batch one of equal priority.
+    allocation
+        How elastic components are granted.
+    """
+
+    ordering: Ordering = ORDERINGS["fifo"]
+    best_effort: bool = True
+    best_effort_elastic: bool = True
+    above: bool = True
+    later: bool = True
+    interactive_first: bool = False
+    allocation: GrantRule = GrantRule.FLEXIBLE
+
+    def rank(self, application: Application) -> int:
+        """Return where an application goes within its tier; higher goes first."""
+        priority = application.priority if self.ordering.by_priority else 0
+        interactive = self.interactive_first and application.kind is Kind.INTERACTIVE
+        return 2 * priority + interactive
+
+    def serves(self, tier: Tier) -> bool:
+        """Return whether a tier is served."""
+        return (self.best_effort, self.above, self.later)[tier]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOptions:
+    """How a dispatcher works.
+
+    Attributes
+    ----------
+    policy
+        Strategy that finds machines; ``lotes`` follows the directive's dispatch table.
+    line
+        Which executions run without cover, and in which order.
+    quotas
+        What applications may take without cover.
+    """
+
+    policy: Policy = "best_fit"
+    line: LineOptions = field(default_factory=LineOptions)
+    quotas: tuple[ApplicationQuota, ...] = ()
+
+
+_PLACEMENTS: Final[dict[str, Policy]] = {name: name for name in POLICIES}
+
+
+def options_of(cluster: Cluster) -> DispatchOptions:
+    """Return what a cluster's dispatch policy and its quotas on applications ask for."""
+    words = cluster.dispatch
+    line = LineOptions(
+        ordering_named(
+            words.order, preemptive=words.preempt, by_priority=words.by_priority or None
+        ),
+        interactive_first=words.interactive_first,
+        allocation=_grant_rule(words),
+    )
+    quotas = tuple(one for one in cluster.policies if isinstance(one, ApplicationQuota))
+    return DispatchOptions(_PLACEMENTS[words.placement], line, quotas)
+
+
+def _grant_rule(words: DispatchPolicy) -> GrantRule:
+    if words.allocation == "malleable":
+        return GrantRule.MALLEABLE
+    return GrantRule.FLEXIBLE if words.reclaim else GrantRule.GROW_ONLY

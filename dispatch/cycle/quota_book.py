@@ -1,0 +1,282 @@
+"""QuotaBook: what quotas on applications let run without cover, and what has run too long.
+
+Cores count from the instant at which an execution is let into the line, so that two that wait are
+never let into the same room. Cores that run already are not taken back; elastic components are.
+What an entitlement covers does not count: its reservation was granted under quotas of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dispatch.applications.application import Application
+from dispatch.entitlements.follower import STOP_GRACE_MS
+from dispatch.executions.execution import UNLIMITED, Execution
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool, Vector
+from planner.policy import ApplicationQuota
+from rdl.resources import format_amount
+from rdl.time_grid import duration_text
+
+_NO_MORE: Final = "{} lets no more of it run without a reservation"
+
+
+@dataclass(slots=True)
+class _QuotaAccount:
+    """What one quota leaves those it counts together.
+
+    Attributes
+    ----------
+    quota, owner
+        The policy, and whose use it counts, as people are told.
+    whole, left
+        Place of each limited resource in the pool's order, and how much of it there is and is left.
+    first
+        The first execution that found no room; those after it wait behind it.
+    """
+
+    quota: ApplicationQuota
+    owner: str
+    whole: dict[int, int]
+    left: dict[int, int]
+    first: Execution | None = None
+
+    def lacks(self, amounts: Vector) -> int | None:
+        """Return the place of a resource of which less is left than is asked for, or None."""
+        for kind, left in self.left.items():
+            if amounts[kind] > 0 and amounts[kind] > left:
+                return kind
+        return None
+
+    def holds(self, amounts: Vector) -> bool:
+        """Return whether amounts fit where nothing else counts."""
+        return all(amounts[kind] <= most for kind, most in self.whole.items() if amounts[kind])
+
+    def most(self, amounts: Vector, wanted: int) -> int:
+        """Return how many of `wanted` equal components fit."""
+        for kind, left in self.left.items():
+            if amounts[kind] > 0:
+                wanted = min(wanted, left // amounts[kind])
+        return max(wanted, 0)
+
+    def take(self, amounts: Vector, count: int = 1) -> None:
+        """Take `count` times the amounts."""
+        for kind in self.left:
+            self.left[kind] -= count * amounts[kind]
+
+
+class _QuotaAccounts:
+    """What each quota leaves each of those it counts, opened where it is met for the first time."""
+
+    def __init__(self, quotas: Sequence[ApplicationQuota], pool: MachinePool) -> None:
+        self._quotas = quotas
+        self._kinds = pool.resources
+        self._accounts: dict[tuple[object, ...], _QuotaAccount] = {}
+        self._of_scope: dict[tuple[str, str], list[_QuotaAccount]] = {}
+
+    def of(self, execution: Execution) -> list[_QuotaAccount]:
+        """Return what an execution's use counts in."""
+        scope = (execution.tenant, execution.queue)
+        found = self._of_scope.get(scope)
+        if found is None:
+            found = self._of_scope[scope] = list(self._open(*scope))
+        return found
+
+    def _open(self, tenant: str, queue: str) -> Iterator[_QuotaAccount]:
+        for number, quota in enumerate(self._quotas):
+            key = quota.scope.key(tenant, queue)
+            if key is None:
+                continue
+            account = self._accounts.get((number, *key))
+            if account is None:
+                whole = {
+                    self._kinds.index(name): amount
+                    for name, amount in quota.limit
+                    if name in self._kinds
+                }
+                account = _QuotaAccount(quota, owner_text(*key), whole, dict(whole))
+                self._accounts[number, *key] = account
+            yield account
+
+
+class QuotaBook:
+    """Shares what quotas leave among executions without cover.
+
+    Parameters
+    ----------
+    pool
+        Says in which order amounts are listed.
+    quotas
+        The policies on applications.
+    rank
+        Who goes first among those that a quota counts together; of equal rank the oldest.
+
+    Attributes
+    ----------
+    held_back
+        Executions that a quota leaves no room, each with the reason.
+    """
+
+    def __init__(
+        self,
+        pool: MachinePool,
+        quotas: Sequence[ApplicationQuota],
+        rank: Callable[[Application], int],
+    ) -> None:
+        self.held_back: dict[Execution, str] = {}
+        self._pool = pool
+        self._limits = [one for one in quotas if one.limit]
+        self._runs = [one for one in quotas if one.max_run_ms is not None]
+        self._rank = rank
+        self._told: dict[Execution, int] = {}  # since when each knows that it is to be stopped
+
+    @property
+    def limits_use(self) -> bool:
+        """Whether any quota limits amounts."""
+        return bool(self._limits)
+
+    def share(self, standing: Iterable[Execution], covered: Iterable[Execution]) -> set[Execution]:
+        """Decide who is let into the line, and how many elastic components each may run.
+
+        Parameters
+        ----------
+        standing
+            Those without cover that run or could be served.
+        covered
+            Those with cover, of which elastic components may run above it.
+
+        Returns
+        -------
+        changed
+            Executions that may run more or fewer elastic components than before.
+        """
+        accounts = _QuotaAccounts(self._limits, self._pool)
+        ordered = sorted(standing, key=self._place)
+        self.held_back = {}
+        for execution in ordered:
+            if execution.started_ms is not None:
+                for account in accounts.of(execution):
+                    account.take(execution.core)
+        let_in = [one for one in ordered if self._let_in(accounts, one)]
+        changed: set[Execution] = set()
+        for execution in sorted([*let_in, *covered], key=self._place):
+            if _allow(accounts.of(execution), execution):
+                changed.add(execution)
+        return changed
+
+    def stop_overdue(
+        self,
+        table: ExecutionTable,
+        serving: Iterable[Execution],
+        now_ms: int,
+        spared: Callable[[Execution], bool],
+    ) -> bool:
+        """End the executions that have run without cover for longer than a quota allows.
+
+        They are told so first, and stopped when the grace of stops is over. Those of `spared` are
+        about to be covered. Returns whether any was stopped.
+        """
+        told, self._told = self._told, {}
+        stopped = False
+        for execution in list(serving) if self._runs else ():
+            quota = self._overrun(execution, now_ms)
+            if quota is None or spared(execution):
+                continue
+            longest = duration_text(quota.max_run_ms or 0)
+            reason = f"it has run for the {longest} that policy {quota.name!r} allows"
+            since_ms = told.pop(execution, now_ms)
+            if now_ms - since_ms >= STOP_GRACE_MS:
+                table.kill(execution.id, now_ms, reason)
+                stopped = True
+            else:
+                self._told[execution] = since_ms
+                execution.reason = f"it is stopped in a moment: {reason}"
+                table.note(execution)
+        for execution in told:
+            if not execution.is_over:
+                execution.reason = ""
+                table.note(execution)
+        return stopped
+
+    def _overrun(self, execution: Execution, now_ms: int) -> ApplicationQuota | None:
+        """Return the quota that an execution has run over, the shortest of them, or None."""
+        if execution.started_ms is None or execution.is_over:
+            return None
+        if any(part.covered for part in execution.parts):
+            return None
+        quota = self._shortest(execution)
+        since_ms = max(execution.started_ms, execution.uncovered_ms or 0)
+        over = quota is not None and now_ms - since_ms >= (quota.max_run_ms or 0)
+        return quota if over else None
+
+    def _shortest(self, execution: Execution) -> ApplicationQuota | None:
+        mine = [
+            one
+            for one in self._runs
+            if one.scope.key(execution.tenant, execution.queue) is not None
+        ]
+        return min(mine, key=lambda one: one.max_run_ms or 0, default=None)
+
+    def _place(self, execution: Execution) -> tuple[int, tuple[int, int]]:
+        return -self._rank(execution.application), execution.order
+
+    def _let_in(self, accounts: _QuotaAccounts, execution: Execution) -> bool:
+        """Take the cores of one that waits; return whether it runs or may come into the line."""
+        if execution.started_ms is not None:
+            return True
+        mine = accounts.of(execution)
+        reason = ""
+        for account in mine:
+            kind = account.lacks(execution.core)
+            if account.first is None and kind is None:
+                continue
+            reason = reason or self._why(account, kind, execution)
+            if account.holds(execution.core):  # one that never fits keeps nobody waiting
+                account.first = account.first or execution
+        if reason:
+            self.held_back[execution] = reason
+            return False
+        for account in mine:
+            account.take(execution.core)
+        return True
+
+    def _why(self, account: _QuotaAccount, kind: int | None, execution: Execution) -> str:
+        policy = f"policy {account.quota.name!r}"
+        if account.first is not None or kind is None:
+            first = "" if account.first is None else account.first.id
+            return f"it waits behind {first!r}, which {policy} leaves no room"
+        name = self._pool.resources[kind]
+        left = format_amount(name, max(account.left[kind], 0))
+        asked = format_amount(name, execution.core[kind])
+        return f"{policy} leaves {account.owner} {left}; its cores ask for {asked}"
+
+
+def _allow(accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
+    """Say how many elastic components may run without cover; return whether that changes."""
+    changed = False
+    for part in execution.parts:
+        if part.component.core:
+            continue
+        asked = part.wanted - part.covered
+        allowed, policy = asked, ""
+        for account in accounts:
+            most = account.most(part.amounts, allowed)
+            policy = f"policy {account.quota.name!r}" if most < allowed else policy
+            allowed = most
+        for account in accounts:
+            account.take(part.amounts, allowed)
+        new = allowed if accounts else UNLIMITED
+        changed = changed or new != part.allowed
+        part.allowed = new
+        part.quota = _NO_MORE.format(policy) if policy else ""
+    return changed
+
+
+def owner_text(tenant: str | None, queue: str | None) -> str:
+    """Return whose use an account counts, in words."""
+    if tenant is None and queue is None:
+        return "all applications"
+    words = [] if tenant is None else [f"tenant {tenant!r}"]
+    return " in ".join(words if queue is None else [*words, f"queue {queue!r}"])

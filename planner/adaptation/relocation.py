@@ -1,0 +1,402 @@
+"""Other machines for slots that lost theirs, at the same times: no row changes.
+
+What was lost is laid anew, largest first, each where it fits best. For what then finds no machine,
+slots that have not begun make way (`planner.repacking`). What has begun stays on its machine until
+that is lost; its rest may go on elsewhere, since its work is lost anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.adaptation.lost_slots import lost_slots
+from planner.cluster import Cluster, renumbered_machines
+from planner.holding import with_slots
+from planner.machines.room import MachineRoom
+from planner.plan.changes import Relocate
+from planner.plan.plan import Plan
+from planner.plan.slot_batch import stays_until
+from planner.plan.table import LEVEL_NUMBERS, StandingSlots
+from planner.promise import PromiseLevel
+from planner.repacking.board import MachineBoard
+from planner.reservation import Holding
+from planner.reservation_state import LIVE, STATE_NUMBERS, State
+from planner.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from rdl.resources import Resources
+
+#: Slots that make way in one relocation, and for one piece, at most.
+EJECTIONS: Final = 2000
+_EJECTIONS_OF_PIECE: Final = 100
+
+#: Bundles that are tried with ejections at most; each takes a place on the board.
+_MOST_TRIED: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """What becomes of slots when machines go.
+
+    Attributes
+    ----------
+    held
+        Number of a reservation -> what it holds, with its new slots; those not named keep theirs.
+    homeless
+        Reservations with slots that found no machine; these are `NOWHERE`.
+    """
+
+    held: Mapping[int, Holding] = field(default_factory=dict)
+    homeless: frozenset[int] = frozenset()
+
+    def changes(self, plan: Plan, reason: str = "") -> tuple[Relocate, ...]:
+        """Return the changes for one joint commit."""
+        return tuple(
+            relocate_change(plan, number, holding, reason) for number, holding in self.held.items()
+        )
+
+
+def relocate_change(plan: Plan, number: int, holding: Holding, reason: str = "") -> Relocate:
+    """Return the change that gives a reservation the slots of a holding."""
+    return Relocate(
+        plan.table.id_of(number),
+        int(plan.table.meta[number]["revision"]),
+        tuple(atom.slots for atom in holding.atoms),
+        PromiseLevel.PLACED,
+        reason,
+    )
+
+
+def has_lost_slots(plan: Plan) -> bool:
+    """Return whether some slot stands on no machine, or on one that has no room for it."""
+    held = slots_on(plan, plan.cluster)
+    return bool(len(held.slots)) and bool(len(lost_slots(held, plan.cluster, plan.grid, plan.now)))
+
+
+def slots_on(plan: Plan, cluster: Cluster) -> StandingSlots:
+    """Return the slots of all that is promised machines, by the numbers of `cluster`."""
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
+    numbers = np.flatnonzero(live & placed & (meta["finish"] > plan.now))
+    held = plan.table.standing_slots(numbers)
+    if cluster.machine_names == plan.cluster.machine_names:
+        return held
+    new = np.append(renumbered_machines(plan.cluster, cluster), NOWHERE)
+    held.slots[:, 3] = new[held.slots[:, 3]]
+    return held
+
+
+def holding_on(plan: Plan, cluster: Cluster, number: int) -> Holding:
+    """Return what a reservation holds, its slots by the numbers of `cluster`."""
+    holding = plan.table.holding(number)
+    if cluster.machine_names == plan.cluster.machine_names:
+        return holding
+    new = renumbered_machines(plan.cluster, cluster)
+    slots = [None if one.slots is None else renumber(one.slots, new) for one in holding.atoms]
+    return with_slots(holding, slots)
+
+
+def room_with(held: StandingSlots, plan: Plan, cluster: Cluster) -> MachineRoom:
+    """Return the room that slots leave on the machines of a cluster."""
+    room = MachineRoom(cluster, plan.grid, plan.ledger.first)
+    for kind in np.unique(held.kind).tolist():
+        room.take(held.slots[held.kind == kind], held.kinds[kind][0], 1)
+    return room
+
+
+class _Piece(NamedTuple):
+    """Bundles of an atom that look for a machine."""
+
+    number: int
+    atom: int
+    kind: int
+    start: int
+    end: int
+    bundles: int
+
+
+class Relocator:
+    """One relocation on one room.
+
+    Parameters
+    ----------
+    plan
+        It is read only.
+    cluster
+        The machines there are.
+    held
+        `slots_on` them.
+    room
+        What they leave; it is then what the new ones leave.
+    """
+
+    def __init__(
+        self, plan: Plan, cluster: Cluster, held: StandingSlots, room: MachineRoom
+    ) -> None:
+        self.plan, self.cluster, self.held, self.room = plan, cluster, held, room
+        #: int64[k, 4], and int64[k] where they are kept: as they stand now.
+        self._slots = held.slots.copy()
+        self._gone = np.zeros(len(held.slots), dtype=bool)
+        #: New slots by (number, atom), and what found none.
+        self._new: dict[tuple[int, int], list[list[int]]] = {}
+        self._nowhere: dict[tuple[int, int], list[list[int]]] = {}
+        self._shares: dict[int, float] = {}
+
+    def run(self, budget: int = EJECTIONS) -> Relocation:
+        """Return the new slots; `budget` is how many others may be moved for them."""
+        lost = lost_slots(self.held, self.cluster, self.plan.grid, self.plan.now)
+        return self.lay(self._lifted(lost), budget) if len(lost) else Relocation()
+
+    def lay(self, pieces: Iterable[_Piece], budget: int = EJECTIONS) -> Relocation:
+        """Return the slots that there are for pieces, and what finds none."""
+        missed: list[_Piece] = []
+        for piece in sorted(pieces, key=self._order):
+            bundle, label, rule = self.held.kinds[piece.kind]
+            asked = np.array([[piece.start, piece.end, piece.bundles]], dtype=np.int64)
+            beside = self._of_atom(piece.number, piece.atom) if rule.spread else None
+            found, rest = self.room.lay_some(asked, bundle, label, rule, beside)
+            self._note(self._new, piece, found.tolist())
+            missed += [piece._replace(bundles=count) for count in rest[:, 2].tolist()]
+        if missed:
+            self._eject(missed, budget)
+        return self._relocation()
+
+    @staticmethod
+    def _note(
+        where: dict[tuple[int, int], list[list[int]]], piece: _Piece, slots: list[list[int]]
+    ) -> None:
+        where.setdefault((piece.number, piece.atom), []).extend(slots)
+
+    def _lifted(self, lost: NDArray[np.int64]) -> list[_Piece]:
+        """Give lost slots back, put back what can stay, and return the rest as pieces."""
+        held, room, now = self.held, self.room, self.plan.now
+        for kind in np.unique(held.kind[lost]).tolist():
+            room.take(held.slots[lost[held.kind[lost] == kind]], held.kinds[kind][0], -1)
+        # What has begun stays if anything can.
+        order = np.lexsort((lost, held.slots[lost, 0] >= now))
+        pieces: dict[tuple[int, int, int, int, int], int] = {}
+        for index in lost[order].tolist():
+            slot, kind = held.slots[index], int(held.kind[index])
+            until = stays_until(room, slot, held.kinds[kind][0], now)
+            start, end, bundles, machine = slot.tolist()
+            self._slots[index, 1] = until
+            self._gone[index] = until <= start
+            if until > start:
+                room.take(slots_of([start, until, bundles, machine]), held.kinds[kind][0], 1)
+            if until < end:
+                whose = int(held.number[index]), int(held.atom[index])
+                key = (*whose, kind, max(start, until), end)
+                pieces[key] = pieces.get(key, 0) + bundles
+        return [_Piece(*key, bundles) for key, bundles in pieces.items()]
+
+    def _order(self, piece: _Piece) -> tuple[bool, float, int, int, int]:
+        """Return the key of a piece: the largest first, what is degraded last."""
+        share = self._shares.get(piece.kind)
+        if share is None:
+            bundle = self.held.kinds[piece.kind][0]
+            share = self._shares[piece.kind] = bundle.dominant_share(self.cluster.nominal)
+        state = int(self.plan.table.meta["state"][piece.number])
+        size = share * (piece.end - piece.start)
+        waits = state == STATE_NUMBERS[State.DEGRADED]
+        return waits, -size, piece.number, piece.atom, piece.start
+
+    def _indices(self, number: int, atom: int) -> range:
+        """Return the places of an atom's slots; they stand together."""
+        low, high = np.searchsorted(self.held.number, [number, number + 1])
+        inside = np.searchsorted(self.held.atom[low:high], [atom, atom + 1])
+        return range(int(low + inside[0]), int(low + inside[1]))
+
+    def _of_atom(self, number: int, atom: int) -> Slots:
+        """Return the slots that an atom has now, those without a machine left out."""
+        known = np.array(self._indices(number, atom), dtype=np.int64)
+        stays = self._slots[known[~self._gone[known]]] if len(known) else self._slots[:0]
+        return np.concatenate([stays, slots_of(self._new.get((number, atom), []))])
+
+    def _eject(self, missed: list[_Piece], budget: int) -> None:
+        """Find machines for pieces by moving slots that have not begun."""
+        ejection = _Ejection(self, missed)
+        for piece in missed:
+            left = piece.bundles
+            while left and budget > 0 and ejection.may_try:
+                moved = ejection.insert(piece, min(budget, _EJECTIONS_OF_PIECE))
+                budget -= max(1, moved)
+                if not ejection.found:
+                    break
+                left -= 1
+            if left:
+                self._note(self._nowhere, piece, [[piece.start, piece.end, left, NOWHERE]])
+        ejection.close()
+
+    def standing(self) -> Iterator[tuple[int, tuple[int, int], list[int]]]:
+        """Yield (kind, atom as (number, place), slot) of every new slot."""
+        for key, slots in self._new.items():
+            kind = self._kind_of(*key)
+            for slot in slots:
+                yield kind, key, slot
+
+    def _kind_of(self, number: int, atom: int) -> int:
+        return int(self.held.kind[self._indices(number, atom)[0]])
+
+    def kept(self) -> NDArray[np.int64]:
+        """Return the places of slots that still stand, in `slots`."""
+        return np.flatnonzero(~self._gone & (self._slots[:, 1] > self.plan.now))
+
+    @property
+    def slots(self) -> Slots:
+        """int64[k, 4]: slots as they stand now."""
+        return self._slots
+
+    def _relocation(self) -> Relocation:
+        changed = np.flatnonzero((self._slots != self.held.slots).any(axis=1) | self._gone)
+        touched = {(int(self.held.number[i]), int(self.held.atom[i])) for i in changed.tolist()}
+        touched |= self._new.keys() | self._nowhere.keys()
+        by_number: dict[int, dict[int, Slots]] = {}
+        for number, atom in sorted(touched):
+            parts = [self._of_atom(number, atom), slots_of(self._nowhere.get((number, atom), []))]
+            by_number.setdefault(number, {})[atom] = sort_slots(np.concatenate(parts))
+        held: dict[int, Holding] = {}
+        for number, atoms in by_number.items():
+            before = holding_on(self.plan, self.cluster, number)
+            slots = [atoms.get(i, one.slots) for i, one in enumerate(before.atoms)]
+            if not _same(slots, [one.slots for one in before.atoms]):
+                held[number] = with_slots(before, slots)
+        return Relocation(held, frozenset(number for number, _ in self._nowhere))
+
+
+def _same(slots: Iterable[Slots | None], others: Iterable[Slots | None]) -> bool:
+    pairs = zip(slots, others, strict=True)
+    return all(
+        (one is None and other is None)
+        or (one is not None and other is not None and np.array_equal(one, other))
+        for one, other in pairs
+    )
+
+
+class _Ejection:
+    """The board of one relocation: what stands, and what is put elsewhere on it."""
+
+    def __init__(self, relocator: Relocator, missed: list[_Piece]) -> None:
+        self._of = relocator
+        plan, held = relocator.plan, relocator.held
+        self.found = False
+        places = relocator.kept()
+        new = list(relocator.standing())
+        #: (kind, atom, slot as a list) or (place in `slots`) by number on the board.
+        self._new = new
+        self._places = places
+        slots = np.concatenate([relocator.slots[places], slots_of([slot for _, _, slot in new])])
+        kinds = np.concatenate(
+            [held.kind[places], np.array([kind for kind, _, _ in new], dtype=np.int64)]
+        ).astype(np.int64)
+        used = np.unique(np.append(kinds, [piece.kind for piece in missed]))
+        self._kind_number = {kind: number for number, kind in enumerate(used.tolist())}
+        self._board = MachineBoard(
+            relocator.cluster,
+            (plan.now, max(int(slots[:, 1].max(initial=plan.now)), *(p.end for p in missed))),
+            relocator.room.width,
+            [held.kinds[kind][:2] for kind in used.tolist()],
+        )
+        free = np.array([not held.kinds[kind][2].spread for kind in used.tolist()], dtype=bool)
+        number = np.searchsorted(used, kinds)
+        movable = (slots[:, 0] >= plan.now) & (slots[:, 3] != NOWHERE) & free[number]
+        waiting = min(_MOST_TRIED, sum(piece.bundles for piece in missed))
+        self._board.stand(slots, number, movable, waiting)
+        self._left = waiting
+        self._inserted: list[tuple[_Piece, int]] = []
+        self._machine: dict[int, int] = {}
+
+    @property
+    def may_try(self) -> bool:
+        """Whether the board has room for one more."""
+        return self._left > 0
+
+    def insert(self, piece: _Piece, budget: int) -> int:
+        """Find one bundle a machine; return how many slots were moved to find out."""
+        rule: MachineRule = self._of.held.kinds[piece.kind][2]
+        own = self._allowed(piece) if rule.spread else None
+        one = (piece.start, piece.end, 1)
+        moves, count = self._board.insert(one, self._kind_number[piece.kind], own, budget)
+        self.found = bool(moves)
+        if moves:
+            number = len(self._places) + len(self._new) + len(self._inserted)
+            self._inserted.append((piece, number))
+            self._machine |= moves
+            self._left -= 1
+        return count
+
+    def _allowed(self, piece: _Piece) -> NDArray[np.bool_]:
+        """Return bool[machine]: where the rule of an atom lets one more bundle stand."""
+        _, label, rule = self._of.held.kinds[piece.kind]
+        allowed = self._board.with_label(label)
+        domains = _domains(self._of.cluster, rule)
+        mine = self._of._of_atom(piece.number, piece.atom)  # noqa: SLF001 - of the same file
+        more = [
+            [one.start, one.end, 1, self._machine[number]]
+            for one, number in self._inserted
+            if (one.number, one.atom) == (piece.number, piece.atom)
+        ]
+        near = np.concatenate([mine, slots_of(more)])
+        near = near[(near[:, 0] < piece.end) & (near[:, 1] > piece.start) & (near[:, 3] >= 0)]
+        use = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.int64)
+        # Those that stand one after the other count as if at once: never too few.
+        np.add.at(use, domains[near[:, 3]], near[:, 2])
+        return allowed & (use[domains] < rule.spread)
+
+    def close(self) -> None:
+        """Write what was moved and inserted back, and change the room."""
+        of, held = self._of, self._of.held
+        for number, machine in sorted(self._machine.items()):
+            if number < len(self._places):
+                index = int(self._places[number])
+                bundle, slot = held.kinds[int(held.kind[index])][0], of.slots[index].copy()
+                of.slots[index, 3] = machine
+            elif number < len(self._places) + len(self._new):
+                kind, _, entry = self._new[number - len(self._places)]
+                bundle, slot = held.kinds[kind][0], slots_of(entry)[0]
+                entry[3] = machine
+            else:
+                continue
+            self._move(bundle, slot, machine)
+        for piece, number in self._inserted:
+            slot = slots_of([piece.start, piece.end, 1, self._machine[number]])
+            of._note(of._new, piece, slot.tolist())  # noqa: SLF001 - of the same file
+            of.room.take(slot, held.kinds[piece.kind][0], 1)
+
+    def _move(self, bundle: Resources, slot: NDArray[np.int64], machine: int) -> None:
+        moved = slot.copy()
+        moved[3] = machine
+        self._of.room.take(slot.reshape(1, 4), bundle, -1)
+        self._of.room.take(moved.reshape(1, 4), bundle, 1)
+
+
+def _domains(cluster: Cluster, rule: MachineRule) -> NDArray[np.int64]:
+    """Return int64[machine]: what the rule counts bundles by."""
+    found: list[int] = []
+    known: dict[str, int] = {}
+    total = sum(group.count for group in cluster.machines)
+    for group in cluster.machines:
+        value = dict(group.domains).get(rule.domain or "")
+        if value is None:
+            found += range(len(found), len(found) + group.count)
+        else:
+            found += [known.setdefault(value, total + len(known))] * group.count
+    return np.array(found, dtype=np.int64)
+
+
+def relocate(plan: Plan, budget: int = EJECTIONS) -> Relocation:
+    """Return other machines for all slots of a Plan that lost theirs.
+
+    Parameters
+    ----------
+    budget
+        How many slots of others may be moved for them.
+    """
+    held = slots_on(plan, plan.cluster)
+    if not len(held.slots):
+        return Relocation()
+    room = room_with(held, plan, plan.cluster)
+    return Relocator(plan, plan.cluster, held, room).run(budget)

@@ -1,0 +1,120 @@
+"""DispatchPolicy: what the operator says about work that no reservation covers.
+
+These are words of the cluster file. The planner keeps them and does not read them: what each means
+is the dispatcher's (`dispatch.cycle.options`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: Orders of the waiting line; `dispatch.pool.ordering` has one for each (tested).
+ORDERS: Final = (
+    "fifo", "fifo-backfill", "priority", "drf",
+    "sjf", "sjf-2d", "sjf-3d", "psjf", "psjf-2d", "psjf-3d",
+    "srpt", "srpt-2d1", "srpt-2d2", "srpt-3d1", "srpt-3d2",
+    "hrrn", "hrrn-2d", "hrrn-3d", "hrrn-2d-printed", "hrrn-3d-printed",
+)  # fmt: skip
+
+#: How elastic components are granted.
+ALLOCATIONS: Final = ("flexible", "malleable")
+
+#: Strategies that choose machines; `dispatch.machines.placement.policy` has the same (tested).
+PLACEMENTS: Final = ("lotes", "best_fit", "greedy", "tetris", "spread")
+
+#: The order in which an arrival never takes anything from others.
+_SHARES: Final = "drf"
+
+
+class DispatchPolicyError(ValueError):
+    """Words that do not go together.
+
+    Attributes
+    ----------
+    key, fix
+        Which of them is wrong, and what would be right.
+    """
+
+    def __init__(self, key: str, message: str, fix: str) -> None:
+        super().__init__(f"{message}; {fix}")
+        self.key = key
+        self.message = message
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchPolicy:
+    """Who goes first, who may take what from whom, and on which machine.
+
+    Attributes
+    ----------
+    order
+        Of those that wait, where priorities are equal; one of `ORDERS`.
+    by_priority
+        Whether a higher priority goes first, whatever the order.
+    interactive_first
+        Whether an interactive application goes before a batch one of equal priority.
+    preempt
+        Whether an arrival that goes before the last in service may take elastic components at once.
+    allocation
+        ``flexible``: cores first, then elastic components; ``malleable``: who runs takes all it can
+        before another starts.
+    reclaim
+        Whether elastic components are taken back so that cores of others can start.
+    placement
+        Strategy that chooses machines; one of `PLACEMENTS`.
+    tables
+        Whether dispatch tables are made; without them ``lotes`` is best fit.
+
+    Raises
+    ------
+    DispatchPolicyError
+        For a word that is not known, or two that do not go together.
+    """
+
+    order: str = "fifo"
+    by_priority: bool = True
+    interactive_first: bool = True
+    preempt: bool = True
+    allocation: str = "flexible"
+    reclaim: bool = True
+    placement: str = "lotes"
+    tables: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the words."""
+        for key, value, known in (
+            ("order", self.order, ORDERS),
+            ("allocation", self.allocation, ALLOCATIONS),
+            ("placement", self.placement, PLACEMENTS),
+        ):
+            if value not in known:
+                fix = f"write one of {', '.join(known)}"
+                raise DispatchPolicyError(key, f"{value!r} is not known here", fix)
+        if self.preempt and self.order == _SHARES:
+            message = "shares give no order among two requests, so that none may preempt"
+            raise DispatchPolicyError("preempt", message, "write false, or leave it out")
+        if not self.preempt and self.order.startswith("psjf"):
+            fix = f"write order = {self.order[1:]!r} for the same without preemption"
+            raise DispatchPolicyError("preempt", f"{self.order} is preemptive", fix)
+        if not self.by_priority and self.order == "priority":
+            fix = "write order = 'fifo' for the oldest first"
+            raise DispatchPolicyError("by_priority", "this order goes by priority", fix)
+        if self.reclaim and self.allocation == "malleable":
+            message = "malleable applications keep what they have"
+            raise DispatchPolicyError("reclaim", message, "write false, or leave it out")
+
+
+def completed(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return words of a policy, and those left out that follow from them."""
+    follows: dict[str, Any] = {}
+    order = str(words.get("order", ""))
+    if order == _SHARES or order.startswith("psjf"):
+        follows["preempt"] = order != _SHARES
+    if order == "priority":
+        follows["by_priority"] = True
+    if words.get("allocation") == "malleable":
+        follows["reclaim"] = False
+    return follows | dict(words)

@@ -1,0 +1,1 @@
+"""Bundles given other machines at the same times: whom to put elsewhere so that one more fits."""

@@ -1,0 +1,84 @@
+"""GET and PUT /v1/dispatch/policy: who goes first, and who may take what from whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.dispatch_policy import DispatchPolicy
+from planner.files import FileError, dispatch_from_json, dispatch_to_json
+from planner.files.schema import load_schema
+from planner.placement import Code
+from service.api.call import Call
+from service.api.route import Body, Documented, Header, Route, json_of
+from service.calls.dispatch_policy import present_policy, replace_policy
+from service.problems import ApiError, malformed
+from service.replication.cluster_trial import UNPLANNABLE
+from service.response import Response
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+
+def _get(runtime: Runtime, _call: Call) -> Response:
+    return _shown(*present_policy(runtime))
+
+
+def _put(runtime: Runtime, call: Call) -> Response:
+    try:
+        wanted = dispatch_from_json(call.body, "the body")
+    except FileError as error:
+        raise malformed(
+            [
+                ApiError(one.message, pointer=(one.pointer or "").rstrip("/"), fix=one.fix)
+                for one in error.problems
+            ]
+        ) from error
+    return _shown(*replace_policy(runtime, wanted, call.if_match()))
+
+
+def _shown(words: dict[str, Any], tag: str) -> Response:
+    return Response(200, words, {"ETag": f'"{tag}"'})
+
+
+#: As in the cluster file, of which it is a table.
+SCHEMAS: Final[dict[str, Any]] = {"DispatchPolicy": load_schema("cluster")["$defs"]["dispatch"]}
+
+_TAG: Final = {"ETag": "Entity tag of the cluster's description, of which the policy is a part."}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/dispatch/policy",
+        "getDispatchPolicy",
+        "How work without a reservation is served.",
+        _get,
+        {
+            200: Documented(
+                "The policy, every word of it.",
+                json_of("DispatchPolicy"),
+                _TAG,
+                links={
+                    "replaceDispatchPolicy": {
+                        "operationId": "replaceDispatchPolicy",
+                        "parameters": {"If-Match": "$response.header.ETag"},
+                        "requestBody": "$response.body",
+                    }
+                },
+            )
+        },
+    ),
+    Route(
+        "PUT",
+        "/v1/dispatch/policy",
+        "replaceDispatchPolicy",
+        "Dispatch by another policy from the next tick on; cores that run stay.",
+        _put,
+        {200: Documented("The new policy.", json_of("DispatchPolicy"), _TAG)},
+        problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
+        headers=(Header("If-Match", "The ETag that this change is meant for."),),
+        body=Body(
+            json_of("DispatchPolicy"),
+            examples={"as without any": dispatch_to_json(DispatchPolicy())},
+        ),
+    ),
+)
