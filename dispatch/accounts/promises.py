@@ -5,7 +5,7 @@ and does not run. That is the one definition: service and simulations measure by
 is narrower: it names the reservations of which a covered component has no machine.
 
 Where bundles have machines, what fits is asked slot by slot. A slot is a right to a machine: it
-waits while a component that has room in it has no machine; one that is starting has. `SlotBook`
+waits while a component that has room in it has no machine; one that is starting has. `SlotAccount`
 counts slots so kept and broken.
 """
 

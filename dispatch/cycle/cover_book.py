@@ -126,6 +126,8 @@ class CoverBook:
             for place, part in enumerate(execution.parts):
                 part.covered = 0 if given is None else given[place]
                 part.places = None if machines is None else machines[place]
+                if given is None and execution in before:
+                    part.granted = 0  # extras above cover; the line grants anew
         self.needs.note(reservation, places, later_places, idle)
         self._sums.pop(reservation, None)
         self._soon.pop(reservation, None)

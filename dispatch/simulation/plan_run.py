@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.accounts.promises import PromiseBook, shortfall
-from dispatch.accounts.slot_book import SlotBook, SlotCounts
+from dispatch.accounts.slot_account import SlotAccount, SlotCounts
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -74,7 +74,7 @@ def run_plan(plan: Plan, best_effort: Sequence[Application] = ()) -> PlanRun:
     table = ExecutionTable(pool)
     loop = DispatchLoop(table, Dispatcher(), InMemoryBackend(pool.names))
     follower = PlanFollower(plan)
-    promises, slots = PromiseBook(), SlotBook(_TICK_MS)
+    promises, slots = PromiseBook(), SlotAccount(_TICK_MS)
     for number, application in enumerate(best_effort):
         table.submit(f"best-effort-{number}", application, 0)
     instants = _instants(plan, work)

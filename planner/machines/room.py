@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster import Cluster
-from planner.machines.kernels.arrays import Sought, Table, Wanted
+from planner.machines.kernels.arrays import BundleKind, MachineTable, SearchTask
 from planner.machines.slot_atom import SlotAtom
 from planner.machines.stripes import STRIPE, Stripes
 from planner.machines.time_ring import TimeRing
@@ -91,7 +91,7 @@ class MachineRoom:
         self._ring = TimeRing.of(first, grid.horizon, 2 * self._stripes.capacity.nbytes)
         self._tree = np.zeros((shape[0], 2 * self._ring.size, *shape[1:]), dtype=np.int32)
         self._numbers = self._ring.numbers()
-        self._kinds: dict[tuple[Resources, str | None, int, str | None], Wanted] = {}
+        self._kinds: dict[tuple[Resources, str | None, int, str | None], BundleKind] = {}
         self._set(self._ring.first, self._ring.end)
 
     @property
@@ -162,11 +162,11 @@ class MachineRoom:
         domains = stripes.domains(rule)[stripe_of[machines]]
         return PackingPlaces(stripes.amounts(bundle), machines, domains, rule.spread)
 
-    def _table(self) -> Table:
+    def _table(self) -> MachineTable:
         stripes = self._stripes
-        return Table(self._tree, self._numbers, stripes.first_machine, stripes.lane_of)
+        return MachineTable(self._tree, self._numbers, stripes.first_machine, stripes.lane_of)
 
-    def _kind(self, bundle: Resources, label: str | None, rule: MachineRule) -> Wanted:
+    def _kind(self, bundle: Resources, label: str | None, rule: MachineRule) -> BundleKind:
         key = (bundle, label, rule.spread, rule.domain)
         kind = self._kinds.get(key)
         if kind is None:
@@ -175,11 +175,11 @@ class MachineRoom:
             kind = self._kinds[key] = self._kind_of(bundle, label, rule)
         return kind
 
-    def _kind_of(self, bundle: Resources, label: str | None, rule: MachineRule) -> Wanted:
+    def _kind_of(self, bundle: Resources, label: str | None, rule: MachineRule) -> BundleKind:
         stripes = self._stripes
         amounts = stripes.amounts(bundle)
         largest = stripes.capacity.max(axis=(0, 2), initial=1)[amounts[:, 0]]
-        return Wanted(
+        return BundleKind(
             amounts,
             1.0 / largest,
             stripes.order(bundle, label),
@@ -198,7 +198,7 @@ class MachineRoom:
         """
         if len(slots):
             amounts = self._stripes.amounts(bundle)
-            _tree_kernels().take_slots(self._table(), amounts, _owned(slots), sign)
+            _tree_kernels().take_slots(self._table(), amounts, _copy_of(slots), sign)
 
     def fits(self, slots: I64, bundle: Resources) -> bool:
         """Return whether all slots together could be taken and leave no machine below zero."""
@@ -211,7 +211,7 @@ class MachineRoom:
             return True
         if any(name not in self._stripes.shifts for name in bundle):
             return not np.any((slots[:, 3] >= 0) & (slots[:, 2] > 0))
-        return bool(all_fit(self._table(), self._stripes.amounts(bundle), _owned(slots)))
+        return bool(all_fit(self._table(), self._stripes.amounts(bundle), _copy_of(slots)))
 
     def count(
         self,
@@ -274,13 +274,13 @@ class MachineRoom:
     ) -> tuple[I64, I64]:
         from planner.machines.kernels.laying import lay_pieces
 
-        asked = _joined(pieces)
+        asked = _joint(pieces)
         if not len(asked):
             return _NO_SLOTS.copy(), asked
         slots, missing = lay_pieces(self._table(), self._kind(*kind), asked, _beside(beside), whole)
         left = asked[missing > 0]
         left[:, 2] = missing[missing > 0]
-        return _sorted(slots), left
+        return _in_order(slots), left
 
     def search(
         self,
@@ -309,12 +309,12 @@ class MachineRoom:
         """
         from planner.machines.kernels.leases import search_atom
 
-        sought, cut = self._sought(atom, room, tries, best_of)
+        sought, cut = self._task(atom, room, tries, best_of)
         if sought is None:
             return None
         wanted = self._kind(atom.bundle, atom.label, atom.rule)
         slots = search_atom(self._table(), wanted, sought, cut, _beside(beside), atom.rule.handover)
-        return _sorted(slots) if len(slots) else None
+        return _in_order(slots) if len(slots) else None
 
     def most_found(
         self, atom: SlotAtom, room: I64, tries: int, beside: I64 | None = None
@@ -325,24 +325,24 @@ class MachineRoom:
         """
         from planner.machines.kernels.rectangles import most_slots
 
-        sought, cut = self._sought(atom, room, tries, 1)
+        sought, cut = self._task(atom, room, tries, 1)
         if sought is None:
             return atom.lo, 0
         wanted = self._kind(atom.bundle, atom.label, atom.rule)
         start, found = most_slots(self._table(), wanted, sought, cut, _beside(beside))
         return int(start), int(found)
 
-    def _sought(
+    def _task(
         self, atom: SlotAtom, room: I64, tries: int, best_of: int
-    ) -> tuple[Sought | None, I64]:
+    ) -> tuple[SearchTask | None, I64]:
         """Return the atom inside the room's steps, with the pool's room there."""
         ring = self._ring
         lo, hi = max(atom.lo, ring.first * ring.width), min(atom.hi, ring.end * ring.width)
         if lo >= hi or atom.work < 1:
             return None, room[:0]
         numbers = (atom.least, atom.most, atom.multiple, atom.lease, atom.work, int(atom.early))
-        sought = Sought(lo, hi, *numbers, max(1, tries), max(1, best_of))
-        return sought, _owned(room[lo - atom.lo : hi - atom.lo])
+        sought = SearchTask(lo, hi, *numbers, max(1, tries), max(1, best_of))
+        return sought, _copy_of(room[lo - atom.lo : hi - atom.lo])
 
 
 @cache
@@ -353,18 +353,18 @@ def _tree_kernels() -> ModuleType:
     return tree
 
 
-def _owned(values: I64) -> I64:
+def _copy_of(values: I64) -> I64:
     """Return a copy: compiled code would tell a read-only or cut array apart and compile twice."""
     return np.array(values, dtype=np.int64, order="C")
 
 
 def _beside(slots: I64 | None) -> I64:
-    return _NO_SLOTS.copy() if slots is None else _owned(slots)
+    return _NO_SLOTS.copy() if slots is None else _copy_of(slots)
 
 
-def _joined(pieces: I64) -> I64:
+def _joint(pieces: I64) -> I64:
     """Return pieces with those of one interval joined, the longest first, then the earliest."""
-    kept: I64 = _owned(pieces[pieces[:, 2] > 0])
+    kept: I64 = _copy_of(pieces[pieces[:, 2] > 0])
     if len(kept) < 2:
         return kept
     order = np.lexsort((kept[:, 0], kept[:, 0] - kept[:, 1]))
@@ -375,7 +375,7 @@ def _joined(pieces: I64) -> I64:
     return joined
 
 
-def _sorted(slots: I64) -> I64:
+def _in_order(slots: I64) -> I64:
     """Return slots sorted by start, end and machine."""
     if len(slots) < 2:
         return slots

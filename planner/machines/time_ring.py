@@ -27,7 +27,8 @@ class TimeRing:
     def of(cls, first: int, horizon: int, column_bytes: int) -> TimeRing:
         """Return the ring of the steps [first, horizon); `column_bytes` is what a column takes."""
         steps = max(1, horizon - first)
-        width = max(1, -(-steps * column_bytes // ROOM_BYTES))
+        most = ROOM_BYTES * _SPARE // (_SPARE + 1)
+        width = max(1, -(-steps * column_bytes // max(1, most)))
         ring = cls(width, 1, first // width, _columns(max(first, horizon), width))
         return ring.grown()
 

@@ -14,7 +14,7 @@ from planner.placement import PlacementResult
 from planner.plan.machine_search import MachineSearch, machines_refusal
 from planner.plan.packable import PackedBundles
 from planner.plan.reservation_records import Admitted
-from planner.plan.slot_batch import SlotBatch, Unplaced
+from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
@@ -79,14 +79,16 @@ class TrialMachines:
         batch = self._batch()
         try:
             found = batch.stand(holding_of(request, result), level)
-            if not isinstance(found, Unplaced):
+            if not isinstance(found, MachineShortage):
                 return result
             search = MachineSearch(batch, view.overlay(), lambda: view, self.now)
             asked = agent is None or agent == planner.name
             other = search.elsewhere(request, level, found, planner, asked=asked)
         finally:
             batch.close()
-        return machines_refusal(other, view.grid) if isinstance(other, Unplaced) else other[0]
+        if isinstance(other, MachineShortage):
+            return machines_refusal(other, view.grid)
+        return other[0]
 
     def _batch(self) -> SlotBatch:
         return SlotBatch(self.room, self.cluster.nominal, self.now, self.packed)

@@ -115,7 +115,7 @@ class _Optimization:
         best = self._solved(search, start)
         if not self._proven(best):
             best, self.trials = search.improve(best, self._is_over, self._tell)
-        return self._answer(start, self._within_counts(search, best))
+        return self._answer(search, start, self._within_counts(search, best))
 
     def _proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
@@ -245,7 +245,7 @@ class _Optimization:
                 draft.lift(commitment)
         return search.evaluate(draft, best.source)
 
-    def _answer(self, start: Candidate, best: Candidate) -> Optimized:
+    def _answer(self, search: NeighbourhoodSearch, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
         changes = [*self._moves(best.draft), *self._losses(best.draft)]
         stop = self.effort.limits.stop

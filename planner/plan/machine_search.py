@@ -20,7 +20,7 @@ from planner.explain import machines_sentence
 from planner.holding import holding_of, rule_of
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
-from planner.plan.slot_batch import SlotBatch, Unplaced
+from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservation import Holding
@@ -51,7 +51,7 @@ _ROUNDS: Final = 12
 Found = tuple[PlacementResult, Holding]
 
 
-def machines_refusal(missed: Unplaced, grid: TimeGrid) -> PlacementResult:
+def machines_refusal(missed: MachineShortage, grid: TimeGrid) -> PlacementResult:
     """Return the refusal of a request that the pool has room for and machines have not."""
     path, needed, found = missed.atom.path, missed.needed, missed.found
     binding = Binding(path, MACHINES, missed.start, None, needed, found)
@@ -89,11 +89,11 @@ class MachineSearch:
         self,
         request: Request,
         level: PromiseLevel,
-        missed: Unplaced,
+        missed: MachineShortage,
         planner: Agent | None,
         *,
         asked: bool,
-    ) -> Found | Unplaced:
+    ) -> Found | MachineShortage:
         """Return another place for a request, what it takes of machines taken.
 
         Parameters
@@ -107,12 +107,12 @@ class MachineSearch:
 
         Returns
         -------
-        Found | Unplaced
+        Found | MachineShortage
             Its place, or what found no machine.
         """
         if planner is not None and not asked:
             fresh = self._answer(request, level, planner, self.view())
-            if not isinstance(fresh, Unplaced):
+            if not isinstance(fresh, MachineShortage):
                 return missed if fresh is None else fresh
             missed = fresh
         placed = level is PromiseLevel.PLACED
@@ -136,27 +136,27 @@ class MachineSearch:
         return None
 
     def _again(
-        self, request: Request, level: PromiseLevel, planner: Agent, missed: Unplaced
-    ) -> Found | Unplaced:
+        self, request: Request, level: PromiseLevel, planner: Agent, missed: MachineShortage
+    ) -> Found | MachineShortage:
         """Ask the planner until what it answers finds machines."""
         capped = CappedView(self.view())
         for _ in range(_ROUNDS):
             capped.cap(missed)
             found = self._answer(request, level, planner, capped)
-            if not isinstance(found, Unplaced):
+            if not isinstance(found, MachineShortage):
                 return missed if found is None else found
             missed = found
         return missed
 
     def _answer(
         self, request: Request, level: PromiseLevel, planner: Agent, view: PlanView
-    ) -> Found | Unplaced | None:
+    ) -> Found | MachineShortage | None:
         """Return where a planner places a request, on machines; None if it refuses."""
         result = planner.plan([request], view, Limits())[0]
         if not result.placed:
             return None
         found = self.batch.stand(holding_of(request, result), level)
-        return found if isinstance(found, Unplaced) else (result, found)
+        return found if isinstance(found, MachineShortage) else (result, found)
 
 
 def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
@@ -205,10 +205,10 @@ class CappedView:
     def __init__(self, view: PlanView) -> None:
         self._view = view
         self._segments = view.segments
-        self._caps: list[Unplaced] = []
+        self._caps: list[MachineShortage] = []
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
 
-    def cap(self, missed: Unplaced) -> None:
+    def cap(self, missed: MachineShortage) -> None:
         """Let machines hold no more of a bundle than were found, where some were missed."""
         self._caps.append(missed)
         marks = [np.array([one.start, one.end]) for one in self._caps]

@@ -45,7 +45,7 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import SlotBatch, Unplaced, slots_fault
+from planner.plan.slot_batch import MachineShortage, SlotBatch, slots_fault
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of
@@ -285,7 +285,7 @@ class _Batch:
         if self._machines_assured:
             return change.result, holding
         placed = self.slots.stand(holding, level)
-        if not isinstance(placed, Unplaced):
+        if not isinstance(placed, MachineShortage):
             return change.result, placed
         if not self._may_search:
             return self._no_machines(index, change.request.id, placed)
@@ -295,7 +295,7 @@ class _Batch:
         first = max(self.plan.now, self.plan.ledger.first)
         search = MachineSearch(self.slots, self.overlay, self._view, first)
         found = search.elsewhere(change.request, level, placed, planner, asked=asked)
-        if isinstance(found, Unplaced):
+        if isinstance(found, MachineShortage):
             return self._no_machines(index, change.request.id, found)
         return found
 
@@ -307,7 +307,7 @@ class _Batch:
             ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
         return PlanSnapshot(ledger, self.plan.version)
 
-    def _no_machines(self, index: int, id_: str, missed: Unplaced) -> Conflict:
+    def _no_machines(self, index: int, id_: str, missed: MachineShortage) -> Conflict:
         """Return the conflict of a request that the pool has room for and machines have not."""
         refused = machines_refusal(missed, self.plan.grid)
         return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
@@ -349,7 +349,7 @@ class _Batch:
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
         placed = self._replace(index, change, holding, level)
-        if isinstance(placed, Unplaced):
+        if isinstance(placed, MachineShortage):
             return self._no_machines(index, change.id, placed)
         if isinstance(placed, Conflict):
             return placed
@@ -391,7 +391,7 @@ class _Batch:
 
     def _replace(
         self, index: int, change: Update, holding: Holding, level: PromiseLevel
-    ) -> Holding | Unplaced | Conflict:
+    ) -> Holding | MachineShortage | Conflict:
         """Return what a reservation then holds as a level promises it; its old machines given."""
         number = self.plan.table.number_of(change.id)
         assert number is not None
@@ -403,7 +403,7 @@ class _Batch:
             self._give(number)
         if pooled or self._machines_assured:
             return holding
-        found: Holding | Unplaced | Conflict
+        found: Holding | MachineShortage | Conflict
         if level is PromiseLevel.PACKABLE:
             found = self.slots.stand(holding, level)
         elif change.slots is None:

@@ -31,7 +31,7 @@ from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class MachineShortage:
     """Bundles of an atom that machines do not hold, though the pool does.
 
     Attributes
@@ -122,15 +122,15 @@ class SlotBatch:
             self.room.take(slots, bundle, sign)
             self._note(slots, bundle, sign)
 
-    def stand(self, holding: Holding, level: PromiseLevel) -> Holding | Unplaced:
+    def stand(self, holding: Holding, level: PromiseLevel) -> Holding | MachineShortage:
         """Return a holding as a level promises it, taken; or where no machines were found."""
         mark = self.mark()
         if level is PromiseLevel.PACKABLE:
             self.pack(holding)
-            found: Holding | Unplaced = holding
+            found: Holding | MachineShortage = holding
         else:
             found = self.place(holding)
-        if isinstance(found, Unplaced):
+        if isinstance(found, MachineShortage):
             return found
         missed = self.unpacked(found)
         if missed is None:
@@ -146,20 +146,20 @@ class SlotBatch:
             self._packings.append((len(self._taken), holding, sign))
             self._taken.append((no_slots(), Resources.of({}), sign))
 
-    def unpacked(self, holding: Holding) -> Unplaced | None:
+    def unpacked(self, holding: Holding) -> MachineShortage | None:
         """Return where packable promises cannot be packed any more beside a holding, or None."""
         if self._packed is None:
             return None
         short = self._packed.shortage(holding, self.room, self._nominal)
         return None if short is None else _blamed(holding, short)
 
-    def place(self, holding: Holding) -> Holding | Unplaced:
+    def place(self, holding: Holding) -> Holding | MachineShortage:
         """Return a holding with slots for all of its rows, taken; or where none were found."""
         mark = self.mark()
         slots: dict[int, Slots] = {}
         for index in self._largest_first(holding):
             found = self._lay(holding.atoms[index], holding.atoms[index].all_rows())
-            if isinstance(found, Unplaced):
+            if isinstance(found, MachineShortage):
                 self.undo(mark)
                 return found
             slots[index] = found
@@ -173,7 +173,7 @@ class SlotBatch:
         size = [atom.bundle.dominant_share(self._nominal) for atom in holding.atoms]
         return sorted(range(len(size)), key=lambda index: -size[index])
 
-    def _lay(self, atom: AtomAllocation, rows: Rows) -> Slots | Unplaced:
+    def _lay(self, atom: AtomAllocation, rows: Rows) -> Slots | MachineShortage:
         pieces = occurrence_pieces(atom) if len(atom.shifts) > 1 else pieces_of(rows)
         found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
         if found is None:
@@ -181,14 +181,14 @@ class SlotBatch:
         self._note(found, atom.bundle)
         return found
 
-    def _unplaced(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> Unplaced:
+    def _unplaced(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> MachineShortage:
         """Return the first question that machines alone do not answer."""
         for start, end, bundles in pieces.tolist():
             found = self.room.count(start, end, atom.bundle, atom.rule, atom.label, bundles)
             if found < bundles:
-                return Unplaced(atom, start, end, bundles, found)
+                return MachineShortage(atom, start, end, bundles, found)
         start, end, bundles = pieces[0].tolist()
-        return Unplaced(atom, start, end, bundles, bundles - 1)
+        return MachineShortage(atom, start, end, bundles, bundles - 1)
 
     def search(self, atom: SlotAtom, room: NDArray[np.int64], tries: int) -> Slots | None:
         """Return slots of one atom at times that machines have room at, taken; or None."""
@@ -197,7 +197,7 @@ class SlotBatch:
             self._note(found, atom.bundle)
         return found
 
-    def replace(self, before: Holding, after: Holding) -> Holding | Unplaced:
+    def replace(self, before: Holding, after: Holding) -> Holding | MachineShortage:
         """Return a new holding with slots, taken: what has begun stays where it is.
 
         What `before` has must have been given back. Atoms that hold what they held keep their
@@ -218,7 +218,7 @@ class SlotBatch:
         for index in order:
             atom = after.atoms[index]
             found = self._again(atom, known)
-            if isinstance(found, Unplaced):
+            if isinstance(found, MachineShortage):
                 self.undo(mark)
                 return found
             atoms[index] = replace(atom, slots=found)
@@ -226,7 +226,7 @@ class SlotBatch:
 
     def _again(
         self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]
-    ) -> Slots | Unplaced:
+    ) -> Slots | MachineShortage:
         """Return the slots of one atom of a changed holding, taken."""
         parts = [no_slots()]
         for path, rows in atom.occurrences():
@@ -382,7 +382,7 @@ def occurrence_pieces(atom: AtomAllocation) -> NDArray[np.int64]:
     return np.concatenate(moved)
 
 
-def _blamed(holding: Holding, short: Unpacked) -> Unplaced:
+def _blamed(holding: Holding, short: Unpacked) -> MachineShortage:
     """Return the rows of a holding that stand where no packing is."""
     atoms = [one for one in holding.atoms if _row_at(one, short.step) is not None]
     atoms.sort(key=lambda one: (one.bundle != short.bundle, one.label != short.label))
@@ -391,7 +391,7 @@ def _blamed(holding: Holding, short: Unpacked) -> Unplaced:
     start, end, bundles = row
     own = (atoms[0].bundle, atoms[0].label) == (short.bundle, short.label)
     missing = short.needed - short.found if own else 1
-    return Unplaced(atoms[0], start, end, bundles, max(0, bundles - missing))
+    return MachineShortage(atoms[0], start, end, bundles, max(0, bundles - missing))
 
 
 def _row_at(atom: AtomAllocation, step: int) -> tuple[int, int, int] | None:

@@ -90,7 +90,7 @@ class HeldRows:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSlots:
+class BundleSlots:
     """Slots of all reservations with one bundle; int64[k, 4], unsorted."""
 
     bundle: Resources
@@ -279,7 +279,7 @@ class ReservationTable:
             names = self._names.values
             yield HeldRows(names[tenant], names[queue], bundle, label, moved.all_rows())
 
-    def held_slots(self) -> Iterator[HeldSlots]:
+    def held_slots(self) -> Iterator[BundleSlots]:
         """Yield the slots of all reservations, joined by bundle."""
         meta, atoms = self._meta.data, self._atoms.data
         index = _ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
@@ -288,7 +288,7 @@ class ReservationTable:
         for kind in np.unique(kinds).tolist():
             chosen = atoms[index[kinds == kind]]
             first, count = chosen["slot"].astype(np.int64), chosen["slots"].astype(np.int64)
-            yield HeldSlots(
+            yield BundleSlots(
                 self._kinds.values[kind][0], _plain_slots(self._slots.data[_ranges(first, count)])
             )
 

@@ -14,7 +14,7 @@ import msgspec
 
 from dispatch.accounts.credits import CreditBook
 from dispatch.accounts.promises import PromiseBook, shortfall
-from dispatch.accounts.slot_book import SlotBook
+from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
@@ -87,7 +87,7 @@ class Tenure:
         self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
-        self._slots = SlotBook(_TICK_MS)
+        self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dispatch.accounts.slot_book import NO_SLOTS, SlotCounts
+from dispatch.accounts.slot_account import NO_SLOTS, SlotCounts
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
 
 #: Container-seconds that count as none.

@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import ceil
 
 from dispatch.accounts.promises import PromiseBook, shortfall
-from dispatch.accounts.slot_book import SlotBook
+from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
@@ -135,7 +135,7 @@ class _PlannedRun:
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
         self.promises = PromiseBook()
-        self.slots = SlotBook(tick_ms=1000)
+        self.slots = SlotAccount(tick_ms=1000)
         self.requeued: dict[str, int] = {}
         self.ended: list[str] = []
         self.starting: set[str] = set()

@@ -30,7 +30,7 @@ BUNDLES: Final = 2
 MACHINE: Final = 3
 
 
-class Table(NamedTuple):
+class MachineTable(NamedTuple):
     """What every machine has left.
 
     Attributes
@@ -52,7 +52,7 @@ class Table(NamedTuple):
     lane_of: I64
 
 
-class Wanted(NamedTuple):
+class BundleKind(NamedTuple):
     """Bundles of one kind, and where they may stand.
 
     Attributes
@@ -76,7 +76,7 @@ class Wanted(NamedTuple):
     spread: Int
 
 
-class Sought(NamedTuple):
+class SearchTask(NamedTuple):
     """The atom that a search is for: see `planner.machines.slot_atom`; `early` is 0 or 1."""
 
     lo: Int

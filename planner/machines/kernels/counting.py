@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.machines.kernels.arrays import Int, Table, Wanted
+from planner.machines.kernels.arrays import BundleKind, Int, MachineTable
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.finding import count_slots
 from planner.machines.kernels.tree import columns
@@ -10,7 +10,7 @@ from planner.machines.kernels.using import no_use
 
 
 @kernel
-def count_over(table: Table, wanted: Wanted, start: Int, end: Int, most: Int) -> Int:
+def count_over(table: MachineTable, wanted: BundleKind, start: Int, end: Int, most: Int) -> Int:
     """Return how many bundles find a slot over the steps [start, end), at most `most`."""
     a, b = columns(table.ring, start, end)
     return count_slots(table, wanted, no_use(table, wanted), a, b, most)

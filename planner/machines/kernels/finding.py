@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.machines.kernels.arrays import F64, I32, I64, LANES, Float, Int, Table, Wanted
+from planner.machines.kernels.arrays import (
+    F64,
+    I32,
+    I64,
+    LANES,
+    BundleKind,
+    Float,
+    Int,
+    MachineTable,
+)
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.tree import MOST_ROWS, cover, lanes_with
 
@@ -23,7 +32,7 @@ def _bundles_of_lane(low: I32, amounts: I64, lane: Int, most: Int) -> Int:
 
 
 @kernel
-def _limit(table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int) -> Int:
+def _limit(table: MachineTable, wanted: BundleKind, use: I64, stripe: Int, lane: Int) -> Int:
     """Return how many more bundles the rule allows on one lane."""
     if wanted.spread == 0:
         return np.int64(2**62)
@@ -34,7 +43,7 @@ def _limit(table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int) -> In
 
 
 @kernel
-def _spare(low: I32, wanted: Wanted, lane: Int) -> Float:
+def _spare(low: I32, wanted: BundleKind, lane: Int) -> Float:
     """Return what a bundle leaves on a lane, summed over its resources as shares."""
     spare = 0.0
     for k in range(wanted.amounts.shape[0]):
@@ -44,7 +53,7 @@ def _spare(low: I32, wanted: Wanted, lane: Int) -> Float:
 
 @kernel
 def _note_pick(
-    table: Table, wanted: Wanted, use: I64, stripe: Int, lane: Int, bundles: Int
+    table: MachineTable, wanted: BundleKind, use: I64, stripe: Int, lane: Int, bundles: Int
 ) -> None:
     if wanted.spread > 0:
         domain = wanted.domains[stripe]
@@ -55,7 +64,7 @@ def _note_pick(
 
 
 @kernel
-def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: Int) -> None:
+def forget_picks(table: MachineTable, wanted: BundleKind, use: I64, picks: I64, count: Int) -> None:
     """Take what `find` noted out of `use` again."""
     for i in range(count):
         place = table.lane_of[picks[i, 0]]
@@ -64,7 +73,7 @@ def forget_picks(table: Table, wanted: Wanted, use: I64, picks: I64, count: Int)
 
 @kernel
 def find(
-    table: Table, wanted: Wanted, use: I64, a: Int, b: Int, need: Int, picks: I64
+    table: MachineTable, wanted: BundleKind, use: I64, a: Int, b: Int, need: Int, picks: I64
 ) -> tuple[Int, Int, Float]:
     """Find up to `need` bundles over the columns [a, b): stripes in order, best fit in each.
 
@@ -114,7 +123,9 @@ def _least(values: F64, count: Int) -> Int:
 
 
 @kernel
-def count_slots(table: Table, wanted: Wanted, use: I64, a: Int, b: Int, most: Int) -> Int:
+def count_slots(
+    table: MachineTable, wanted: BundleKind, use: I64, a: Int, b: Int, most: Int
+) -> Int:
     """Return how many bundles find a slot over the columns [a, b), at most `most`."""
     low = np.empty((wanted.amounts.shape[0], LANES), dtype=np.int32)
     lanes = np.empty(LANES, dtype=np.int64)

@@ -15,14 +15,14 @@ from planner.machines.kernels.arrays import (
     START,
     STOP,
     Int,
-    Table,
+    MachineTable,
 )
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.tree import columns, least_of_lane
 
 
 @kernel
-def all_fit(table: Table, amounts: I64, slots: I64) -> bool:
+def all_fit(table: MachineTable, amounts: I64, slots: I64) -> bool:
     """Return whether no machine is below zero where the slots stand, once all are taken."""
     order = np.argsort(slots[:, MACHINE])
     i, count = 0, order.shape[0]
@@ -38,7 +38,7 @@ def all_fit(table: Table, amounts: I64, slots: I64) -> bool:
 
 
 @kernel
-def _lane_fits(table: Table, amounts: I64, slots: I64, chosen: I64) -> Int:
+def _lane_fits(table: MachineTable, amounts: I64, slots: I64, chosen: I64) -> Int:
     """Return whether some slots of one machine fit together."""
     place = table.lane_of[slots[chosen[0], MACHINE]]
     if chosen.shape[0] == 1:
@@ -67,7 +67,9 @@ def _lane_fits(table: Table, amounts: I64, slots: I64, chosen: I64) -> Int:
 
 
 @kernel
-def _one_fits(table: Table, amounts: I64, place: Int, part: tuple[Int, Int], bundles: Int) -> bool:
+def _one_fits(
+    table: MachineTable, amounts: I64, place: Int, part: tuple[Int, Int], bundles: Int
+) -> bool:
     """Return whether bundles fit on one lane over columns, not empty."""
     for k in range(amounts.shape[0]):
         need = amounts[k, 1] * bundles

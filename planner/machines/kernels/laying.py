@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.machines.kernels.arrays import BUNDLES, I64, MACHINE, START, STOP, Int, Table, Wanted
+from planner.machines.kernels.arrays import (
+    BUNDLES,
+    I64,
+    MACHINE,
+    START,
+    STOP,
+    BundleKind,
+    Int,
+    MachineTable,
+)
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.finding import find
 from planner.machines.kernels.tree import columns, take_columns, take_slots
@@ -21,8 +30,8 @@ def held_so_far(beside: I64, more: Int) -> I64:
 
 @kernel
 def take_picks(
-    table: Table,
-    wanted: Wanted,
+    table: MachineTable,
+    wanted: BundleKind,
     picks: I64,
     rows: Int,
     interval: tuple[Int, Int],
@@ -43,7 +52,7 @@ def take_picks(
 
 @kernel
 def lay_pieces(
-    table: Table, wanted: Wanted, pieces: I64, beside: I64, whole: bool
+    table: MachineTable, wanted: BundleKind, pieces: I64, beside: I64, whole: bool
 ) -> tuple[I64, I64]:
     """Lay pieces in their order and take them; return the slots, and bundles not laid of each.
 

@@ -16,10 +16,10 @@ from planner.machines.kernels.arrays import (
     START,
     STOP,
     WIDTH,
+    BundleKind,
     Int,
-    Sought,
-    Table,
-    Wanted,
+    MachineTable,
+    SearchTask,
 )
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.finding import find
@@ -29,17 +29,17 @@ from planner.machines.kernels.tree import columns, take_columns, take_slots
 from planner.machines.kernels.using import key_of, no_use, note_use
 
 #: Steps of stripes that a search for free runs reads, and once its window more.
-RUN_STEPS: Final = 8192
+RUN_STEPS: Final = 5120
 
 #: Stripes among which the steps are shared where a window is long.
 FEW_STRIPES: Final = 4
 
-#: To read one machine costs that much less than to read its stripe.
-LANE_COST: Final = 8
+#: To take a run and read its machine again costs that much less than to read a stripe.
+LANE_COST: Final = 2
 
 
 @kernel
-def _block_height(sought: Sought, found: Int, left: Int) -> Int:
+def _block_height(sought: SearchTask, found: Int, left: Int) -> Int:
     """Return the height of a block of one lease, `left` bundles to go; 0 if none is allowed."""
     height = min(found, left, sought.most) // sought.multiple * sought.multiple
     if 0 < left - height < sought.least:
@@ -48,8 +48,13 @@ def _block_height(sought: Sought, found: Int, left: Int) -> Int:
 
 
 @kernel
-def blocks(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64) -> I64:
-    """Take disjoint blocks of one lease, as high as slots are found; return the slots or none."""
+def blocks(
+    table: MachineTable, wanted: BundleKind, sought: SearchTask, room: I64, beside: I64, gap: Int
+) -> I64:
+    """Take disjoint blocks of one lease, as high as slots are found; return the slots or none.
+
+    With a gap of a step between blocks no bundle goes on from one to the next.
+    """
     lease, before = sought.lease, beside.shape[0]
     left = sought.work // lease
     starts = room.shape[0] - lease + 1
@@ -78,7 +83,7 @@ def blocks(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64)
             rows = _cut(picks, rows, height)
             at = take_picks(table, wanted, picks, rows, (start, start + lease), slots, at)
             left -= height
-            stride = lease
+            stride = lease + gap
         i = next_start(room, sought.least, lease, i + way * stride, sought.early)
     if left > 0:
         take_slots(table, wanted.amounts, slots[before:at], -1)
@@ -99,7 +104,7 @@ def _cut(picks: I64, rows: Int, height: Int) -> Int:
 
 @kernel
 def _longest_runs(
-    table: Table, wanted: Wanted, lo: Int, room: I64, stripe: Int, longest: I32
+    table: MachineTable, wanted: BundleKind, lo: Int, room: I64, stripe: Int, longest: I32
 ) -> None:
     """Write the length in steps of the longest free run of each lane; `room` begins at `lo`."""
     rows, size, width = table.tree[stripe], table.ring[SIZE], table.ring[WIDTH]
@@ -134,7 +139,12 @@ def _longest_runs(
 
 @kernel
 def _runs_of_lane(
-    table: Table, wanted: Wanted, sought: Sought, room: I64, machine: Int, length: Int
+    table: MachineTable,
+    wanted: BundleKind,
+    sought: SearchTask,
+    room: I64,
+    machine: Int,
+    length: Int,
 ) -> tuple[Int, Int]:
     """Return the longest free run of a machine, and where one of `length` begins, or -1.
 
@@ -159,7 +169,7 @@ def _runs_of_lane(
 
 @kernel
 def _best_lane(
-    table: Table, wanted: Wanted, use: I64, stripe: Int, longest: I32, left: Int
+    table: MachineTable, wanted: BundleKind, use: I64, stripe: Int, longest: I32, left: Int
 ) -> tuple[Int, Int]:
     """Return (length, machine) of the longest run; the shortest of those that hold all the rest."""
     best: Int = np.int64(0)
@@ -176,13 +186,13 @@ def _best_lane(
 
 
 @kernel
-def _window(sought: Sought, pool: I64, stripes: Int) -> tuple[Sought, I64]:
+def _window(sought: SearchTask, pool: I64, stripes: Int) -> tuple[SearchTask, I64]:
     """Return the atom with as much of its window as one stripe may read, and the pool there."""
     most = RUN_STEPS // max(1, min(stripes, FEW_STRIPES))
     if pool.shape[0] <= most:
         return sought, np.minimum(pool, sought.most)
     lo = sought.lo if sought.early else sought.hi - most
-    part = Sought(
+    part = SearchTask(
         lo,
         lo + most,
         sought.least,
@@ -198,7 +208,7 @@ def _window(sought: Sought, pool: I64, stripes: Int) -> tuple[Sought, I64]:
 
 
 @kernel
-def runs(table: Table, wanted: Wanted, whole: Sought, pool: I64, beside: I64) -> I64:
+def runs(table: MachineTable, wanted: BundleKind, whole: SearchTask, pool: I64, beside: I64) -> I64:
     """Take the longest free runs of single machines, each a lease at least; all work or none."""
     lease, left, before = whole.lease, whole.work, beside.shape[0]
     sought, room = _window(whole, pool, wanted.order.shape[0])
@@ -252,7 +262,7 @@ def runs(table: Table, wanted: Wanted, whole: Sought, pool: I64, beside: I64) ->
 
 
 @kernel
-def _take_run(table: Table, wanted: Wanted, slot: I64, room: I64, lo: Int) -> bool:
+def _take_run(table: MachineTable, wanted: BundleKind, slot: I64, room: I64, lo: Int) -> bool:
     """Take a slot of one bundle; return whether the pool has no more room somewhere in it."""
     a, b = columns(table.ring, slot[START], slot[STOP])
     take_columns(table, wanted.amounts, table.lane_of[slot[MACHINE]], a, b, 1)
@@ -265,12 +275,17 @@ def _take_run(table: Table, wanted: Wanted, slot: I64, room: I64, lo: Int) -> bo
 
 @kernel
 def search_atom(
-    table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64, handover: bool
+    table: MachineTable,
+    wanted: BundleKind,
+    sought: SearchTask,
+    room: I64,
+    beside: I64,
+    handover: bool,
 ) -> I64:
     """Take slots for an atom: as a rectangle, else lease by lease; none if neither is found."""
     slots = rectangle(table, wanted, sought, room, beside)
-    if slots.shape[0] > 0 or not handover:
+    if slots.shape[0] > 0:
         return slots
-    if sought.least == 1 and sought.multiple == 1:
+    if handover and sought.least == 1 and sought.multiple == 1:
         return runs(table, wanted, sought, room, beside)
-    return blocks(table, wanted, sought, room, beside)
+    return blocks(table, wanted, sought, room, beside, np.int64(0 if handover else 1))

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.machines.kernels.arrays import I64, Int, Sought, Table, Wanted
+from planner.machines.kernels.arrays import I64, BundleKind, Int, MachineTable, SearchTask
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.finding import find, forget_picks
 from planner.machines.kernels.laying import take_picks
@@ -32,7 +32,7 @@ def _up(value: Int, unit: Int) -> Int:
 
 
 @kernel
-def lowest_height(sought: Sought, beyond: Int) -> Corner:
+def lowest_height(sought: SearchTask, beyond: Int) -> Corner:
     """Return the lowest rectangle higher than `beyond`, at no start yet; height 0 if none."""
     span = sought.hi - sought.lo
     height = max(sought.least, beyond + 1)
@@ -102,14 +102,16 @@ def next_start(room: I64, height: Int, length: Int, at: Int, early: Int) -> Int:
 
 
 @kernel
-def starts_of(sought: Sought, length: Int, span: Int) -> tuple[Int, Int]:
+def starts_of(sought: SearchTask, length: Int, span: Int) -> tuple[Int, Int]:
     """Return the first start to look at, and the way to the next: tries spread over all starts."""
     stride = max(1, (span - length) // sought.tries)
     return (0, stride) if sought.early else (span - length, -stride)
 
 
 @kernel
-def rectangle(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64) -> I64:
+def rectangle(
+    table: MachineTable, wanted: BundleKind, sought: SearchTask, room: I64, beside: I64
+) -> I64:
     """Take the best rectangle found within the tries; return its slots, or none."""
     machines = table.lane_of.shape[0]
     picks = np.empty((min(machines, sought.most), 2), dtype=np.int64)
@@ -139,11 +141,13 @@ def rectangle(table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I
                     chosen = Corner(start, corner.length, corner.height, corner.late)
             i = next_start(room, corner.height, length, i + way, sought.early)
         corner = lowest_height(sought, corner.height + max(0, corner.height // 8 - 1))
-    return _taken(table, wanted, chosen, best, best_rows)
+    return _take_rectangle(table, wanted, chosen, best, best_rows)
 
 
 @kernel
-def _taken(table: Table, wanted: Wanted, corner: Corner, picks: I64, rows: Int) -> I64:
+def _take_rectangle(
+    table: MachineTable, wanted: BundleKind, corner: Corner, picks: I64, rows: Int
+) -> I64:
     """Take a rectangle from the machines picked, and return its slots."""
     slots = np.empty((2 * rows, 4), dtype=np.int64)
     late = np.empty((rows, 2), dtype=np.int64)
@@ -168,7 +172,7 @@ def _taken(table: Table, wanted: Wanted, corner: Corner, picks: I64, rows: Int) 
 
 @kernel
 def most_slots(
-    table: Table, wanted: Wanted, sought: Sought, room: I64, beside: I64
+    table: MachineTable, wanted: BundleKind, sought: SearchTask, room: I64, beside: I64
 ) -> tuple[Int, Int]:
     """Return (start, bundles) where most bundles of the lowest rectangle find a slot."""
     corner = lowest_height(sought, 0)

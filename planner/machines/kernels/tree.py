@@ -17,7 +17,7 @@ from planner.machines.kernels.arrays import (
     STOP,
     WIDTH,
     Int,
-    Table,
+    MachineTable,
 )
 from planner.machines.kernels.compiled import kernel
 
@@ -58,7 +58,9 @@ def _take_part(tree: I32, place: Int, resource: Int, lo: Int, hi: Int, amount: I
 
 
 @kernel
-def take_columns(table: Table, amounts: I64, place: Int, a: Int, b: Int, bundles: Int) -> None:
+def take_columns(
+    table: MachineTable, amounts: I64, place: Int, a: Int, b: Int, bundles: Int
+) -> None:
     """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 gives back."""
     size = table.ring[SIZE]
     lo = size + a % size
@@ -73,7 +75,7 @@ def take_columns(table: Table, amounts: I64, place: Int, a: Int, b: Int, bundles
 
 
 @kernel
-def take_slots(table: Table, amounts: I64, slots: I64, sign: Int) -> None:
+def take_slots(table: MachineTable, amounts: I64, slots: I64, sign: Int) -> None:
     """Take slots (sign 1) or give them back (-1); what is outside the ring is cut."""
     for i in range(slots.shape[0]):
         if slots[i, MACHINE] < 0:
@@ -144,7 +146,7 @@ def lanes_with(rows: I32, amounts: I64, covering: I64, low: I32, lanes: I64) -> 
 
 
 @kernel
-def least_of_lane(table: Table, place: Int, resource: Int, a: Int, b: Int) -> Int:
+def least_of_lane(table: MachineTable, place: Int, resource: Int, a: Int, b: Int) -> Int:
     """Return the least of one resource of one lane over [a, b), not empty."""
     rows, lane = table.tree[place // LANES], place % LANES
     covering = np.empty(MOST_ROWS, dtype=np.int64)
@@ -155,7 +157,7 @@ def least_of_lane(table: Table, place: Int, resource: Int, a: Int, b: Int) -> In
 
 
 @kernel
-def set_columns(table: Table, capacity: I32, outages: I64, a: Int, b: Int) -> None:
+def set_columns(table: MachineTable, capacity: I32, outages: I64, a: Int, b: Int) -> None:
     """Set the columns [a, b), at most a ring, to the capacity less outages."""
     tree, ring = table.tree, table.ring
     size, stripes = ring[SIZE], tree.shape[0]
@@ -171,7 +173,7 @@ def set_columns(table: Table, capacity: I32, outages: I64, a: Int, b: Int) -> No
 
 
 @kernel
-def lift_columns(table: Table, a: Int, b: Int) -> None:
+def lift_columns(table: MachineTable, a: Int, b: Int) -> None:
     """Make all rows above the columns [a, b), not empty, true again."""
     tree, size = table.tree, table.ring[SIZE]
     lo = size + a % size

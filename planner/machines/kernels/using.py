@@ -11,22 +11,22 @@ from planner.machines.kernels.arrays import (
     MACHINE,
     START,
     STOP,
+    BundleKind,
     Int,
-    Table,
-    Wanted,
+    MachineTable,
 )
 from planner.machines.kernels.compiled import kernel
 
 
 @kernel
-def key_of(table: Table, wanted: Wanted, machine: Int) -> Int:
+def key_of(table: MachineTable, wanted: BundleKind, machine: Int) -> Int:
     """Return what counts the bundles on a machine: itself, or its domain after all machines."""
     domain = wanted.domains[table.lane_of[machine] // LANES]
     return machine if domain < 0 else table.lane_of.shape[0] + domain
 
 
 @kernel
-def no_use(table: Table, wanted: Wanted) -> I64:
+def no_use(table: MachineTable, wanted: BundleKind) -> I64:
     """Return zeros, one for each machine and domain; none where the rule has no limit."""
     if wanted.spread == 0:
         return np.zeros(0, dtype=np.int64)
@@ -38,7 +38,7 @@ def no_use(table: Table, wanted: Wanted) -> I64:
 
 @kernel
 def note_use(
-    table: Table, wanted: Wanted, slots: I64, count: Int, start: Int, end: Int, use: I64
+    table: MachineTable, wanted: BundleKind, slots: I64, count: Int, start: Int, end: Int, use: I64
 ) -> None:
     """Write into `use` the most bundles that the first `count` slots hold at once in [start, end).
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dispatch.accounts.promises import shortfall
-from dispatch.accounts.slot_book import SlotBook
+from dispatch.accounts.slot_account import SlotAccount
 from dispatch.cycle.cycle import Cycle
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -67,7 +67,7 @@ class SlotWorld(World):
 
     def __init__(self, cluster: Cluster, plan: Plan, **rest: Any) -> None:
         super().__init__(cluster, plan, **rest)
-        self.slots = SlotBook(tick_ms=1000)
+        self.slots = SlotAccount(tick_ms=1000)
 
     def tick(self, at_s: float) -> Cycle:
         """Move to an instant."""

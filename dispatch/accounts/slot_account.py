@@ -1,4 +1,4 @@
-"""SlotBook: how many slots were kept, how many were broken, and how many lost their machine."""
+"""SlotAccount: how many slots were kept, how many were broken, and how many lost their machine."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ NO_SLOTS: Final = SlotCounts()
 
 
 @dataclass(slots=True)
-class _Watch:
+class _WatchedSlot:
     since_ms: int | None = None
     longest_ms: int = 0
     lost: bool = False
 
 
-class SlotBook:
+class SlotAccount:
     """Follows every slot from its first tick to its last.
 
     Parameters
@@ -54,7 +54,7 @@ class SlotBook:
 
     def __init__(self, tick_ms: int) -> None:
         self._tick_ms = tick_ms
-        self._watched: dict[_Slot, _Watch] = {}
+        self._watched: dict[_Slot, _WatchedSlot] = {}
         self._counts = SlotCounts()
         self._broken: list[_Slot] = []
 
@@ -80,7 +80,7 @@ class SlotBook:
                 for slot in share.slots or ():
                     key = (name, share.path, slot.machine, slot.start)
                     here.add(key)
-                    watch = self._watched.setdefault(key, _Watch())
+                    watch = self._watched.setdefault(key, _WatchedSlot())
                     watch.lost |= slot.machine is None or slot.machine in down
                     waits = slot.machine is not None and (name, slot.machine) in short.slots
                     _follow(watch, now_ms, waits=waits)
@@ -105,7 +105,7 @@ class SlotBook:
         self._counts = SlotCounts(kept, broken, lost)
 
 
-def _follow(watch: _Watch, now_ms: int, *, waits: bool) -> None:
+def _follow(watch: _WatchedSlot, now_ms: int, *, waits: bool) -> None:
     if not waits:
         watch.since_ms = None
     elif watch.since_ms is None:

@@ -1,4 +1,4 @@
-"""SlotBook: slots kept, broken and lost, by what waited for them and for how long."""
+"""SlotAccount: slots kept, broken and lost, by what waited for them and for how long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dispatch.accounts.promises import Shortfall
-from dispatch.accounts.slot_book import SlotBook, SlotCounts
+from dispatch.accounts.slot_account import SlotAccount, SlotCounts
 from dispatch.entitlements.directive import (
     ActiveSlot,
     AtomShare,
@@ -43,7 +43,7 @@ def test_a_slot_is_broken_by_work_that_waits_at_two_ticks_in_a_row(
     waits: tuple[int, ...], machine: str | None, down: set[str], counts: SlotCounts
 ) -> None:
     """Once is the tick in which it starts; a machine that is gone breaks nothing."""
-    book = SlotBook(tick_ms=1000)
+    book = SlotAccount(tick_ms=1000)
     for second, wait in enumerate(waits):
         book.observe(_directive(second * 1000, machine), _WAITS if wait else _NOTHING, down)
     book.end()
