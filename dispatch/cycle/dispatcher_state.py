@@ -10,7 +10,7 @@ from dispatch.cycle.cover_book import CoverBook
 from dispatch.cycle.options import DispatchOptions
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.uncovered import Uncovered
-from dispatch.cycle.unplaced import MachineShortage
+from dispatch.cycle.unplaced import Unplaced
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import UNLIMITED, Execution
 from dispatch.executions.table import ExecutionTable
@@ -51,7 +51,7 @@ class DispatcherState:
     dispatch_table_version: int
     book: CoverBook
     uncovered: Uncovered
-    unplaced: MachineShortage
+    unplaced: Unplaced
     closed: frozenset[str] = frozenset()
     cleared: frozenset[str] = frozenset()
 
@@ -77,7 +77,7 @@ class DispatcherState:
             directive.table_version,
             book,
             Uncovered(table, machines, book, options),
-            MachineShortage(table, book),
+            Unplaced(table, book),
         )
 
     def forget_reasons(self) -> None:

@@ -1,4 +1,4 @@
-"""MachineShortage: executions that may run and have no machine, and when they are tried again (step 6)."""
+"""Unplaced: executions that may run and have no machine, and when they are tried again (step 6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dispatch.executions.table import ExecutionTable
 _NO_ROOM = "the Plan or an earlier application needs its room"
 
 
-class MachineShortage:
+class Unplaced:
     """Owns the list of executions that may run more components than have machines.
 
     Parameters
