@@ -10,7 +10,9 @@ import click
 from service.cli.client.reservation_tables import (
     ALLOCATION_COLUMNS,
     COLUMNS,
+    SLOT_COLUMNS,
     allocation_rows,
+    slot_rows,
     row_of,
     why_not,
 )
@@ -233,6 +235,10 @@ def show(id_: str, server: Server, form: str) -> int:
     if rows:
         click.echo()
         print_table(ALLOCATION_COLUMNS, rows)
+    slots = slot_rows(body)
+    if slots:
+        click.echo()
+        print_table(SLOT_COLUMNS, slots)
     for note in body["notes"]:
         click.echo(f"note: {note}")
     return DONE
