@@ -80,6 +80,9 @@ class Metrics:
     cost
         Sum over steps of work x price factor, in steps of the whole cluster; None where the cluster
         gives no prices.
+    machine_loss
+        What promises on machines cost: 1 - value / value of the agent's plan before its bundles
+        were laid on machines; below 0 where requests came in besides. None without such promises.
     """
 
     runtime_ms: float
@@ -94,6 +97,7 @@ class Metrics:
     gap: float | None = None
     status: str = "placed"
     cost: float | None = None
+    machine_loss: float | None = None
 
     def with_bound(self, bound: float, status: str) -> Metrics:
         """Return the figures with a proven bound, and the gap to it."""
@@ -102,9 +106,9 @@ class Metrics:
     def to_json(self) -> dict[str, object]:
         """Return the ``metrics`` of a plan file; rounded so that the text is stable and short.
 
-        ``cost`` is there only where there are prices.
+        ``cost`` is there only where there are prices, ``machine_loss`` where machines are promised.
         """
-        priced = {} if self.cost is None else {"cost": _short(self.cost)}
+        further = {"cost": self.cost, "machine_loss": self.machine_loss}
         return {
             "runtime_ms": round(self.runtime_ms, 1),
             "acceptance": _short(self.acceptance),
@@ -117,7 +121,7 @@ class Metrics:
             "bound": _short(self.bound),
             "gap": _short(self.gap),
             "status": self.status,
-            **priced,
+            **{name: _short(known) for name, known in further.items() if known is not None},
         }
 
 

@@ -38,6 +38,20 @@ TIMED_KINDS: Final = frozenset({"lease", "work", "shape"})
 #: Kind of `Binding` where the pool has room and machines have not.
 MACHINES: Final = "machines"
 
+#: All kinds of `Binding`.
+BINDING_KINDS: Final = (
+    "capacity",
+    "fit",
+    "lease",
+    "work",
+    "shape",
+    "gap",
+    "window",
+    "policy",
+    "promise",
+    MACHINES,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:

@@ -81,7 +81,7 @@ class OfferSearch:
         It takes over the machines of this one, which is of no use any more.
         """
         if self.machines is not None:
-            self.machines.take(one.holding for one in admitted)
+            self.machines.take(admitted)
         held = ((one.tenant, one.queue, one.holding) for one in admitted)
         return replace(self, view=self.view.holding(held, version))
 

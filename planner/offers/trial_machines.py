@@ -12,11 +12,12 @@ from planner.holding import holding_of
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
 from planner.plan.machine_search import MachineSearch, machines_refusal
+from planner.plan.packable import PackedBundles
+from planner.plan.reservation_records import Admitted
 from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +32,27 @@ class TrialMachines:
         What it promises.
     now
         The first step that is not past.
+    packed
+        What packable reservations hold.
     """
 
     room: MachineRoom
     cluster: Cluster
     now: int
+    packed: PackedBundles
 
     @classmethod
     def of(cls, plan: PlanState) -> TrialMachines:
         """Copy what the machines of a Plan have left; only its writer may ask."""
-        return cls(plan.room.copy(), plan.cluster, max(plan.now, plan.ledger.first))
+        first = max(plan.now, plan.ledger.first)
+        return cls(plan.room.copy(), plan.cluster, first, plan.packed.copy())
 
-    def take(self, holdings: Iterable[Holding]) -> None:
-        """Take the slots of more holdings for good."""
-        for holding in holdings:
-            self._batch().take(holding)
+    def take(self, admitted: Iterable[Admitted]) -> None:
+        """Take what more reservations are promised for good."""
+        for one in admitted:
+            if one.promise is PromiseLevel.PACKABLE:
+                self.packed.add(one.holding)
+            self._batch().take(one.holding)
 
     def stand(
         self,
@@ -79,9 +86,9 @@ class TrialMachines:
             other = search.elsewhere(request, level, found, planner, asked=asked)
         finally:
             batch.close()
-        return (
-            machines_refusal(other, view.grid) if isinstance(other, MachineShortage) else other[0]
-        )
+        if isinstance(other, MachineShortage):
+            return machines_refusal(other, view.grid)
+        return other[0]
 
     def _batch(self) -> SlotBatch:
-        return SlotBatch(self.room, self.cluster.nominal, self.now)
+        return SlotBatch(self.room, self.cluster.nominal, self.now, self.packed)

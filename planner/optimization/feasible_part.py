@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -55,8 +55,37 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
     Two rules say which change is left out where too much is taken: that of the least value; or an
     admission before any move, that of the least value first. The part of more value is returned. A
     reservation is not degraded where the present machines, with the changes that are made, leave it
-    all that it holds.
+    all that it holds. Where machines do not hold what the pool does, changes are left out one by
+    one, of those without machines that of the least value first.
     """
+    without: dict[int, Conflict] = {}
+    while True:
+        rest = [index for index in range(len(changes)) if index not in without]
+        part = _pooled_part(plan, [changes[index] for index in rest])
+        lacking = _lacking(plan, part.kept)
+        if not lacking:
+            left = [replace(one, index=rest[one.index]) for one in part.left_out]
+            return FeasiblePart(part.kept, tuple(sorted([*left, *without.values()], key=_index_of)))
+        places = {id(changes[index]): index for index in rest}
+        least = min(lacking, key=lambda one: value_of_change(plan, part.kept[one.index]))
+        index = places[id(part.kept[least.index])]
+        without[index] = replace(least, index=index)
+
+
+def _index_of(conflict: Conflict) -> int:
+    return conflict.index
+
+
+def _lacking(plan: Plan, changes: Sequence[Change]) -> list[Conflict]:
+    """Return the conflicts of changes that machines do not hold together, though the pool does."""
+    if not changes:
+        return []
+    prepared = plan.prepare(changes, plan.version, joint=True)
+    return [one for one in prepared.conflicts if one.lacks_machines]
+
+
+def _pooled_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
+    """Return the part of changes that the pool takes."""
     if not changes:
         return FeasiblePart()
     losing = any(isinstance(one, Degrade) for one in changes)

@@ -23,6 +23,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
 from planner.optimization.candidates import waiting_commitments
+from planner.optimization.feasible_part import feasible_part
 from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
@@ -115,7 +116,7 @@ class _Optimization:
         best = self._solved(search, start)
         if not self._proven(best):
             best, self.trials = search.improve(best, self._is_over, self._tell)
-        return self._answer(start, self._within_counts(search, best))
+        return self._answer(search, start, self._within_counts(search, best))
 
     def _proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
@@ -245,9 +246,10 @@ class _Optimization:
                 draft.lift(commitment)
         return search.evaluate(draft, best.source)
 
-    def _answer(self, start: Candidate, best: Candidate) -> Optimized:
+    def _answer(self, search: NeighbourhoodSearch, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
-        changes = [*self._moves(best.draft), *self._losses(best.draft)]
+        pooled = self._value(best)
+        changes, best = self._on_machines(search, best)
         stop = self.effort.limits.stop
         value = self._value(best)
         stopped = stop is not None and stop()
@@ -265,7 +267,35 @@ class _Optimization:
             left_out=tuple(
                 explain_left_out(best.draft, self.too_many, admit_refused=self.scope.admit_refused)
             ),
+            machine_loss=1 - value / pooled if value < pooled else None,
         )
+
+    def _on_machines(
+        self, search: NeighbourhoodSearch, best: Candidate
+    ) -> tuple[list[Change], Candidate]:
+        """Return the changes to a draft, and it, without what machines do not hold.
+
+        The search sees totals; what is left out stays as it is on the Plan.
+        """
+        changes = [*self._moves(best.draft), *self._losses(best.draft)]
+        origin = self.origin
+        prepared = origin.prepare(changes, origin.version, joint=True)
+        if not any(one.lacks_machines for one in prepared.conflicts):
+            return changes, best
+        part = feasible_part(origin, changes)
+        out = {one.id: one for one in part.left_out if one.id is not None}
+        self.too_many |= {
+            id_: PlacementResult(one.code, one.detail, binding=one.binding)
+            for id_, one in out.items()
+        }
+        draft = best.draft.copy()
+        gone = [one for one, _, _ in best.draft.moved.values() if one.id in out]
+        for one in gone:
+            draft.lift(one)
+        for one in gone:
+            if one.state not in (State.REFUSED, State.DEGRADED):
+                draft.put_back(one)
+        return list(part.kept), search.evaluate(draft, best.source)
 
     def _moves(self, draft: DraftPlan) -> Iterator[Change]:
         """Yield what is moved, restored and admitted."""

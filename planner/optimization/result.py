@@ -97,6 +97,9 @@ class Optimized:
     left_out
         What waited for a place and has none, in the order of the Plan: degraded reservations, and
         refused requests where they may come in.
+    machine_loss
+        Part of the value that the search found and machines do not hold; None where they hold all.
+        The bound is one of totals.
     """
 
     changes: tuple[Change, ...] = ()
@@ -110,6 +113,7 @@ class Optimized:
     trials: int = 0
     conflict: PinConflict | None = None
     left_out: tuple[LeftOut, ...] = ()
+    machine_loss: float | None = None
 
     @property
     def missing(self) -> float:
@@ -123,6 +127,7 @@ class Optimized:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON; changes are told as a diff of plans, not here."""
+        lost = None if self.machine_loss is None else round(self.machine_loss, 6)
         return {
             "status": self.status,
             "value": round(self.value, 6),
@@ -136,6 +141,7 @@ class Optimized:
             "admitted": sum(isinstance(one, Admit) for one in self.changes),
             "conflict": None if self.conflict is None else self.conflict.to_json(),
             "left_out": [one.to_json() for one in self.left_out],
+            **({} if lost is None else {"machine_loss": lost}),
         }
 
 

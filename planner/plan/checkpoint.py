@@ -25,6 +25,7 @@ from planner.plan.growing_columns import Column, IdIndex
 from planner.plan.plan import Plan
 from planner.plan.reservation_records import Refused
 from planner.plan.table import ReservationTable
+from planner.promise import PromiseLevel
 from planner.reservation import Degradation, HistoryEntry, Refusal
 from planner.reservation_state import LIVE
 from planner.slots import ANYWHERE, MachineRule
@@ -146,6 +147,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     # A state of before slots has three columns.
     for column, (descr, data) in zip(_columns_of(table), document["columns"], strict=False):
         _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
+    table.packs = len(table.numbers_of(PromiseLevel.PACKABLE)) > 0
     table._ids = document["ids"]
     table._numbers = IdIndex(table._ids)
     for name in document["names"]:

@@ -142,7 +142,8 @@ class _Batch:
     def slots(self) -> SlotBatch:
         """What the batch takes of machines; made when a change first asks for some."""
         if self._slots is None:
-            self._slots = SlotBatch(self.plan.room, self.plan.cluster.nominal, self.plan.now)
+            plan = self.plan
+            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now, plan.packed)
         return self._slots
 
     def close(self) -> None:
@@ -177,7 +178,10 @@ class _Batch:
             self.slots.change(self.slots.staying(before, after), sign)
 
     def _give(self, number: int) -> None:
-        if self.plan.table.promise(number) is not PromiseLevel.POOLED:
+        level = self.plan.table.promise(number)
+        if level is PromiseLevel.PACKABLE:
+            self.slots.pack(self.plan.table.holding(number), -1)
+        elif level is PromiseLevel.PLACED:
             self.slots.give(self.plan.table.holding(number))
 
     def assume_room(self) -> None:
@@ -361,20 +365,12 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, change.id, short.code, short.detail, short.binding)
-        if not self._given:
-            self._give(number)
-        if level is PromiseLevel.PLACED and not self._machines_assured:
-            if change.slots is None:
-                placed: Holding | MachineShortage | Conflict = self.slots.replace(before, holding)
-            else:
-                placed = self._with_slots(index, change.id, (before, holding), change.slots)
-            if not isinstance(placed, Holding) and not self._given:
-                self.slots.take(before)
-            if isinstance(placed, MachineShortage):
-                return self._no_machines(index, change.id, placed)
-            if isinstance(placed, Conflict):
-                return placed
-            holding = placed
+        placed = self._replace(index, change, holding, level)
+        if isinstance(placed, MachineShortage):
+            return self._no_machines(index, change.id, placed)
+        if isinstance(placed, Conflict):
+            return placed
+        holding = placed
         self._add(takings)
         self.touched.add(change.id)
         request = change.request
@@ -410,6 +406,33 @@ class _Batch:
             detail = "its new machines have no room any more"
         return Conflict(index, id_, Code.CONFLICT, detail) if detail else after
 
+    def _replace(
+        self, index: int, change: Update, holding: Holding, level: PromiseLevel
+    ) -> Holding | MachineShortage | Conflict:
+        """Return what a reservation then holds as a level promises it; its old machines given."""
+        number = self.plan.table.number_of(change.id)
+        assert number is not None
+        before, pooled = self.plan.table.holding(number), level is PromiseLevel.POOLED
+        if pooled and self.plan.table.promise(number) is PromiseLevel.POOLED:
+            return holding
+        mark = self.slots.mark()
+        if not self._given:
+            self._give(number)
+        if pooled or self._machines_assured:
+            return holding
+        found: Holding | MachineShortage | Conflict
+        if level is PromiseLevel.PACKABLE:
+            found = self.slots.stand(holding, level)
+        elif change.slots is None:
+            found = self.slots.replace(before, holding)
+        else:
+            found = self._with_slots(index, change.id, (before, holding), change.slots)
+        if isinstance(found, Holding):
+            found = self.slots.unpacked(found) or found
+        if not isinstance(found, Holding):
+            self.slots.undo(mark)
+        return found
+
     def _degrade(self, index: int, change: Degrade) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
         if blocked is None:
@@ -432,7 +455,9 @@ class _Batch:
                 self._hold(change, -1)
             else:
                 self._give(number)
-            if kept.atoms and all(atom.slots is not None for atom in kept.atoms):
+            if self.plan.table.promise(number) is PromiseLevel.PACKABLE:
+                self.slots.pack(kept)
+            elif kept.atoms and all(atom.slots is not None for atom in kept.atoms):
                 slots = [atom.slots for atom in kept.atoms]
                 placed = self._with_slots(index, change.id, (before, kept), slots)
                 if isinstance(placed, Conflict):

@@ -20,6 +20,7 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster, renumbered_machines
 from planner.holding import extend_shifts, release_rows, with_slots, without_after
 from planner.machines.room import MachineRoom
+from planner.plan.packable import PackedBundles, packed_bundles
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.reservation_records import (
     Admitted,
@@ -30,7 +31,8 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.plan.table import LEVEL_NUMBERS, ReservationTable
+from planner.plan.table import ReservationTable
+from planner.promise import PromiseLevel
 from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
 from planner.reservation_state import LIVE, STATE_NUMBERS, State
 from rdl.time_grid import TimeGrid
@@ -67,6 +69,7 @@ class PlanState:
         self.table = ReservationTable()
         self.table.machines = cluster.machine_names
         self._room: MachineRoom | None = None
+        self._packed: tuple[int, PackedBundles] | None = None
         self.ledger = FreeProfile(CapacityRows(cluster), grid, 0)
         self._refusals: dict[str, Refusal] = {}
         self._live: dict[tuple[str, str], int] = {}
@@ -113,6 +116,17 @@ class PlanState:
                 self._room.take(held.slots, held.bundle, 1)
         return self._room
 
+    @property
+    def packed(self) -> PackedBundles:
+        """What packable reservations hold; written by the Plan's one writer, as the room is."""
+        known = self._packed
+        if known is None or known[0] != self.version:
+            numbers = self.table.numbers_of(PromiseLevel.PACKABLE) if self.table.packs else ()
+            holdings = (self.table.holding(int(number)) for number in numbers)
+            packed = packed_bundles(holdings, self.ledger.first, self.grid.horizon)
+            known = self._packed = self.version, packed
+        return known[1]
+
     def reservation(self, id: str) -> Reservation | None:  # noqa: A002 - the field's word
         """Return a reservation, or None."""
         number = self.table.number_of(id)
@@ -155,6 +169,7 @@ class PlanState:
         self.table = self.table.copy()
         self.ledger = self.ledger.copy()
         self._room = None
+        self._packed = None
         self._refusals = dict(self._refusals)
         self._live = dict(self._live)
         self._readers = weakref.WeakSet()
@@ -251,7 +266,7 @@ class PlanState:
         self._take_new(number, change.holding)
         started = change.holding.begin <= self.now
         meta["state"] = _ACTIVE if started else _ACCEPTED
-        meta["promise"] = LEVEL_NUMBERS[change.promise]
+        self.table.set_promise(number, change.promise)
         self.table.degradations.pop(number, None)
         self.table.note(number, HistoryEntry(record.at_ms, record.version, change.cause))
 
@@ -284,7 +299,7 @@ class PlanState:
         after = with_slots(before, change.slots)
         self.table.replace(number, after)
         self._take_slots(after, 1)
-        self.table.meta[number]["promise"] = LEVEL_NUMBERS[change.promise]
+        self.table.set_promise(number, change.promise)
         entry = HistoryEntry(record.at_ms, record.version, "relocated", change.reason)
         self.table.note(number, entry)
 

@@ -29,7 +29,7 @@ from planner.reservation import (
     RequestDetails,
     Reservation,
 )
-from planner.reservation_state import NUMBERED_STATES, STATE_NUMBERS, State
+from planner.reservation_state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
 from planner.slots import NOWHERE, MachineRule, Slots
 from rdl.resources import Resources
 
@@ -126,6 +126,8 @@ class ReservationTable:
     ----------
     machines
         Names of the machines that slots name by number.
+    packs
+        Whether some reservation is, or was, promised a packing.
     """
 
     def __init__(self) -> None:
@@ -135,6 +137,7 @@ class ReservationTable:
         self._rows = Column(_ROW)
         self._slots = _slot_column()
         self.machines: Sequence[str] = ()
+        self.packs = False
         self._numbers = IdIndex()
         self._ids: list[str] = []
         self._names: Words[str] = Words()
@@ -207,6 +210,7 @@ class ReservationTable:
                 )
             )
             atom += len(holding.atoms)
+            self.packs = self.packs or one.promise is PromiseLevel.PACKABLE
             self._numbers.put(one.id, number + offset)
             self._ids.append(one.id)
             self.details.put(number + offset, one.details)
@@ -443,6 +447,22 @@ class ReservationTable:
     def promise(self, number: int) -> PromiseLevel:
         """Return what a reservation is promised."""
         return _LEVELS[int(self._meta.data[number]["promise"])]
+
+    def set_promise(self, number: int, level: PromiseLevel) -> None:
+        """Give a reservation another level."""
+        self._meta.data[number]["promise"] = LEVEL_NUMBERS[level]
+        self.packs = self.packs or level is PromiseLevel.PACKABLE
+
+    def live_by_level(self) -> dict[PromiseLevel, int]:
+        """Return how many reservations that are not over are promised what."""
+        meta = self._meta.data
+        live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+        counts = np.bincount(meta["promise"][live], minlength=len(_LEVELS)).tolist()
+        return dict(zip(_LEVELS, counts, strict=True))
+
+    def numbers_of(self, level: PromiseLevel) -> NDArray[np.int64]:
+        """Return the reservations that are promised a level."""
+        return np.flatnonzero(self._meta.data["promise"] == LEVEL_NUMBERS[level])
 
     def scope(self, number: int) -> tuple[str, str]:
         """Return (tenant, queue)."""

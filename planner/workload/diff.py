@@ -29,6 +29,7 @@ class ChangeKind(StrEnum):
     ADDED = "added"  # not in the plan before
     GONE = "gone"  # not in the plan now
     MOVED = "moved"  # holds other rows
+    RELOCATED = "relocated"  # same rows, other machines
     CHANGED = "changed"  # same rows, another state, code or choice
 
 
@@ -45,6 +46,8 @@ class RequestDiff:
     moved
         Bundle-seconds held now that were not held there before: the sum over atoms and time of
         max(0, new - old).
+    relocated
+        Bundle-seconds held before and now, and now on other machines.
     """
 
     id: str
@@ -54,6 +57,7 @@ class RequestDiff:
     start_s: tuple[float | None, float | None]
     end_s: tuple[float | None, float | None]
     moved: float
+    relocated: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -65,6 +69,7 @@ class RequestDiff:
             "start": list(self.start_s),
             "end": list(self.end_s),
             "moved": self.moved,
+            "relocated": self.relocated,
         }
 
 
@@ -131,12 +136,31 @@ def difference_of(
         plan does not know it.
     """
     moved = work_moved(_atoms(old), _atoms(new))
+    relocated = _relocated(old, new, moved)
     before, after = _standing(old), _standing(new)
     fate = _fate(old, new, moved > 0 or work_moved(_atoms(new), _atoms(old)) > 0)
+    if relocated > 0 and fate in (None, ChangeKind.CHANGED):
+        fate = ChangeKind.RELOCATED
     if fate is None:
         return None
     start, end = _span(old), _span(new)
-    return RequestDiff(id_, fate, before, after, (start[0], end[0]), (start[1], end[1]), moved)
+    starts, ends = (start[0], end[0]), (start[1], end[1])
+    return RequestDiff(id_, fate, before, after, starts, ends, moved, relocated)
+
+
+def _relocated(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: float) -> float:
+    """Return the bundle-seconds on other machines, without those that were not held before."""
+    before, after = _by_machine(old), _by_machine(new)
+    return max(0.0, work_moved(before, after) - moved) if before and after else 0.0
+
+
+def _by_machine(entry: Mapping[str, Any] | None) -> dict[str, Sequence[Sequence[float]]]:
+    """Return the rows on each machine, for each atom."""
+    found: dict[str, list[Sequence[float]]] = {}
+    for atom in () if entry is None else entry.get("atoms", ()):
+        for start, end, bundles, machine in atom.get("slots", ()):
+            found.setdefault(f"{atom['path']} {machine}", []).append((start, end, bundles))
+    return dict(found)
 
 
 def _fate(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from planner.agent import Agent, Limits, SolverAgent, SolverOutcome, SolverReport
-from planner.agents import DEFAULT_AGENT, agent_named
+from planner.agent import (
+    VALUE_TOLERANCE,
+    Agent,
+    Limits,
+    SolverAgent,
+    SolverOutcome,
+    SolverReport,
+)
 from planner.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
@@ -15,11 +22,11 @@ from planner.machines.warm_up import load_machine_kernels
 from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import screen
-from planner.plan.changes import Admit, Change, Committed, Refuse
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import prices_of
+from planner.workload.commit import change_of, commit_workload, lacks_machines
 from planner.workload.compile import CompiledWorkload
 from planner.workload.warm_up import load_kernels
 
@@ -90,25 +97,74 @@ def plan_from_nothing(
     placed, report = _answers(agent, asked, plan, limits or Limits())
     runtime_ms = (timer() - started) * 1000
     answers = iter(placed)
-    results = [next(answers) if refused is None else refused for refused in screened]
-    results = _commit(plan, workload, results, agent)
-    outcomes = [
-        outcome_of(request, result, cluster.nominal)
-        for request, result in zip(requests, results, strict=True)
-    ]
-    outcomes += [RequestOutcome(one.line.weight, 0.0, accepted=False) for one in workload.refusals]
+    pooled = [next(answers) if refused is None else refused for refused in screened]
+    results = commit_workload(plan, workload, pooled, agent)
+    outcomes = _outcomes(workload, results, cluster)
+    loss = _machine_loss(workload, pooled, results, cluster)
     metrics = measure(
         outcomes,
         cluster.nominal,
         plan.grid.horizon,
         runtime_ms=runtime_ms,
         bound=None if report is None else report.bound,
-        status=_status(results) if report is None else report.status,
+        status=_status(results) if report is None else _proven_status(report, loss),
         prices=prices_of(cluster, plan.grid),
     )
+    metrics = replace(metrics, machine_loss=loss)
     document = document_of(plan, agent.name, SUBMITTED_ORDER, metrics)
-    detail = "" if report is None else report.detail
-    return Planned(plan, tuple(results), metrics, document, detail)
+    told = [] if report is None or not report.detail else [report.detail]
+    if loss is not None and loss > 0:
+        told.append(
+            f"machines hold {100 * (1 - loss):.1f} % of the value that totals have room for"
+        )
+    return Planned(plan, tuple(results), metrics, document, "; ".join(told))
+
+
+def _outcomes(
+    workload: CompiledWorkload, results: Sequence[PlacementResult], cluster: Cluster
+) -> list[RequestOutcome]:
+    """Return every line as the metrics see it."""
+    outcomes = [
+        outcome_of(request, result, cluster.nominal)
+        for request, result in zip(workload.requests, results, strict=True)
+    ]
+    refused = (RequestOutcome(one.line.weight, 0.0, accepted=False) for one in workload.refusals)
+    return [*outcomes, *refused]
+
+
+def _machine_loss(
+    workload: CompiledWorkload,
+    pooled: Sequence[PlacementResult],
+    results: Sequence[PlacementResult],
+    cluster: Cluster,
+) -> float | None:
+    """Return the part of the value of a pooled plan that machines do not hold.
+
+    What the Plan refuses for other reasons counts in neither. None where no machines are promised,
+    or nothing is placed.
+    """
+    levels = (request.promise or cluster.promise for request in workload.requests)
+    if all(level is PromiseLevel.POOLED for level in levels):
+        return None
+    before = [
+        old if not old.placed or result.placed or lacks_machines(result) else result
+        for old, result in zip(pooled, results, strict=True)
+    ]
+    value = _value(_outcomes(workload, results, cluster))
+    whole = _value(_outcomes(workload, before, cluster))
+    return 1 - value / whole if whole > 0 else None
+
+
+def _value(outcomes: Sequence[RequestOutcome]) -> float:
+    taken = (one for one in outcomes if one.accepted)
+    return math.fsum(one.weight * one.size * one.worth for one in taken)
+
+
+def _proven_status(report: SolverReport, loss: float | None) -> str:
+    """Return the status of a solver: what is proven of totals is not of machines that hold less."""
+    if report.status == SolverOutcome.OPTIMAL and loss is not None and loss > VALUE_TOLERANCE:
+        return SolverOutcome.FEASIBLE.value
+    return report.status
 
 
 def _status(results: Sequence[PlacementResult]) -> str:
@@ -130,60 +186,6 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
         tuple(one.to_json(grid) for one in plan.refusals),
         metrics.to_json(),
     )
-
-
-def change_of(
-    request: Request, result: PlacementResult, agent: str, planner: Agent | None = None
-) -> Change:
-    """Return the change that an answer asks for.
-
-    Parameters
-    ----------
-    planner
-        Asked once more where machines cannot hold what was placed.
-    """
-    if result.code is None:
-        return Admit(request, result, agent, planner=planner)
-    return Refuse(request, result.code, result.detail, result.binding)
-
-
-def _commit(
-    plan: Plan, workload: CompiledWorkload, results: Sequence[PlacementResult], agent: Agent
-) -> list[PlacementResult]:
-    """Commit every answer in the order of the lines; return the answers as they ended.
-
-    A placement that the Plan does not take (a limit on the number of reservations, or machines,
-    which agents do not see) becomes a refusal with the Plan's reason.
-    """
-    final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
-    prepared = plan.prepare(_changes(workload, final, agent), plan.version)
-    if prepared.conflicts:
-        for one in prepared.conflicts:
-            assert one.id is not None
-            final[one.id] = PlacementResult(one.code, one.detail, binding=one.binding)
-        prepared = plan.prepare(_changes(workload, final, agent), plan.version)
-    for outcome in prepared.outcomes:
-        if isinstance(outcome, Committed) and outcome.id is not None and outcome.result is not None:
-            final[outcome.id] = outcome.result
-    if prepared.record is not None:
-        plan.apply(prepared.record, prepared.takings)
-    return [final[request.id] for request in workload.requests]
-
-
-def _changes(
-    workload: CompiledWorkload, results: Mapping[str, PlacementResult], agent: Agent
-) -> list[Change]:
-    """Return one change a line, in the order of the lines."""
-    planner = agent_named(DEFAULT_AGENT) if isinstance(agent, SolverAgent) else agent
-    changes: list[tuple[int, Change]] = [
-        (position, change_of(request, results[request.id], agent.name, planner))
-        for request, position in zip(workload.requests, workload.positions, strict=True)
-    ]
-    changes += [
-        (one.position, Refuse(one.request, one.code, str(one.error))) for one in workload.refusals
-    ]
-    changes.sort(key=lambda entry: entry[0])
-    return [change for _, change in changes]
 
 
 def _answers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,19 @@ import numpy as np
 from planner.cluster import Cluster
 from planner.files.errors import FileError, FileProblem
 from planner.files.plan_document import PlanDocument
-from planner.holding import holding_of
+from planner.holding import holding_of, with_slots
 from planner.metrics import Metrics, RequestOutcome, measure
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused
-from planner.promise import asked_level
+from planner.promise import PromiseLevel, asked_level
 from planner.renegotiation.renegotiation import result_of
 from planner.request import Request
 from planner.reservation import AtomAllocation, Degradation, Holding, Refusal, RequestDetails, Rows
 from planner.reservation_state import State
+from planner.rows import add_up
+from planner.slots import NOWHERE, MachineRule, Slots, no_slots, sort_slots
 from planner.value import prices_of, size_of, worth_of
 from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError
@@ -83,7 +86,8 @@ def _admitted(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Adm
         entry["priority"],
         entry["agent"],
         details,
-        _holding(entry, submitted_ms, cluster, grid),
+        _with_slots(entry, _holding(entry, submitted_ms, cluster, grid), cluster, grid),
+        asked_level(entry) or PromiseLevel.POOLED,
     )
 
 
@@ -100,15 +104,49 @@ def _holding(
             raise ValueError(f"{one['path']!r} is no atom of the expression")
         released = _rows(one.get("released", []), grid)
         bundle = Resources.from_json(one["bundle"])
-        atoms.append(
-            AtomAllocation(one["path"], bundle, asked.on, rows[one["path"]], (0,), released)
-        )
+        held = AtomAllocation(one["path"], bundle, asked.on, rows[one["path"]], (0,), released)
+        rule = MachineRule(one.get("spread", 0), one.get("domain"), one.get("handover", True))
+        atoms.append(replace(held, rule=rule))
     begin = min((int(held[0, 0]) for held in rows.values() if len(held)), default=0)
     finish = max((int(held[-1, 1]) for held in rows.values() if len(held)), default=begin)
     plain = Holding(tuple(atoms), begin, finish)
     if any("@" in path for path in rows) or not rows:
         return _pattern(entry, submitted_ms, cluster, grid, rows) or plain
     return plain
+
+
+def _with_slots(
+    entry: Mapping[str, Any], holding: Holding, cluster: Cluster, grid: TimeGrid
+) -> Holding:
+    """Return a holding with the slots that its entry names, each machine by its number."""
+    told = {one["path"]: one["slots"] for one in entry["atoms"] if "slots" in one}
+    if not told:
+        return holding
+    numbers: dict[str | None, int] = {name: i for i, name in enumerate(cluster.machine_names)}
+    numbers[None] = NOWHERE
+    found: list[Slots | None] = []
+    for atom in holding.atoms:
+        paths = [path for path, _ in atom.occurrences()]
+        if any(path not in told for path in paths):
+            found.append(None)
+            continue
+        parts = [_slots(told[path], numbers, grid) for path in paths]
+        slots = sort_slots(np.concatenate([no_slots(), *parts]))
+        if not np.array_equal(add_up(slots[:, :3]), add_up(atom.all_rows())):
+            raise ValueError(f"the slots of {atom.path or 'the request'} are not what it holds")
+        found.append(slots)
+    return with_slots(holding, tuple(found))
+
+
+def _slots(
+    told: Sequence[Sequence[Any]], numbers: Mapping[str | None, int], grid: TimeGrid
+) -> Slots:
+    unknown = [name for *_, name in told if name not in numbers]
+    if unknown:
+        raise ValueError(f"the cluster has no machine {unknown[0]!r}")
+    rows = _rows([one[:3] for one in told], grid)
+    machines = np.array([numbers[one[3]] for one in told], dtype=np.int64).reshape(-1, 1)
+    return np.concatenate([rows, machines], axis=1)
 
 
 def _pattern(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.placement import Code
+from planner.placement import BINDING_KINDS, Code
 from planner.promise import PromiseLevel
 from service.problems import CODES
 
@@ -72,6 +72,20 @@ _CREDITABLE: Final = {
     "description": "Whether work above its entitlement gives later leases back; absent if not.",
 }
 
+_BINDING: Final = {
+    "type": ["object", "null"],
+    "description": "What stood in the way.",
+    "properties": {
+        "path": _TEXT,
+        "kind": {"type": "string", "enum": list(BINDING_KINDS)},
+        "at": _or_null("number"),
+        "resource": _or_null("string"),
+        "needed": {"type": ["number", "string", "null"]},
+        "free": {"type": ["number", "string", "null"]},
+        "policy": _or_null("string"),
+    },
+}
+
 _LEVELS: Final = [level.value for level in PromiseLevel]
 
 _RESERVATION: Final = _object(
@@ -118,7 +132,7 @@ _REFUSAL: Final = _object(
         },
         "code": {"type": "string", "enum": [str(code) for code in Code]},
         "detail": _TEXT,
-        "binding": {"type": ["object", "null"]},
+        "binding": _BINDING,
         "offers": _list({"$ref": "#/components/schemas/Offer"}),
     },
     *_ASKED,
@@ -212,6 +226,11 @@ _PLAN: Final = _object(
         "from_at": _INSTANT,
         "to_at": _INSTANT,
         "now": _SECONDS,
+        "promises": {
+            "type": "object",
+            "additionalProperties": _COUNT,
+            "description": "How many reservations that are not over are promised what.",
+        },
         "resources": {"type": "object", "additionalProperties": _SERIES},
         "reservations": _list({"$ref": "#/components/schemas/Reservation"}),
     },
@@ -255,7 +274,7 @@ _OFFERS: Final = _object(
             "properties": {
                 "code": {"type": "string", "enum": [str(code) for code in Code]},
                 "detail": _TEXT,
-                "binding": {"type": ["object", "null"]},
+                "binding": _BINDING,
             },
             "required": ["code", "detail", "binding"],
             "additionalProperties": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from planner.calendar import calendar_of
 from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
 from planner.reservation import Reservation
 from rdl.durations import rfc3339_text
 from rdl.resources import CPU, MEMORY
@@ -65,6 +67,7 @@ class PlanSeries:
     bucket: int
     series: tuple[Series, ...]
     reservations: tuple[Reservation, ...] | None
+    promises: Mapping[PromiseLevel, int]
 
     def to_json(self) -> dict[str, Any]:
         """Return the body."""
@@ -77,6 +80,7 @@ class PlanSeries:
             "from_at": rfc3339_text(grid.instant_at(grid.ms(self.start))),
             "to_at": rfc3339_text(grid.instant_at(grid.ms(self.end))),
             "now": grid.seconds(self.now),
+            "promises": {level.value: count for level, count in self.promises.items()},
             "resources": {one.resource: one.to_json() for one in self.series},
         }
         if self.reservations is not None:
@@ -110,7 +114,10 @@ def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
             )
         )
     held = tuple(_holding_in(plan, start, end)) if reservations else None
-    return PlanSeries(plan.version, plan.grid, plan.now, start, end, bucket, tuple(series), held)
+    promises = plan.table.live_by_level()
+    return PlanSeries(
+        plan.version, plan.grid, plan.now, start, end, bucket, tuple(series), held, promises
+    )
 
 
 def _steps(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:

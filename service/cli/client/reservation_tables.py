@@ -11,8 +11,9 @@ from service.cli.client.server import ServerReply
 from service.cli.output import moved_text
 from service.cli.plans.plan_tables import extent
 
-COLUMNS: Final = ("id", "tenant", "queue", "state", "start", "end", "revision")
+COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
 ALLOCATION_COLUMNS: Final = ("path", "bundle", "start", "end", "bundles")
+SLOT_COLUMNS: Final = ("path", "start", "end", "bundles", "machine")
 
 
 def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
@@ -43,6 +44,21 @@ def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
         ]
         for atom in entry["atoms"]
         for start, end, bundles in atom["allocation"]
+    ]
+
+
+def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
+    """Return what a reservation holds of which machine in `SLOT_COLUMNS`."""
+    return [
+        [
+            atom["path"],
+            instant_text(entry, start),
+            instant_text(entry, end),
+            bundles,
+            machine,
+        ]
+        for atom in entry["atoms"]
+        for start, end, bundles, machine in atom.get("slots", ())
     ]
 
 

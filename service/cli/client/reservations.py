@@ -10,8 +10,10 @@ import click
 from service.cli.client.reservation_tables import (
     ALLOCATION_COLUMNS,
     COLUMNS,
+    SLOT_COLUMNS,
     allocation_rows,
     row_of,
+    slot_rows,
     why_not,
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
@@ -233,6 +235,10 @@ def show(id_: str, server: Server, form: str) -> int:
     if rows:
         click.echo()
         print_table(ALLOCATION_COLUMNS, rows)
+    slots = slot_rows(body)
+    if slots:
+        click.echo()
+        print_table(SLOT_COLUMNS, slots)
     for note in body["notes"]:
         click.echo(f"note: {note}")
     return DONE

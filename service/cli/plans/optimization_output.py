@@ -107,6 +107,8 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
             f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
             f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
         )
+        if answer.get("machine_loss"):
+            click.echo(f"machines do not hold {answer['machine_loss']:.2%} of the value found")
         _print_left_out(answer.get("left_out", ()))  # results of older servers name nobody
         print_differences(answer["diff"])
 

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 METRIC_COLUMNS: Final = (
     "agent", "accepted", "requests", "acceptance", "value", "preemption", "cost", "uniformity",
-    "bound", "gap", "status", "runtime_ms",
+    "bound", "gap", "machine_loss", "status", "runtime_ms",
 )  # fmt: skip
 REQUEST_COLUMNS: Final = (
-    "id", "tenant", "queue", "submitted", "weight", "priority", "state", "code", "start", "end",
+    "id", "tenant", "queue", "submitted", "weight", "priority", "state", "promise", "code", "start",
+    "end",
 )  # fmt: skip
 #: The longest sentence of a refusal by an agent fits; what a client wrote may be cut.
 _LONGEST_WHY = 200
@@ -43,10 +44,11 @@ def request_rows(document: Mapping[str, Any]) -> list[list[object]]:
     rows = []
     for entry in document["reservations"]:
         start, end = extent(entry)
-        rows.append([*(entry[name] for name in REQUEST_COLUMNS[:7]), None, start, end])
+        told = [entry[name] for name in REQUEST_COLUMNS[:7]]
+        rows.append([*told, entry.get("promise"), None, start, end])
     for entry in document["refusals"]:
         asked = [entry[name] for name in REQUEST_COLUMNS[:6]]
-        rows.append([*asked, "refused", entry["code"], None, None])
+        rows.append([*asked, "refused", entry.get("promise"), entry["code"], None, None])
     return rows
 
 

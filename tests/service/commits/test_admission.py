@@ -16,7 +16,17 @@ class TestAdmission:
         assert answer.status_code == 201
         assert answer.headers["ETag"] == '"1"'
         assert answer.headers["Location"] == "/v1/reservations/r1"
-        assert body["atoms"] == [{"path": "0", "bundle": {"cpu": 1}, "allocation": [[0, 3600, 10]]}]
+        (atom,) = body["atoms"]
+        slots = atom["slots"]
+        assert atom == {
+            "path": "0",
+            "bundle": {"cpu": 1},
+            "handover": False,
+            "allocation": [[0, 3600, 10]],
+            "slots": slots,
+        }
+        assert slots == [[0, 3600, 1, f"plain-{machine}"] for machine in range(10)]
+        assert body["promise"] == "placed"
         asked = {key: body[key] for key in ("tenant", "queue", "weight", "priority", "state")}
         assert asked == {
             "tenant": "ads",
