@@ -238,7 +238,7 @@ class Relocator:
             left = piece.bundles
             while left and budget > 0 and ejection.may_try:
                 moved = ejection.insert(piece, min(budget, _EJECTIONS_OF_PIECE))
-                budget -= max(1, moved)
+                budget -= moved
                 if not ejection.found:
                     break
                 left -= 1

@@ -105,6 +105,8 @@ class MachineBoard:
         first = np.full(len(self._free), -1, dtype=np.int64)
         self._board = kernels.Board(self._free, table, first, self._amounts, self._allowed)
         kernels.take_all(self._board)
+        #: int64[resource, column]: what all machines have left together.
+        self._pool = np.maximum(self._free, 0).sum(axis=0, dtype=np.int64)
 
     def insert(
         self, piece: tuple[int, int, int], kind: int, own: Flags | None, budget: int
@@ -131,6 +133,9 @@ class MachineBoard:
 
         table, new = self._board.slots, self._count
         low, high = self._columns_of(piece[0], piece[1])
+        needed = self._amounts[kind][:, None] * piece[2]
+        if (self._pool[:, low:high] < needed).any():
+            return {}, 0  # whoever moves, all together stand as they do
         table[new, : kernels.MACHINE] = low, high, kind, piece[2]
         table[new, kernels.LABEL] = self._label_of[kind]
         before = table[:, kernels.MACHINE].copy()
@@ -141,5 +146,6 @@ class MachineBoard:
             return {}, int(moved)
         table[new, kernels.MOVABLE] = own is None
         self._count += 1
+        self._pool[:, low:high] -= needed
         after = table[:, kernels.MACHINE]
         return {int(i): int(after[i]) for i in np.flatnonzero(after != before)}, int(moved)

@@ -169,7 +169,7 @@ def _size(board: Board, slot: int) -> Int:
 
 
 @kernel
-def _set_for(board: Board, slot: int, machine: int, most: int, out: I64) -> tuple[Int, Int]:
+def _set_for(board: Board, slot: int, machine: int, most: Int, out: I64) -> tuple[Int, Int]:
     """Return (penalty, number) of the slots to put out of a machine, in `out`; number 0 is none.
 
     One after the other, the cheapest that stands where there is no room; those that are then
