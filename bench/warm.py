@@ -113,7 +113,7 @@ def _renew_a_table() -> None:
 
 def warm_planner() -> None:
     """Load what every agent calls."""
-    from bench.cases.repack import run
+    from bench.cases.planning.repack import run
     from planner.workload.warm_up import load_kernels
 
     load_kernels()

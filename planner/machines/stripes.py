@@ -56,7 +56,7 @@ class Stripes:
     @cached_property
     def lane_of(self) -> I64:
         """int64[machines]: 64 times the stripe of each machine, plus its lane."""
-        ends = np.append(self.first_machine[1:], self.machines)
+        ends = np.append(self.first_machine, self.machines)[1:]
         lanes = [
             np.arange(STRIPE * stripe, STRIPE * stripe + end - start)
             for stripe, (start, end) in enumerate(zip(self.first_machine, ends, strict=True))
@@ -74,13 +74,16 @@ class Stripes:
     def capacity(self) -> I32:
         """int32[stripes, resources, 64]: what each machine has, 0 in empty lanes."""
         full = np.zeros((len(self.group_of), len(self.shifts), STRIPE), dtype=np.int32)
-        flat = full.transpose(0, 2, 1).reshape(-1, len(self.shifts)).copy()
+        lanes = len(self.group_of) * STRIPE
+        flat = full.transpose(0, 2, 1).reshape(lanes, len(self.shifts)).copy()
         number = 0
         for group in self.cluster.machines:
             amounts = [group.resources.get(n, 0) >> shift for n, shift in self.shifts.items()]
             flat[self.lane_of[number : number + group.count]] = amounts
             number += group.count
-        return np.ascontiguousarray(flat.reshape(-1, STRIPE, len(self.shifts)).transpose(0, 2, 1))
+        return np.ascontiguousarray(
+            flat.reshape(len(self.group_of), STRIPE, len(self.shifts)).transpose(0, 2, 1)
+        )
 
     @cached_property
     def outages(self) -> I64:

@@ -424,7 +424,7 @@ class _Batch:
         if level is PromiseLevel.PACKABLE:
             found = self.slots.stand(holding, level)
         elif change.slots is None:
-            found = self.slots.replace(before, holding)
+            found = self.slots.replace(before, holding, may_wait=True)
         else:
             found = self._with_slots(index, change.id, (before, holding), change.slots)
         if isinstance(found, Holding):

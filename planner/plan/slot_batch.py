@@ -200,11 +200,14 @@ class SlotBatch:
             self._note(found, atom.bundle)
         return found
 
-    def replace(self, before: Holding, after: Holding) -> Holding | MachineShortage:
+    def replace(
+        self, before: Holding, after: Holding, *, may_wait: bool = False
+    ) -> Holding | MachineShortage:
         """Return a new holding with slots, taken: what has begun stays where it is.
 
         What `before` has must have been given back. Atoms that hold what they held keep their
-        machines; of the others, what began before now goes on where it runs.
+        machines; of the others, what began before now goes on where it runs. With `may_wait` what
+        is changed to itself may go on waiting for machines that it lost.
         """
         mark = self.mark()
         known = _known_slots(before, after)
@@ -215,7 +218,7 @@ class SlotBatch:
         )
         for index in order:
             atom = after.atoms[index]
-            found = self._again(atom, known)
+            found = self._again(atom, known, may_wait=may_wait)
             if isinstance(found, MachineShortage):
                 self.undo(mark)
                 return found
@@ -223,7 +226,7 @@ class SlotBatch:
         return replace(after, atoms=tuple(atoms[i] for i in range(len(after.atoms))))
 
     def _again(
-        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]
+        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]], *, may_wait: bool
     ) -> Slots | MachineShortage:
         """Return the slots of one atom of a changed holding, taken."""
         parts = [no_slots()]
@@ -237,6 +240,9 @@ class SlotBatch:
             if len(pieces):
                 beside = np.concatenate(parts)
                 found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
+                if found is None and may_wait and not len(rest):
+                    parts.append(self._lay_some(atom, pieces, beside))
+                    continue
                 if found is None:
                     return self._unplaced(atom, pieces)
                 self._note(found, atom.bundle)
@@ -360,11 +366,11 @@ class SlotBatch:
         return sort_slots(np.concatenate(parts))
 
     def _lay_more(self, atom: AtomAllocation, rows: Rows, beside: Slots) -> Slots:
-        if not len(rows):
-            return no_slots()
-        found, rest = self.room.lay_some(
-            pieces_of(rows), atom.bundle, atom.label, atom.rule, beside
-        )
+        return self._lay_some(atom, pieces_of(rows), beside) if len(rows) else no_slots()
+
+    def _lay_some(self, atom: AtomAllocation, pieces: NDArray[np.int64], beside: Slots) -> Slots:
+        """Return slots for pieces, taken; those that find no machine are `NOWHERE`."""
+        found, rest = self.room.lay_some(pieces, atom.bundle, atom.label, atom.rule, beside)
         self._note(found, atom.bundle)
         nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])

@@ -234,7 +234,7 @@ def _ejection(
         machine = (begin + i) % machines
         if not allowed[machine]:
             continue
-        penalty, number = _set_for(board, slot, machine, least, trial)  # type: ignore[arg-type]
+        penalty, number = _set_for(board, slot, machine, least, trial)
         if number > 0 and penalty < least:
             found, count, least = np.int64(machine), number, penalty
             out[:number] = trial[:number]

@@ -15,6 +15,7 @@ _SHOWN: Final = 50
 #: Fates in the order of rows: losses, which no cut of a long table may hide, then what was won.
 _WORST_FIRST: Final = (
     "lost", "gone", "degraded", "gained", "added", "restored", "changed", "moved",
+    "relocated",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.cycle.dispatcher import DispatchOptions
+from dispatch.cycle.options import DispatchOptions
 from planner.cluster import Outage
 from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
@@ -80,7 +80,7 @@ def _act(world: SlotWorld, draw: st.DataObject, now_s: int) -> None:
         change(name, now_s * 1000)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(slot_worlds(), st.data())
 def test_no_slot_is_broken_whatever_runs_around_it(world: SlotWorld, data: st.DataObject) -> None:
     """Covered work stands in its slots and is not stopped, machines hold no more than they have."""
@@ -96,7 +96,7 @@ def test_no_slot_is_broken_whatever_runs_around_it(world: SlotWorld, data: st.Da
     assert world.slots.counts.broken == 0, world.slots.broken
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(slot_worlds(), st.data())
 def test_a_second_tick_and_a_restart_change_nothing(world: SlotWorld, data: st.DataObject) -> None:
     """What is covered where depends on the Plan, the instant and what stands."""

@@ -44,7 +44,7 @@ def _held(plan: Plan, step: int) -> dict[tuple[str, str | None], int]:
     return found
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.data())
 def test_entitlements_name_the_machines_of_the_plan(data: st.DataObject) -> None:
     """At any instants, through commits, recurring work too; a fresh follower says the same."""

@@ -295,7 +295,7 @@ def test_a_plan_of_before_is_laid_on_machines(texts: list[str], now: int) -> Non
         prepared = plan.prepare(found.changes, plan.version, joint=True)
         assert prepared.record is not None, prepared.outcomes
         plan.apply(prepared.record)
-    levels = {one.id: one.commitment for one in plan.reservations()}
+    levels = {one.id: one.promise for one in plan.reservations()}
     assert all(levels[id_] is PromiseLevel.PLACED for id_ in found.laid)
     assert all(levels[id_] is PromiseLevel.POOLED for id_ in found.pooled)
     assert not _homeless(plan)

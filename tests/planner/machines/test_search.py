@@ -188,13 +188,16 @@ def test_single_bundles_use_the_free_runs_of_machines() -> None:
 
 
 def test_a_gang_may_take_its_leases_in_blocks() -> None:
-    """A gang whose whole time nowhere fits takes a lease here and a lease there, if it may."""
+    """A gang whose whole time nowhere fits takes leases; none goes on in the next if it stays."""
     cluster = _cluster(2)
     room = MachineRoom(cluster, cluster.grid(), 0)
     room.take(np.array([[4, 6, 1, 0], [4, 6, 1, 1]]), CPU, 1)
     gang = _atom(2, 2, 4, 24)
     kept = replace(gang, rule=MachineRule(handover=False))
-    assert room.search(kept, _free(), 8, 4) is None
+    apart = room.search(kept, _free(), 8, 4)
+    assert apart is not None
+    assert rows_of(apart, STEPS) == [2] * 4 + [0] * 4 + [2] * 4 + [0] + [2] * 4
+    room.take(apart, CPU, -1)
     slots = room.search(gang, _free(), 8, 4)
     assert slots is not None
     assert rows_of(slots, STEPS) == [2] * 4 + [0] * 5 + [2] * 8

@@ -127,8 +127,10 @@ def test_a_plan_of_before_is_laid_on_machines(
 ) -> None:
     """Once the cluster promises machines, reservations are given slots, and the log counts them."""
     service = open_service(tick_s=0)
-    service.reserve("a", GANG)
     adapter = _adapter(service)
+    with adapter._replica.locked() as plan:
+        plan.cluster = replace(plan.cluster, promise=PromiseLevel.POOLED)
+    service.reserve("a", GANG)
     with adapter._replica.locked() as plan:
         plan.cluster = replace(plan.cluster, promise=PromiseLevel.PLACED)
         assert is_of_before(plan)
