@@ -172,8 +172,11 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def _part(self, conn: Connection) -> None:
         """End a connection such that its client still reads what it was told.
 
-        A socket that is closed with bytes unread takes back what was sent (RFC 9112, 9.6).
+        A socket that is closed with bytes unread takes back what was sent (RFC 9112, 9.6). What it
+        sent is of no more use, and no longer counts.
         """
+        conn.buffer.clear()
+        self._count(conn)
         try:
             conn.sock.shutdown(socket.SHUT_WR)
         except OSError:

@@ -69,9 +69,10 @@ class RequestBuffer:
 
     def __init__(self, most_body: int) -> None:
         self._most = most_body
-        self._begin()
+        self.clear()
 
-    def _begin(self) -> None:
+    def clear(self) -> None:
+        """Forget all bytes, and wait for a request from its first one."""
         self._bytes = bytearray()
         self._given = 0
         self._reading = self._read()
@@ -101,7 +102,7 @@ class RequestBuffer:
     def go_on(self, unread: bytes) -> None:
         """Turn to the next request, of which the parser has read `unread` already."""
         rest = unread + self._bytes[self._given :]
-        self._begin()
+        self.clear()
         if rest:
             self.feed(rest)
 

@@ -222,6 +222,18 @@ def test_too_long_a_body_is_refused_before_it_is_sent(start: Start) -> None:
         assert code_of(connection) == (413, "too_large")
 
 
+def test_a_refused_body_leaves_room_for_others(start: Start) -> None:
+    """What a refused client sent does not count while that client stays connected."""
+    server = start(threads=1, answer_s=0.5, max_body=10_000)
+    with connected(server, 2) as (refused, other):
+        refused.sendall(HEAD % 1_000_000 + b"\r\n" + b"x" * 1_000_000)
+        assert answer_of(refused)[0] == 413
+        other.sendall(POST[:-5])
+        assert select.select([other], [], [], 0.2)[0] == []
+        other.sendall(POST[-5:])
+        assert answer_of(other)[0] == 201
+
+
 def test_bodies_that_arrive_at_once_are_bounded(start: Start) -> None:
     """Of nine bodies of which eight may be held, the one that comes last is 503."""
     server = start(threads=1, answer_s=0.5, max_body=10_000)
