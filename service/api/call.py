@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.placement import Code
+from service.access.user import LOCAL_USER, User
 from service.problems import ApiError, ApiProblemError, problem
 
 NDJSON: Final = "application/x-ndjson"
@@ -47,6 +48,8 @@ class Call:
         Content type of the body.
     fingerprint
         Hash of method, path, query and body.
+    user
+        On whose behalf it is made.
     """
 
     path: Mapping[str, str]
@@ -55,6 +58,7 @@ class Call:
     body: Any
     media: str
     fingerprint: bytes
+    user: User = LOCAL_USER
 
     def idempotency_key(self) -> str | None:
         """Return the client's key for this request, or None.

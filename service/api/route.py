@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import Field
 from service.response import JSON, Response
@@ -82,6 +83,8 @@ class Route:
         What it reads.
     live
         Whether it is answered even before the Plan is ready.
+    role
+        Least role that may call it; None: anybody, without a token.
     """
 
     method: str
@@ -95,6 +98,7 @@ class Route:
     headers: tuple[Header, ...] = ()
     body: Body | None = None
     live: bool = False
+    role: Role | None = Role.USER
 
 
 def linked(place: str, *calls: str) -> dict[str, dict[str, Any]]:

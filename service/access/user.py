@@ -1,0 +1,62 @@
+"""User and Role: on whose behalf a call is made, and how far that goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class Role(IntEnum):
+    """What a user may do; each role may do what those below it may.
+
+    Attributes
+    ----------
+    USER
+        Acts for its own tenants, and sees of others only totals.
+    OPERATOR
+        Sees all tenants; acts for all; changes cluster, outages and dispatch policy.
+    ADMIN
+        Creates and revokes tokens besides.
+    """
+
+    USER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """How files, answers and messages write it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """On whose behalf a call is made.
+
+    Attributes
+    ----------
+    name
+        How the audit names it.
+    role
+        How far it goes.
+    tenants
+        Those a user acts for; operators and admins act for all.
+    """
+
+    name: str
+    role: Role
+    tenants: frozenset[str] = frozenset()
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether details of every tenant are shown to it."""
+        return self.role >= Role.OPERATOR
+
+    def acts_for(self, tenant: str) -> bool:
+        """Return whether it may see details of a tenant, and change what belongs to it."""
+        return self.sees_all or tenant in self.tenants
+
+
+#: Who calls a server that knows no tokens: whoever is on its machine.
+LOCAL_USER: Final = User("local", Role.ADMIN)
