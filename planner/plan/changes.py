@@ -73,7 +73,8 @@ class Update:
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
     must be those the reservation already has. `cause` is the word of the history. `slots` are those
-    of each atom of what it then holds, where who asks has found them; else the Plan finds them.
+    of each atom of what it then holds, where who asks has found them; else the Plan finds them. A
+    request that asks for no level keeps the one that the reservation has.
     """
 
     id: str

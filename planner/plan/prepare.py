@@ -249,7 +249,7 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
-        level = self._level(request)
+        level = request.promise or self.plan.cluster.promise
         if level is not PromiseLevel.POOLED:
             found = self._place(index, change, holding, level)
             if isinstance(found, Conflict):
@@ -287,10 +287,6 @@ class _Batch:
         if self._assured:
             self._assured = False
             self.overlay.add(self._changed)
-
-    def _level(self, request: Request) -> PromiseLevel:
-        """Return what a request is promised, if it is."""
-        return request.promise or self.plan.cluster.promise
 
     def _place(
         self, index: int, change: Admit, holding: Holding, level: PromiseLevel
@@ -360,7 +356,7 @@ class _Batch:
             detail = "what was held before now is not what the new allocation says"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
         holding = keep_released(holding, before, change.request, change.result)
-        level = self._level(change.request)
+        level = change.request.promise or plan.table.promise(number)
         takings = takings_of_change(plan, change)
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:

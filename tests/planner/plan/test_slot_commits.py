@@ -83,6 +83,17 @@ def test_an_update_that_asks_for_a_label_moves_to_machines_with_it() -> None:
     assert [slot[3] for slot in _slots(plan, "r0")] == [1]
 
 
+def test_an_update_that_asks_for_no_level_keeps_the_one_there_is() -> None:
+    """What chose totals for itself is not promised machines because its times change."""
+    plan = _plan()
+    chosen = replace(a_request("r0", _place(0, 4)).on(plan.cluster), promise=PromiseLevel.POOLED)
+    assert ask(plan, chosen, agent_named("gree-l")).record is not None
+    commit(plan, _update(plan, "r0", _place(8, 12), [[8, 12, 1]]))
+    held = plan.reservation("r0")
+    assert held is not None
+    assert (held.promise, held.atoms[0].slots) == (PromiseLevel.POOLED, None)
+
+
 @pytest.mark.parametrize("change", [Cancel("r0"), Close("r0")])
 def test_judging_changes_leaves_the_room_as_it_is(change: Change) -> None:
     """What asks for conflicts alone takes and gives nothing for good."""
