@@ -306,18 +306,22 @@ class _Batch:
         planner = change.planner
         asked = planner is not None and planner.name == change.agent
         first = max(self.plan.now, self.plan.ledger.first)
-        search = MachineSearch(self.slots, self.overlay, self._view, first)
+
+        def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
+            return self.slots.stand(holding_of(request, result), level)
+
+        search = MachineSearch(self.slots, self.overlay, self._view, first, stand)
         found = search.elsewhere(change.request, level, placed, planner, asked=asked)
         if isinstance(found, MachineShortage):
             return self._no_machines(index, change.request.id, found)
         return found
 
-    def _view(self) -> PlanSnapshot:
-        """Return what the changes of the batch so far leave, as agents read it."""
+    def _view(self, more: Sequence[Taking] = ()) -> PlanSnapshot:
+        """Return what the changes of the batch so far, and `more`, leave, as agents read it."""
         ledger = self.plan.ledger
-        if self._changed:
+        if self._changed or more:
             ledger = ledger.copy()
-            ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
+            ledger.take((one.demand, one.rows, one.sign) for one in (*self._changed, *more))
         return PlanSnapshot(ledger, self.plan.version)
 
     def _no_machines(self, index: int, id_: str, missed: MachineShortage) -> Conflict:
@@ -366,17 +370,21 @@ class _Batch:
             return self._no_machines(index, change.id, placed)
         if isinstance(placed, Conflict):
             return placed
-        holding = placed
+        result, holding = placed
+        request = change.request
+        if result is not change.result:
+            self.results[index] = result
+            takings = takings_of(before, plan.ledger, *plan.table.scope(number), -1)
+            takings += takings_of(holding, plan.ledger, *plan.table.scope(number))
         self._add(takings)
         self.touched.add(change.id)
-        request = change.request
         return Updated(
             change.id,
             int(plan.table.meta[number]["revision"]) + 1,
             change.agent,
             request.weight,
             request.priority,
-            details_of(request, change.result),
+            details_of(request, result),
             holding,
             change.cause,
             level,
@@ -404,30 +412,72 @@ class _Batch:
 
     def _replace(
         self, index: int, change: Update, holding: Holding, level: PromiseLevel
-    ) -> Holding | MachineShortage | Conflict:
-        """Return what a reservation then holds as a level promises it; its old machines given."""
+    ) -> Found | MachineShortage | Conflict:
+        """Return where a reservation then stands, and what it holds as a level promises it.
+
+        Its old machines are given. First where its agent put it, then where machines have room.
+        """
         number = self.plan.table.number_of(change.id)
         assert number is not None
         before, pooled = self.plan.table.holding(number), level is PromiseLevel.POOLED
         if pooled and self.plan.table.promise(number) is PromiseLevel.POOLED:
-            return holding
+            return change.result, holding
         mark = self.slots.mark()
         if not self._given:
             self._give(number)
         if pooled or self._machines_assured:
-            return holding
-        found: Holding | MachineShortage | Conflict
-        if level is PromiseLevel.PACKABLE:
-            found = self.slots.stand(holding, level)
-        elif change.slots is None:
-            found = self.slots.replace(before, holding, may_wait=True)
+            return change.result, holding
+        if change.slots is None:
+            found: Holding | MachineShortage | Conflict = self._swap(before, holding, level)
         else:
             found = self._with_slots(index, change.id, (before, holding), change.slots)
+            if isinstance(found, Holding):
+                found = self.slots.unpacked(found) or found
         if isinstance(found, Holding):
-            found = self.slots.unpacked(found) or found
-        if not isinstance(found, Holding):
-            self.slots.undo(mark)
+            return change.result, found
+        if isinstance(found, MachineShortage) and self._may_search and change.slots is None:
+            other = self._change_elsewhere(change, before, level, found)
+            if not isinstance(other, MachineShortage):
+                return other
+            found = other
+        self.slots.undo(mark)
         return found
+
+    def _swap(
+        self, before: Holding, holding: Holding, level: PromiseLevel
+    ) -> Holding | MachineShortage:
+        """Return a changed holding as a level promises it, taken; its old machines given."""
+        if level is PromiseLevel.PACKABLE:
+            return self.slots.stand(holding, level)
+        mark = self.slots.mark()
+        found = self.slots.replace(before, holding, may_wait=True)
+        if isinstance(found, MachineShortage):
+            return found
+        missed = self.slots.unpacked(found)
+        if missed is not None:
+            self.slots.undo(mark)
+        return missed or found
+
+    def _change_elsewhere(
+        self, change: Update, before: Holding, level: PromiseLevel, missed: MachineShortage
+    ) -> Found | MachineShortage:
+        """Return another place for a changed request; what has begun of it stays."""
+        plan, request = self.plan, change.request
+        self._doubt()
+        old = takings_of(before, plan.ledger, request.tenant, request.queue, -1)
+        view = self._view(old)
+
+        def stand(asked: Request, result: PlacementResult) -> Holding | MachineShortage:
+            holding = keep_released(holding_of(asked, result), before, asked, result)
+            if past_of(holding, plan.now) != past_of(before, plan.now):
+                return missed
+            return self._swap(before, holding, level)
+
+        first, begun = max(plan.now, plan.ledger.first), before.begin < plan.now
+        search = MachineSearch(self.slots, view.overlay(), lambda: view, first, stand, begun)
+        planner = change.planner
+        asked = planner is not None and planner.name == change.agent
+        return search.elsewhere(request, level, missed, planner, asked=asked)
 
     def _degrade(self, index: int, change: Degrade) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
