@@ -9,7 +9,14 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.holding import details_of, holding_of, past_of, release_rows, with_slots
+from planner.holding import (
+    details_of,
+    holding_of,
+    leases_of,
+    past_of,
+    release_rows,
+    with_slots,
+)
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
@@ -176,6 +183,9 @@ class _Batch:
         elif isinstance(change, Relocate) and len(change.slots) == len(before.atoms):
             after = with_slots(before, change.slots)
             self.slots.change(self.slots.staying(before, after), sign)
+        elif isinstance(change, Update) and before.begin < self.plan.now:
+            after = holding_of(change.request, change.result)
+            self.slots.change(self.slots.running(before, after), sign)
 
     def _give(self, number: int) -> None:
         level = self.plan.table.promise(number)
@@ -423,12 +433,15 @@ class _Batch:
         if pooled and self.plan.table.promise(number) is PromiseLevel.POOLED:
             return change.result, holding
         mark = self.slots.mark()
-        if not self._given:
+        if self._given:
+            self._hold(change, -1)
+        else:
             self._give(number)
         if pooled or self._machines_assured:
             return change.result, holding
         if change.slots is None:
-            found: Holding | MachineShortage | Conflict = self._swap(before, holding, level)
+            swap = before, holding
+            found: Holding | MachineShortage | Conflict = self._swap(swap, level, change.request)
         else:
             found = self._with_slots(index, change.id, (before, holding), change.slots)
             if isinstance(found, Holding):
@@ -444,13 +457,15 @@ class _Batch:
         return found
 
     def _swap(
-        self, before: Holding, holding: Holding, level: PromiseLevel
+        self, swap: tuple[Holding, Holding], level: PromiseLevel, request: Request
     ) -> Holding | MachineShortage:
-        """Return a changed holding as a level promises it, taken; its old machines given."""
+        """Return the second of two holdings as a level promises it, taken; the first is given."""
+        before, holding = swap
         if level is PromiseLevel.PACKABLE:
             return self.slots.stand(holding, level)
         mark = self.slots.mark()
-        found = self.slots.replace(before, holding, may_wait=True)
+        leases = leases_of(request.graph) if before.begin < self.plan.now else None
+        found = self.slots.replace(before, holding, leases, may_wait=True)
         if isinstance(found, MachineShortage):
             return found
         missed = self.slots.unpacked(found)
@@ -471,7 +486,7 @@ class _Batch:
             holding = keep_released(holding_of(asked, result), before, asked, result)
             if past_of(holding, plan.now) != past_of(before, plan.now):
                 return missed
-            return self._swap(before, holding, level)
+            return self._swap((before, holding), level, asked)
 
         first, begun = max(plan.now, plan.ledger.first), before.begin < plan.now
         search = MachineSearch(self.slots, view.overlay(), lambda: view, first, stand, begun)
