@@ -155,7 +155,8 @@ class MachineRoom:
         """Return where bundles may be packed at a step by itself."""
         stripes = self._stripes
         stripe_of = stripes.lane_of // STRIPE
-        of = [np.flatnonzero(stripe_of == one) for one in stripes.order(bundle, label).tolist()]
+        order = stripes.order(bundle, label, rule.domain if rule.spread else None)
+        of = [np.flatnonzero(stripe_of == one) for one in order.tolist()]
         machines = np.concatenate([np.zeros(0, dtype=np.int64), *of]).astype(np.int64)
         if any(name not in stripes.shifts for name in bundle):
             machines = machines[:0]
@@ -182,7 +183,7 @@ class MachineRoom:
         return BundleKind(
             amounts,
             1.0 / largest,
-            stripes.order(bundle, label),
+            stripes.order(bundle, label, rule.domain if rule.spread else None),
             stripes.domains(rule),
             rule.spread,
         )

@@ -5,6 +5,7 @@ Pure: the Plan is read, never written. Each change sees the changes of the batch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, takings_of
@@ -52,13 +53,23 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import MachineShortage, SlotBatch, slots_fault
+from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slot_faults import (
+    LeaseOf,
+    SlotCounts,
+    SlotJudge,
+    gives_up,
+    level_fault,
+    lost_slots_of,
+)
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of
-from planner.reservation import Holding, Refusal
+from planner.reservation import AtomAllocation, Holding, Refusal
 from planner.reservation_state import Event, State, may
 from planner.slots import Slots
+from rdl.expressions import atom_at
+from rdl.text.parser import parse
 
 _Answer = RecordedChange | Conflict
 
@@ -139,6 +150,7 @@ class _Batch:
         self._may_search = True
         self._machines_assured = False
         self._given = False
+        self._lost: dict[str, SlotCounts] = {}
         self._slots: SlotBatch | None = None
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
@@ -166,11 +178,33 @@ class _Batch:
         """Give back the machines of all that a joint batch changes, before any change is judged."""
         self._given = True
         for change in changes:
+            self._note_lost(change)
+        for change in changes:
             number = self.plan.table.number_of(getattr(change, "id", "") or "")
             if number is not None and not isinstance(change, Release):
                 self._give(number)
         for change in changes:
             self._hold(change, 1)
+
+    def _note_lost(self, change: Change) -> None:
+        """Note which slots that a change leaves have no machine any more, while all stand."""
+        match change:
+            case Relocate(slots=slots):
+                held = None
+            case Update(slots=slots) if slots is not None:
+                held = holding_of(change.request, change.result)
+            case Degrade(kept=kept):
+                held, slots = kept, tuple(atom.slots for atom in kept.atoms)
+            case _:
+                return
+        number = self.plan.table.number_of(change.id)
+        if number is None or self.plan.table.promise(number) is not PromiseLevel.PLACED:
+            return
+        before = self.plan.table.holding(number)
+        held = held or before
+        if len(slots) == len(held.atoms):
+            after, room = with_slots(held, slots), self.slots.room
+            self._lost[change.id] = lost_slots_of(before, after, room, self.plan.now)
 
     def _hold(self, change: Change, sign: int) -> None:
         """Take what a change leaves in its place (1), so that others do not; or return it (-1)."""
@@ -406,16 +440,19 @@ class _Batch:
         id_: str,
         swap: tuple[Holding, Holding],
         slots: Sequence[Slots | None],
+        lease_of: LeaseOf | None = None,
     ) -> Holding | Conflict:
         """Return what is held after a swap with the slots that somebody found, taken.
 
-        Else why it cannot have them. What was held before must have been given back.
+        Else why it cannot have them. What was held before must have been given back, and what of it
+        lost its machine noted.
         """
         before, after = swap
         detail = f"{len(slots)} lists of slots for {len(after.atoms)} atoms"
         if len(slots) == len(after.atoms):
             after = with_slots(after, slots)
-            detail = slots_fault(before, after, self.plan.now, self.slots.room.machines)
+            judge = SlotJudge(self.plan.cluster, self.plan.now)
+            detail = judge.fault(before, after, self._lost.get(id_, Counter()), lease_of)
         if not detail and not self.slots.move(before, after):
             detail = "its new machines have no room any more"
         return Conflict(index, id_, Code.CONFLICT, detail) if detail else after
@@ -436,6 +473,7 @@ class _Batch:
         if self._given:
             self._hold(change, -1)
         else:
+            self._note_lost(change)
             self._give(number)
         if pooled or self._machines_assured:
             return change.result, holding
@@ -443,7 +481,11 @@ class _Batch:
             swap = before, holding
             found: Holding | MachineShortage | Conflict = self._swap(swap, level, change.request)
         else:
-            found = self._with_slots(index, change.id, (before, holding), change.slots)
+            leases = leases_of(change.request.graph)
+            swap, id_ = (before, holding), change.id
+            found = self._with_slots(
+                index, id_, swap, change.slots, lambda atom: leases.get(atom.path, 0)
+            )
             if isinstance(found, Holding):
                 found = self.slots.unpacked(found) or found
         if isinstance(found, Holding):
@@ -515,6 +557,7 @@ class _Batch:
             if self._given:
                 self._hold(change, -1)
             else:
+                self._note_lost(change)
                 self._give(number)
             if self.plan.table.promise(number) is PromiseLevel.PACKABLE:
                 self.slots.pack(kept)
@@ -537,18 +580,41 @@ class _Batch:
             return blocked
         number = self.plan.table.number_of(change.id)
         assert number is not None
-        before = self.plan.table.holding(number)
+        before, level = self.plan.table.holding(number), self.plan.table.promise(number)
+        unlike = level_fault(change, level)
+        if unlike:
+            return Conflict(index, change.id, Code.CONFLICT, unlike)
+        packs = not self._given and self.slots.unpacked(before) is None
+        mark = self.slots.mark()
         if self._given:
             self._hold(change, -1)
         else:
-            self.slots.give(before)
-        after = self._with_slots(index, change.id, (before, before), change.slots)
+            self._note_lost(change)
+            self._give(number)
+        swap, lost = (before, before), self._lost.get(change.id, Counter())
+        after = self._with_slots(index, change.id, swap, change.slots, self._lease_of(number))
+        if not isinstance(after, Conflict) and gives_up(before, after, lost, self.plan.now):
+            detail = "it would have no machine where it has one"
+            after = Conflict(index, change.id, Code.CONFLICT, detail)
+        if not isinstance(after, Conflict) and packs:
+            missed = self.slots.unpacked(after)
+            after = after if missed is None else self._no_machines(index, change.id, missed)
         if isinstance(after, Conflict):
-            if not self._given:
-                self.slots.take(before)
+            self.slots.undo(mark)
             return after
         self.touched.add(change.id)
         return Relocated(change.id, change.slots, change.promise, change.reason)
+
+    def _lease_of(self, number: int) -> LeaseOf:
+        """Return what tells the leases of a reservation's atoms from its expression."""
+
+        def steps(atom: AtomAllocation) -> int:
+            details = self.plan.table.details.get(number)
+            expression = details.expression or parse(details.text)
+            asked = atom_at(expression, atom.path.replace("@*", "@0"))
+            return 0 if asked is None else max(1, self.plan.grid.ceil(asked.lease_ms))
+
+        return steps
 
     def _release(self, index: int, change: Release) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)

@@ -518,40 +518,6 @@ def _row_at(atom: AtomAllocation, step: int) -> tuple[int, int, int] | None:
     return None
 
 
-def slots_fault(before: Holding, after: Holding, now: int, machines: int) -> str:
-    """Return why `after` cannot have the slots it has, or an empty text.
-
-    They must be on some of so many machines or `NOWHERE`, make up its rows, and what is past of
-    `before` is on the machines it was on. Atoms that are promised totals only are not judged.
-    """
-    for atom in after.atoms:
-        where = atom.path or "the request"
-        if atom.slots is not None and bool(
-            ((atom.slots[:, 3] < NOWHERE) | (atom.slots[:, 3] >= machines)).any()
-        ):
-            return f"a slot of {where} is on a machine that is not there; there are {machines}"
-        if atom.slots is not None and not _equal(
-            add_up(atom.slots[:, :3]), add_up(atom.all_rows())
-        ):
-            return f"the slots of {where} are not what it holds"
-    old, new = _past_slots(before, now), _past_slots(after, now)
-    for path, past in old.items():
-        if path in new and not _equal(past, new[path]):
-            return f"what is past of {path or 'the request'} cannot change its machine"
-    return ""
-
-
-def _past_slots(holding: Holding, now: int) -> dict[str, Slots]:
-    """Return the slots before `now` of every occurrence that has slots."""
-    found: dict[str, Slots] = {}
-    if holding.begin < now:
-        for atom in holding.atoms:
-            for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True):
-                if slots is not None:
-                    found[path] = split_slots(slots, now)[0]
-    return found
-
-
 def _equal(rows: Rows, others: Rows) -> bool:
     return rows.shape == others.shape and bool((rows == others).all())
 

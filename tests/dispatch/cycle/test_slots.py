@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from planner.cluster import Outage
+from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from tests.builders import a_cluster, commit
@@ -161,7 +165,9 @@ def test_a_lost_machine_covers_nothing_until_the_slot_has_another() -> None:
         world.tick(second)
     assert [held.machine for held in covered.parts[0].held] == [f"m-{1 - slot}"]
     assert not any(row.covered for row in world.table.assignment().rows)
-    commit(world.plan, relocate(world.plan, "r0", 14, {slot: 1 - slot}))
+    outage = Outage("m", (slot,), 10_000, 800_000)
+    commit(world.plan, Reconfigure(replace(world.plan.cluster, outages=(outage,))))
+    commit(world.plan, relocate(world.plan, "r0", 13, {slot: 1 - slot}))
     world.tick(14)
     assert all(row.covered for row in world.table.assignment().rows)
     for second in range(15, 62):
