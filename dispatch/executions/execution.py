@@ -60,6 +60,8 @@ class ComponentGroup:
     allowed, quota
         How many elastic ones quotas let run without cover, and what says so where it is fewer than
         wanted; the dispatcher writes them.
+    uncovered
+        Why slots of its reservation cannot cover any of them; empty where they could.
     places
         On which machines how many are covered; None where they are covered wherever they run.
     failures
@@ -77,6 +79,7 @@ class ComponentGroup:
     granted: int = 0
     allowed: int = UNLIMITED
     quota: str = ""
+    uncovered: str = ""
     places: Mapping[str, int] | None = None
     failures: int = 0
     paused_until_ms: int = 0

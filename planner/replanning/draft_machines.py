@@ -92,6 +92,11 @@ class DraftMachines:
         """Return what a reservation holds in this draft, with its slots."""
         return self.held.get(number) or self.shared.base(number)
 
+    def room(self) -> MachineRoom:
+        """Return a copy of what this draft leaves of every machine."""
+        self.shared.show(self.held)
+        return self.shared.batch.room.copy()
+
     def places(self, number: int) -> bool:
         """Return whether a reservation is promised machines."""
         return self.shared.plan.table.promise(number) is PromiseLevel.PLACED

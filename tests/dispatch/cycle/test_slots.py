@@ -8,6 +8,7 @@ from planner.cluster import Outage
 from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
+from service.dispatching.documents import status_of
 from tests.builders import a_cluster, commit
 from tests.dispatch.cycle.slot_world import (
     SlotWorld,
@@ -150,6 +151,22 @@ def test_an_early_start_takes_the_machine_of_its_own_slot() -> None:
     assert [held.machine for held in early.parts[0].held] == [machine]
     assert not any(world.tick(second).deltas for second in range(1, 40))
     assert all(row.covered for row in world.table.assignment().rows)
+
+
+def test_a_component_larger_than_the_slots_of_a_machine_is_told_so() -> None:
+    """The reservation holds four cores on each of two machines; six are in no slot."""
+    world = a_slot_world(
+        a_cluster().machines("m", 2, cpu=6).build(), ["window(atom(<4 cpu>, 2, 2, 60, 120), 0, 60)"]
+    )
+    large = world.submit(an_application("large", 1, cpu=6, reservation="r0"))
+    small = world.submit(an_application("small", 1, cpu=4, reservation="r0"))
+    world.tick(0)
+    assert (large.parts[0].covered, small.parts[0].covered) == (0, 1)
+    assert "holds less than 6 cpu on each of its machines" in large.parts[0].uncovered
+    assert status_of(large)["components"][0]["reason"] == large.parts[0].uncovered
+    assert small.parts[0].uncovered == ""
+    world.tick(61)
+    assert large.parts[0].uncovered == ""
 
 
 def test_a_lost_machine_covers_nothing_until_the_slot_has_another() -> None:

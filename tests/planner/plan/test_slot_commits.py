@@ -11,12 +11,22 @@ from planner.agents import agent_named
 from planner.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.placement import PlacementResult
-from planner.plan.changes import Advance, Cancel, Change, Close, Degrade, Release, Relocate, Update
+from planner.plan.changes import (
+    Advance,
+    Cancel,
+    Change,
+    Close,
+    Degrade,
+    Reconfigure,
+    Release,
+    Relocate,
+    Update,
+)
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
 from planner.promise import PromiseLevel
 from planner.reservation import AtomAllocation
-from planner.slots import Slots, slots_of
+from planner.slots import NOWHERE, Slots, slots_of
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
 from tests.planner.plan.plan_json import plan_json
@@ -198,3 +208,15 @@ def _atom(plan: Plan, name: str) -> AtomAllocation:
     held = plan.reservation(name)
     assert held is not None
     return held.atoms[0]
+
+
+def test_slots_are_in_order_after_machines_have_changed_theirs() -> None:
+    """By start, end and machine; those whose machines both left are one."""
+    plan = _plan("window(atom(<1 cpu>, 2, 2, 4, 8), 4, 8)")
+    assert _slots(plan, "r0") == [[4, 8, 1, 0], [4, 8, 1, 1]]
+    plain, fast = plan.cluster.machines
+    commit(plan, Reconfigure(replace(plan.cluster, machines=(fast, plain))))
+    assert _slots(plan, "r0") == [[4, 8, 1, 0], [4, 8, 1, 1]]
+    others = replace(plan.cluster, machines=(replace(plain, name="new"),))
+    commit(plan, Reconfigure(others))
+    assert _slots(plan, "r0") == [[4, 8, 2, NOWHERE]]
