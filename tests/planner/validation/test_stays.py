@@ -153,6 +153,15 @@ def test_a_present_that_is_no_time_is_told() -> None:
     assert (told.where, told.rule) == ("/now", "shape")
 
 
+@pytest.mark.parametrize("handover", [True, False])
+def test_a_machine_that_is_gone_cuts_a_stay(handover: bool) -> None:
+    """A machine that left the cluster has no name any more: what went on elsewhere owes no lease."""
+    rest = [[0, 8, 1, None], [8, 10, 1, "m-1"], [0, 10, 1, "m-2"]]
+    asked = "atom(<1 cpu>, 1, 2, 5, 20)"
+    entry = placed("r", asked, [[0, 10, 2]], rest, handover=handover)
+    assert "lease" not in {one.rule for one in validate(document(entry), cluster=THREE)}
+
+
 @pytest.mark.parametrize("state", ["cancelled", "degraded", "failed"])
 def test_who_is_not_whole_may_be_cut_anywhere(state: str) -> None:
     """Only whole promises owe leases."""
