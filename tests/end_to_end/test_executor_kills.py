@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_executors import LONG_S, Lab, awaited, end
+from tests.end_to_end.lab import LONG_S, Lab, awaited, end
 
 #: What is killed in the test that is always run.
 FEW = ("one", "server", "two", "one")

@@ -17,7 +17,7 @@ from service.api.fields import (
     schema_of,
     text,
 )
-from service.api.route import Body, Documented, Route
+from service.api.route import Body, Documented, Route, linked
 from service.calls import applications, executors
 from service.problems import ApiError, FieldError, malformed
 from service.response import Response
@@ -198,6 +198,7 @@ def _id_of(call: Call) -> str:
         raise malformed([ApiError(f"id: {error}", pointer="id")]) from error
 
 
+_LINKS: Final = linked("$response.body#/id", "registerExecutor", "syncExecutor", "removeExecutor")
 _EXAMPLE: Final = {"instance": "5f0c", "machines": ["plain-0"]}
 
 ROUTES: Final = (
@@ -208,7 +209,7 @@ ROUTES: Final = (
         "Say on which machines an executor runs components.",
         _register,
         {
-            201: Documented("It is registered.", _REGISTERED),
+            201: Documented("It is registered.", _REGISTERED, links=_LINKS),
             200: Documented("It was registered before.", _REGISTERED),
         },
         problems=(Code.MALFORMED, "wrong_state"),
@@ -223,9 +224,7 @@ ROUTES: Final = (
         _sync,
         {200: Documented("What it is to run.", _TOLD)},
         problems=(Code.MALFORMED, "not_found", "wrong_state"),
-        body=Body(
-            schema_of(_SYNC), _SYNC, examples={"nothing runs": {"instance": "5f0c", "runs": []}}
-        ),
+        body=Body(schema_of(_SYNC), _SYNC),
         role=Role.OPERATOR,
     ),
     Route(
