@@ -12,6 +12,9 @@ DEFAULT_DATABASE = "sqlite:///agenda.db"
 #: prometheus_client reads it when it is imported.
 MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
+#: How short and how long executors may be silent, in seconds.
+MIN_LEASE_S, MAX_LEASE_S = 2.0, 86_400.0
+
 
 class ConfigError(ValueError):
     """A setting that cannot work; the message says what would."""
@@ -77,6 +80,10 @@ class ServiceConfig:
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
         on its machines begins anew then.
+    executors
+        Whether components run where executors are; else they run in memory, by their sizes.
+    lease_s
+        After how long without a report an executor, and what it runs, is lost.
     """
 
     database: str = DEFAULT_DATABASE
@@ -104,6 +111,8 @@ class ServiceConfig:
     tick_s: float = 1.0
     takeover_s: float = 10.0
     skip_records: tuple[int, ...] = ()
+    executors: bool = False
+    lease_s: float = 30.0
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -126,6 +135,9 @@ class ServiceConfig:
         least = max(1.0, 4 * self.tick_s)
         if not least <= self.takeover_s < float("inf"):
             message = f"takeover_s must be at least {least:g} and finite, not {self.takeover_s}"
+            raise ConfigError(message)
+        if not MIN_LEASE_S <= self.lease_s <= MAX_LEASE_S:
+            message = f"lease_s must be {MIN_LEASE_S:g} to {MAX_LEASE_S:g}, not {self.lease_s}"
             raise ConfigError(message)
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")

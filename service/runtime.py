@@ -24,6 +24,7 @@ from service.clock import Clock, SystemClock, instant_of, unix_ms
 from service.commits.pending import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
 from service.optimizing.runner import Runner
@@ -78,8 +79,9 @@ class Runtime:
         self.dispatcher = DispatcherThread(
             replica,
             clock,
-            Pace(config.tick_s, config.takeover_s),
+            Pace(config.tick_s, config.takeover_s, config.lease_s if config.executors else None),
             Releaser(self.planner),
+            MachineWatch(self.planner, replica),
             self.telemetry,
         )
         self._ready = threading.Event()

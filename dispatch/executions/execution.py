@@ -32,12 +32,15 @@ class HeldComponent:
         Since when it holds the machine, in ms from the origin.
     up
         Whether it has started.
+    ended
+        Whether it has ended by itself; a core keeps its machine until all of its likes have.
     """
 
     index: int
     machine: str
     since_ms: int
     up: bool = False
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -106,7 +109,12 @@ class ComponentGroup:
     @property
     def running(self) -> int:
         """How many run; those that are starting do not."""
-        return sum(held.up for held in self.held)
+        return sum(held.up and not held.ended for held in self.held)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of them have run and ended by themselves."""
+        return len(self.held) == self.component.count and all(held.ended for held in self.held)
 
     def cover_flags(self) -> list[bool]:
         """Return which of those held are covered: the first to have started lose cover first."""

@@ -11,6 +11,7 @@ from service.api.views import (
     assignments,
     cluster,
     dispatch_policy,
+    executors,
     health,
     offers,
     optimizations,
@@ -31,6 +32,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,
+    *executors.ROUTES,
     *health.ROUTES,
 )
 

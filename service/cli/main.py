@@ -65,6 +65,11 @@ PARTS = (
         "Show what runs on which machine of a server.",
     ),
     LazyCommand(
+        "executor",
+        "service.cli.client.executor.command:executor",
+        "Run components on this machine for a server.",
+    ),
+    LazyCommand(
         "dispatch",
         "service.cli.client.dispatch:dispatch",
         "Show and change how a server serves work without a reservation.",

@@ -57,6 +57,11 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     help="Seconds without a sign of life from the dispatching worker after which another "
     "takes over.",
 )
+@click.option("--executors", is_flag=True,
+              help="Run components on executors; else they run in memory only.")  # fmt: skip
+@click.option("--executor-lease", "lease_s", type=FiniteRange(min=2, max=86_400), default=30.0,
+              show_default=True, metavar="SECONDS",
+              help="Seconds of silence after which an executor is lost.")  # fmt: skip
 @click.option(
     "--skip-record",
     "skip_records",
@@ -77,6 +82,8 @@ def serve(
     agent: str,
     agent_s: float,
     takeover_s: float,
+    executors: bool,
+    lease_s: float,
     skip_records: tuple[int, ...],
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
@@ -96,5 +103,7 @@ def serve(
             agent_s=agent_s,
             takeover_s=takeover_s,
             skip_records=skip_records,
+            executors=executors,
+            lease_s=lease_s,
         )
     )

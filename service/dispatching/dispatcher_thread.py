@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
 from service.clock import Clock
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
 from service.replication.replica import Replica
 from service.store import ApplicationRows, LeadershipLostError
 from service.store.driver import UNAVAILABLE
+from service.store.runs import RunRows
 
 logger = logging.getLogger("agenda.service")
 
@@ -35,10 +37,13 @@ class Pace:
         Pause between two ticks; 0 never ticks by itself.
     takeover_s
         How long a process that has gone silent keeps others from dispatching.
+    lease_s
+        After how long an executor that is silent is lost; None where components run in memory.
     """
 
     tick_s: float
     takeover_s: float
+    lease_s: float | None = None
 
     @property
     def leadership_ms(self) -> int:
@@ -57,13 +62,15 @@ class DispatcherThread:
         How often it ticks.
     releaser
         Gives back to the Plan what is not needed any more.
+    watch
+        Tells the Plan which machines are lost.
     telemetry
         Where ticks are counted.
 
     Attributes
     ----------
-    rows
-        The applications on disk.
+    rows, runs
+        The applications on disk, and what executors carry out.
     """
 
     def __init__(
@@ -72,13 +79,16 @@ class DispatcherThread:
         clock: Clock,
         pace: Pace,
         releaser: Releaser,
+        watch: MachineWatch,
         telemetry: Telemetry,
     ) -> None:
         self._replica = replica
         self.rows: ApplicationRows = replica.store.applications
+        self.runs: RunRows = replica.store.runs
         self._clock = clock
         self._pace = pace
         self._releaser = releaser
+        self._watch = watch
         self._telemetry = telemetry
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._leads_until_ms = -1
@@ -162,14 +172,16 @@ class DispatcherThread:
         """Return the tenure with what was submitted or ended since; None with nothing to do."""
         rows = self.rows.open(fresh=self._tenure is not None)
         if self._tenure is None:
-            if not rows:
+            if not rows and self._pace.lease_s is None:
                 return None
             self._tenure = Tenure(
                 self._replica,
                 self._holder,
                 self._releaser,
+                self._watch,
                 self._telemetry,
                 tables_beside=self._pace.tick_s > 0,
+                lease_s=self._pace.lease_s,
             )
         for row in rows:
             self._tenure.submit(row)

@@ -217,8 +217,14 @@ class ApplicationRows:
                 .values(until_ms=0)
             )
 
-    def write(self, holder: str, statuses: Sequence[StatusRow], assignment: bytes | None) -> None:
-        """Make what a cycle did durable, all or nothing.
+    def write(
+        self,
+        holder: str,
+        statuses: Sequence[StatusRow],
+        assignment: bytes | None,
+        taken: Callable[[sa.Connection], None] | None = None,
+    ) -> None:
+        """Make what a cycle did durable, all or nothing; `taken` writes what belongs to it.
 
         Raises
         ------
@@ -226,14 +232,9 @@ class ApplicationRows:
             If `holder` no longer dispatches.
         """
         with self._engine.begin() as connection:
-            # Held until this is durable, so that nobody takes over in the middle.
-            mine = connection.execute(
-                sa.select(dispatching.c.holder)
-                .where(dispatching.c.name == _DISPATCHER)
-                .with_for_update()
-            ).scalar_one_or_none()
-            if mine != holder:
-                raise LeadershipLostError(str(mine))
+            require_leader(connection, holder)
+            if taken is not None:
+                taken(connection)
             for one in statuses:
                 connection.execute(
                     sa.update(applications)
@@ -261,3 +262,18 @@ class ApplicationRows:
         with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
         return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
+
+
+def require_leader(connection: sa.Connection, holder: str) -> None:
+    """Hold leadership until a transaction is durable, so that nobody takes over in the middle.
+
+    Raises
+    ------
+    LeadershipLostError
+        If `holder` no longer dispatches.
+    """
+    mine = connection.execute(
+        sa.select(dispatching.c.holder).where(dispatching.c.name == _DISPATCHER).with_for_update()
+    ).scalar_one_or_none()
+    if mine != holder:
+        raise LeadershipLostError(str(mine))

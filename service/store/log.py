@@ -20,6 +20,7 @@ from service.store.engine import hold_lock, open_engine, opening
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
+from service.store.runs import RunRows
 from service.store.skipped_records import SkippedRecords
 from service.store.tables import answers, commits, head, settings, snapshots
 from service.store.turns import Turns
@@ -93,6 +94,8 @@ class Store:
         What is dispatched, and by whom.
     optimizations
         Better plans that are sought or found.
+    runs
+        What executors carry out.
     skipped
         Records that replay leaves out.
     writing
@@ -112,6 +115,7 @@ class Store:
             migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
+        self.runs = RunRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)

@@ -100,3 +100,38 @@ optimizations: Final = sa.Table(
     sa.Column("unwanted", sa.Boolean, nullable=False),
     sa.Column("ended_ms", sa.BigInteger, nullable=False),
 )
+
+#: Executors, one row each: `machines` is a JSON array of names, `renewals` counts its reports.
+executors: Final = sa.Table(
+    "executors",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("instance", sa.String(64), nullable=False),
+    sa.Column("machines", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("renewals", sa.BigInteger, nullable=False),
+    sa.Column("registered_ms", sa.BigInteger, nullable=False),
+    sa.Column("lost_ms", sa.BigInteger, nullable=True),
+)
+
+#: Runs, one row for each start of a component on a machine. `wanted`: it is to run; `news`: the
+#: leader of the dispatch has not taken its state in yet.
+runs: Final = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("execution", sa.String(128), nullable=False, index=True),
+    sa.Column("component", sa.Text, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("machine", sa.String(255), nullable=False, index=True),
+    sa.Column("core", sa.Boolean, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("since_ms", sa.BigInteger, nullable=False),
+    sa.Column("wanted", sa.Boolean, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("code", sa.Integer, nullable=True),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("started_ms", sa.BigInteger, nullable=True),
+    sa.Column("ended_ms", sa.BigInteger, nullable=True),
+    sa.Column("news", sa.Boolean, nullable=False, index=True),
+)
