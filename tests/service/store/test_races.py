@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
-import service.store as store_package
 from service.store import (
     ApplicationRow,
     LeadershipLostError,
@@ -26,6 +23,7 @@ from service.store import (
 )
 from service.store.driver import OutdatedError, UnavailableError
 from service.store.engine import open_engine
+from service.store.migrate import bring_to, upgrade
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually
 
@@ -291,27 +289,18 @@ class TestLease:
             assert (writing.result(), early, taking.result()) == (None, "not done", 2)
 
 
-def upgrade(engine: sa.Engine, revision: str) -> None:
-    """Bring a database to the tables of an older version."""
-    config = Config()
-    config.set_main_option(
-        "script_location", str(Path(store_package.__file__).parent / "migrations")
-    )
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-
-
 @pytest.mark.parametrize("newest", [0, 7])
 def test_a_log_of_an_older_version_is_gone_on_with(url: str, newest: int) -> None:
     """The head of a log that was there before heads is its newest version, pruned or not."""
     engine = open_engine(url)
-    upgrade(engine, "0003")
+    with engine.begin() as connection:
+        bring_to(connection, "0003")
     row: dict[str, Any] = {"version": newest, "at_ms": 0, "record": b"old"}
     with engine.begin() as connection:
         if newest:
             text = "INSERT INTO commits (version, at_ms, record) VALUES (:version, :at_ms, :record)"
             connection.execute(sa.text(text), row)
+    upgrade(engine)
     engine.dispose()
 
     store = Store(url)
