@@ -109,7 +109,7 @@ class ServiceConfig:
     agent_s: float = 10.0
     plan_timeout_s: float = 60.0
     tick_s: float = 1.0
-    takeover_s: float = 10.0
+    takeover_s: float = 8.0
     skip_records: tuple[int, ...] = ()
     executors: bool = False
     lease_s: float = 30.0

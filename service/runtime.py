@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from planner.plan.plan import Plan
@@ -33,6 +33,8 @@ from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store.driver import UNAVAILABLE
+from service.store.host_clock import HostClock
+from service.store.notifications import LOG
 from service.warm_up import warm_up
 
 logger = logging.getLogger("agenda.service")
@@ -46,7 +48,7 @@ class Runtime:
     Parameters
     ----------
     replica, clock
-        The Plan and the time.
+        The Plan, and the clock that all hosts tell the time by.
     loaded
         Called once, by the planner thread, when the Plan is replayed and before it plans.
 
@@ -66,7 +68,7 @@ class Runtime:
         self,
         config: ServiceConfig,
         replica: Replica,
-        clock: Clock,
+        clock: HostClock,
         loaded: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
@@ -84,6 +86,7 @@ class Runtime:
             MachineWatch(self.planner, replica),
             self.telemetry,
         )
+        self._listener = replica.store.listener(self._hear, self._compare_clocks)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -99,6 +102,7 @@ class Runtime:
         if self._closing:
             return
         self._closing = True
+        self._listener.close()
         self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -135,6 +139,17 @@ class Runtime:
             raise self._failure
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
+
+    def require_clock(self) -> None:
+        """Refuse where this host's clock is too far from the database's.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable``.
+        """
+        if (fault := self._clock.fault) is not None:
+            raise problem("unavailable", fault, headers=_RETRY)
 
     def require_writable(self) -> None:
         """Refuse where the last change could not be made durable and none could be now.
@@ -215,8 +230,21 @@ class Runtime:
             return
         finally:
             self._ready.set()
+        self._listener.start()
         self.dispatcher.start()
         self.planner.serve()
+
+    def _hear(self, what: str) -> None:
+        """Follow what another process has made durable."""
+        if what == LOG:
+            with suppress(ReplayError):  # every call is answered so
+                self.telemetry.version.set(self._replica.follow())
+        else:
+            self.dispatcher.nudge()
+
+    def _compare_clocks(self) -> None:
+        self._clock.measure()
+        self.telemetry.clock_ahead.set(self._clock.ahead_ms / 1000)
 
 
 def open_runtime(
@@ -236,5 +264,7 @@ def open_runtime(
     ConfigError, FileError
         As `open_replica`.
     """
-    used = SystemClock() if clock is None else clock
-    return Runtime(config, open_replica(config, used), used, loaded).start()
+    replica = open_replica(config, clock or SystemClock())
+    # A clock that is given is everybody's.
+    shared = replica.store.host_clock(SystemClock()) if clock is None else HostClock(clock)
+    return Runtime(config, replica, shared, loaded).start()

@@ -44,6 +44,17 @@ PARTS = (
     LazyCommand("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
     LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
     LazyCommand(
+        "backup", "service.cli.maintenance:backup", "Write a server's database into a file."
+    ),
+    LazyCommand(
+        "restore", "service.cli.maintenance:restore", "Fill an empty database from a backup."
+    ),
+    LazyCommand(
+        "upgrade",
+        "service.cli.maintenance:upgrade",
+        "Bring the database of an older version up to date.",
+    ),
+    LazyCommand(
         "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
     ),
     LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),

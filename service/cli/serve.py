@@ -51,7 +51,7 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     "--takeover",
     "takeover_s",
     type=FiniteRange(min=4),
-    default=10.0,
+    default=8.0,
     show_default=True,
     metavar="SECONDS",
     help="Seconds without a sign of life from the dispatching worker after which another "

@@ -50,8 +50,8 @@ class ExecutorBackend:
 
     Parameters
     ----------
-    rows, holder
-        The tables, and the name under which this process leads.
+    rows, tenure
+        The tables, and the number of the tenure in which this process leads.
     machines
         Names of the machines of the cluster; all of them count as up at first.
     document
@@ -65,14 +65,14 @@ class ExecutorBackend:
     def __init__(
         self,
         rows: RunRows,
-        holder: str,
+        tenure: int,
         machines: Iterable[str],
         document: Document,
         lease_s: float,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rows = rows
-        self._holder = holder
+        self._tenure = tenure
         self._machines = frozenset(machines)
         self._document = document
         self._lease_s = lease_s
@@ -136,7 +136,7 @@ class ExecutorBackend:
             return tuple(found)
         try:
             leaving = [run.id for run in stops.values()]
-            self._rows.change(self._holder, list(starts.values()), leaving)
+            self._rows.change(self._tenure, list(starts.values()), leaving)
         except UNAVAILABLE:
             logger.exception("nothing of a cycle could be written; it is decided again")
             self._doubted = True
@@ -151,7 +151,7 @@ class ExecutorBackend:
     def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
         """See `Backend.events`; what is new in the database counts as of now."""
         if self._doubted:
-            self._rows.stop_all_but(self._holder, [run.id for run in self._there.values()])
+            self._rows.stop_all_but(self._tenure, [run.id for run in self._there.values()])
             self._doubted = False
         found = self._machine_events(until_ms)
         for run in self._rows.news():
@@ -169,7 +169,7 @@ class ExecutorBackend:
             if (
                 silent
                 and one.state is not ExecutorState.LOST
-                and self._rows.lose(self._holder, one, at_ms)
+                and self._rows.lose(self._tenure, one, at_ms)
             ):
                 logger.warning("executor %s has been silent for too long; it is lost", one.id)
         self._executors = tuple(self._rows.executors())
@@ -222,7 +222,7 @@ class ExecutorBackend:
         self._machines = self._up = frozenset(machines)
         gone = [key for key, run in self._there.items() if run.machine not in self._machines]
         if gone:
-            self._rows.change(self._holder, (), [self._there[key].id for key in gone])
+            self._rows.change(self._tenure, (), [self._there[key].id for key in gone])
             for key in gone:
                 del self._there[key]
 
@@ -249,7 +249,7 @@ class ExecutorBackend:
         """Use the machines again whose executors report again."""
         for one in self._executors:
             if one.state is ExecutorState.BACK:
-                self._rows.welcome(self._holder, one.id)
+                self._rows.welcome(self._tenure, one.id)
 
 
 def run_document_of(table: ExecutionTable) -> Document:

@@ -55,8 +55,8 @@ class Tenure:
     ----------
     replica
         The Plan that is followed.
-    holder
-        Name under which this process leads.
+    number
+        Of the tenure; what it writes is not taken once another has begun.
     releaser
         Gives back to the Plan what is not needed any more.
     watch
@@ -72,7 +72,7 @@ class Tenure:
     def __init__(
         self,
         replica: Replica,
-        holder: str,
+        number: int,
         releaser: Releaser,
         watch: MachineWatch,
         telemetry: Telemetry,
@@ -82,7 +82,7 @@ class Tenure:
     ) -> None:
         self._replica = replica
         self._rows: ApplicationRows = replica.store.applications
-        self._holder = holder
+        self.number = number
         self._releaser = releaser
         self._watch = watch
         self._telemetry = telemetry
@@ -99,7 +99,7 @@ class Tenure:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         else:
             self._backend = self._executors = ExecutorBackend(
-                replica.store.runs, holder, self._pool.names, run_document_of(table), lease_s
+                replica.store.runs, number, self._pool.names, run_document_of(table), lease_s
             )
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
@@ -219,7 +219,7 @@ class Tenure:
         with self._replica.newest() as plan:
             due = self._credits.due(plan, now_ms)
         for change in due:
-            self._releaser.release(change)
+            self._releaser.release(change, self.number)
 
     def _write(self, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""
@@ -231,7 +231,7 @@ class Tenure:
             return
         try:
             assignment = assignment_of(table, cycle, self._cluster.dispatch)
-            self._rows.write(self._holder, statuses, assignment, settle)
+            self._rows.write(self.number, statuses, assignment, settle)
         except UNAVAILABLE:  # all of it is written again, by the next tick that can
             self._last_cycle = None
             for execution in changed:
@@ -274,7 +274,7 @@ class Tenure:
         if reservation is None or not wanted or self._loop.table.of_reservation(reservation):
             return
         if execution.state is ExecutionState.COMPLETED:
-            self._releaser.close(reservation)
+            self._releaser.close(reservation, self.number)
 
 
 def _is_forgettable(execution: Execution) -> bool:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.store.driver import Driver
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
+from service.store.notifications import APPLICATIONS, tell
 from service.store.tables import applications, dispatching
 
 _DISPATCHER: Final = "dispatcher"
@@ -23,8 +24,8 @@ _DISPATCHER: Final = "dispatcher"
 _JUDGED: Final = "submissions"
 
 _FIRST_LEADER: Final = sa.text(
-    "INSERT INTO dispatching (name, holder, until_ms, body) "
-    "VALUES (:name, :holder, :until_ms, :body) ON CONFLICT (name) DO NOTHING"
+    "INSERT INTO dispatching (name, holder, until_ms, body, tenure) "
+    "VALUES (:name, :holder, :until_ms, :body, 1) ON CONFLICT (name) DO NOTHING"
 )
 
 #: By how many times the length of a leadership the clocks of two hosts may differ.
@@ -36,7 +37,7 @@ class IdTakenError(Exception):
 
 
 class LeadershipLostError(Exception):
-    """Another process leads the dispatch by now; nothing was written."""
+    """Another tenure of the dispatch has begun; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class ApplicationRows:
                     judge(self._open_alone(connection))
                 if remembered is not None:
                     connection.exec_driver_sql(self._remember, row_of(remembered))
+                tell(connection, APPLICATIONS)
         except IntegrityError as error:
             raise IdTakenError(row.id) from error
 
@@ -169,6 +171,7 @@ class ApplicationRows:
                 .where(applications.c.id == id_, ~applications.c.over)
                 .values(unwanted=True)
             )
+            tell(connection, APPLICATIONS)
         return self.get(id_)
 
     def open(self, *, fresh: bool = False) -> list[ApplicationRow]:
@@ -185,8 +188,15 @@ class ApplicationRows:
         with self._reading() as connection:
             return list(connection.execute(query).scalars())
 
-    def lead(self, holder: str, now_ms: int, until_ms: int) -> bool:
-        """Take or renew leadership of the dispatch; False while another process leads."""
+    def lead(self, holder: str, now_ms: int, until_ms: int) -> int:
+        """Take or renew leadership of the dispatch.
+
+        Returns
+        -------
+        int
+            Number of the tenure, the same for as long as nobody else leads; 0 while another
+            process does.
+        """
         table = dispatching.c
         query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
         with self._reading() as connection:  # whoever has to wait does not ask for the write lock
@@ -194,19 +204,24 @@ class ApplicationRows:
         # Leadership far ahead was taken before the clock was set back; its holder may be gone.
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
         if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
-            return False
+            return 0
         mine = sa.or_(table.holder == holder, table.until_ms <= now_ms, table.until_ms > latest_ms)
         row = {"name": _DISPATCHER, "holder": holder, "until_ms": until_ms, "body": b"{}"}
         with self._engine.begin() as connection:
             if found is None:
-                return connection.execute(_FIRST_LEADER, row).rowcount == 1
+                return connection.execute(_FIRST_LEADER, row).rowcount
             # Judged again on the row as it is now: of two that found it free one takes it.
             taken = connection.execute(
                 sa.update(dispatching)
                 .where(table.name == _DISPATCHER, mine)
-                .values(holder=holder, until_ms=until_ms)
-            )
-        return taken.rowcount == 1
+                .values(
+                    holder=holder,
+                    until_ms=until_ms,
+                    tenure=sa.case((table.holder == holder, table.tenure), else_=table.tenure + 1),
+                )
+                .returning(table.tenure)
+            ).scalar_one_or_none()
+        return taken or 0
 
     def give_up_leadership(self, holder: str) -> None:
         """Let another process dispatch at once."""
@@ -219,7 +234,7 @@ class ApplicationRows:
 
     def write(
         self,
-        holder: str,
+        tenure: int,
         statuses: Sequence[StatusRow],
         assignment: bytes | None,
         taken: Callable[[sa.Connection], None] | None = None,
@@ -229,10 +244,10 @@ class ApplicationRows:
         Raises
         ------
         LeadershipLostError
-            If `holder` no longer dispatches.
+            If another tenure has begun.
         """
         with self._engine.begin() as connection:
-            require_leader(connection, holder)
+            require_leader(connection, tenure)
             if taken is not None:
                 taken(connection)
             for one in statuses:
@@ -264,16 +279,16 @@ class ApplicationRows:
         return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
 
 
-def require_leader(connection: sa.Connection, holder: str) -> None:
+def require_leader(connection: sa.Connection, tenure: int) -> None:
     """Hold leadership until a transaction is durable, so that nobody takes over in the middle.
 
     Raises
     ------
     LeadershipLostError
-        If `holder` no longer dispatches.
+        If another tenure has begun.
     """
-    mine = connection.execute(
-        sa.select(dispatching.c.holder).where(dispatching.c.name == _DISPATCHER).with_for_update()
+    present = connection.execute(
+        sa.select(dispatching.c.tenure).where(dispatching.c.name == _DISPATCHER).with_for_update()
     ).scalar_one_or_none()
-    if mine != holder:
-        raise LeadershipLostError(str(mine))
+    if present != tenure:
+        raise LeadershipLostError(f"tenure {present}, not {tenure}")

@@ -296,23 +296,23 @@ class RunRows:
         with self._reading() as connection:
             return _runs(connection, runs.c.news)
 
-    def change(self, holder: str, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
+    def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
         """Make durable what is to start and what to stop.
 
         Raises
         ------
         LeadershipLostError
-            If `holder` no longer dispatches; nothing was written.
+            If another tenure has begun; nothing was written.
         """
         with self._engine.begin() as connection:
-            require_leader(connection, holder)
+            require_leader(connection, tenure)
             if stops:
                 chosen = runs.c.id.in_(list(stops))
                 connection.execute(sa.update(runs).where(chosen).values(wanted=False))
             if starts:
                 connection.execute(sa.insert(runs), [_values(run) for run in starts])
 
-    def stop_all_but(self, holder: str, kept: Iterable[str]) -> None:
+    def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
         """Let only some runs be wanted; after an append of which nobody knows whether it was made.
 
         Raises
@@ -321,7 +321,7 @@ class RunRows:
             As :meth:`change`.
         """
         with self._engine.begin() as connection:
-            require_leader(connection, holder)
+            require_leader(connection, tenure)
             known = set(kept)
             there = _runs(connection, sa.and_(runs.c.wanted, _IS_OPEN))
             stray = [run.id for run in there if run.id not in known]
@@ -329,7 +329,7 @@ class RunRows:
                 chosen = runs.c.id.in_(stray)
                 connection.execute(sa.update(runs).where(chosen).values(wanted=False))
 
-    def lose(self, holder: str, executor: ExecutorRow, now_ms: int) -> bool:
+    def lose(self, tenure: int, executor: ExecutorRow, now_ms: int) -> bool:
         """Count an executor as lost, with what it runs; False if it has reported meanwhile.
 
         Raises
@@ -338,7 +338,7 @@ class RunRows:
             As :meth:`change`.
         """
         with self._engine.begin() as connection:
-            require_leader(connection, holder)
+            require_leader(connection, tenure)
             lost = connection.execute(
                 sa.update(executors)
                 .where(executors.c.id == executor.id, executors.c.renewals == executor.renewals)
@@ -349,7 +349,7 @@ class RunRows:
             _end(connection, runs.c.machine.in_(list(executor.machines)), RunState.LOST, now_ms)
         return True
 
-    def welcome(self, holder: str, id_: str) -> None:
+    def welcome(self, tenure: int, id_: str) -> None:
         """Let the machines of an executor that is back be used again.
 
         Raises
@@ -358,7 +358,7 @@ class RunRows:
             As :meth:`change`.
         """
         with self._engine.begin() as connection:
-            require_leader(connection, holder)
+            require_leader(connection, tenure)
             connection.execute(
                 sa.update(executors)
                 .where(executors.c.id == id_, executors.c.state == ExecutorState.BACK.value)

@@ -20,7 +20,7 @@ commits: Final = sa.Table(
 #: One row: the newest version of the log, even where the log was pruned. Each append moves it from
 #: the version before its own, in its transaction. That is the optimistic lock: of two processes
 #: that append the same version one waits for the other's row lock, finds the row moved, catches up
-#: and tries again.
+#: and tries again. Its name tells the format of the log: who knows another one cannot append.
 head: Final = sa.Table(
     "head",
     metadata,
@@ -73,8 +73,8 @@ applications: Final = sa.Table(
     sa.Column("status", sa.LargeBinary, nullable=False),
 )
 
-#: One row: which process dispatches, until when it may without asking again, and the assignment
-#: it made last.
+#: One row: which process dispatches, until when it may without asking again, the assignment it made
+#: last, and the number of its tenure: what a leader of an earlier one does is not taken any more.
 dispatching: Final = sa.Table(
     "dispatching",
     metadata,
@@ -82,6 +82,7 @@ dispatching: Final = sa.Table(
     sa.Column("holder", sa.String(64), nullable=False),
     sa.Column("until_ms", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("tenure", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 #: Optimisations, one row each: the first three columns are the server's, the others those of the

@@ -20,6 +20,7 @@ def _health(_runtime: Runtime, _call: Call) -> Response:
 
 def _ready(runtime: Runtime, _call: Call) -> Response:
     runtime.require_ready()
+    runtime.require_clock()
     runtime.require_writable()
     with runtime.reading():  # the database answers
         return Response(200, {"status": "ready"})
@@ -43,7 +44,8 @@ ROUTES: Final = (
         "GET",
         "/readyz",
         "ready",
-        "Tell whether the Plan is replayed and the database answers and takes changes.",
+        "Tell whether the Plan is replayed, the database answers and takes changes, and the clock "
+        "agrees with the database's.",
         _ready,
         {200: Documented("The server is ready.", json_of("Status"))},
         problems=("unavailable",),

@@ -20,12 +20,15 @@ from service.store.runs import (
 A = RunState.ASSIGNED
 R = RunState.RUNNING
 
+#: Tenures: of the leader, and one that was never begun.
+ME, OTHER = 1, 2
+
 
 @pytest.fixture
 def rows(tmp_path: Path) -> RunRows:
     """Return the tables with one live executor of two machines, and a leader."""
     store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
-    assert store.applications.lead("me", 0, 10**12)
+    assert store.applications.lead("me", 0, 10**12) == ME
     store.runs.register("one", "i", ["m-0", "m-1"], 0)
     return store.runs
 
@@ -47,7 +50,7 @@ def state_of(rows: RunRows, id_: str) -> RunState:
 
 def test_a_run_is_told_until_it_is_reported_as_ended(rows: RunRows) -> None:
     """Whatever message is lost, the next one says it again."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     assert wanted(rows) == ["a"]
     assert wanted(rows) == ["a"]
     assert wanted(rows, RunReport("a", R)) == ["a"]
@@ -59,7 +62,7 @@ def test_a_run_is_told_until_it_is_reported_as_ended(rows: RunRows) -> None:
 
 def test_an_end_is_settled_however_often_it_is_reported(rows: RunRows) -> None:
     """The first report counts; a run that nobody knows is settled too."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     wanted(rows, RunReport("a", RunState.EXITED, 0))
     answer = rows.sync("one", "i", [RunReport("a", RunState.FAILED, 3), RunReport("stray", R)], 200)
 
@@ -69,8 +72,8 @@ def test_an_end_is_settled_however_often_it_is_reported(rows: RunRows) -> None:
 
 def test_a_run_that_is_not_wanted_and_was_never_begun_is_stopped(rows: RunRows) -> None:
     """An executor reports all that it has begun: what it does not name it will never start."""
-    rows.change("me", [run("a")], [])
-    rows.change("me", [], ["a"])
+    rows.change(ME, [run("a")], [])
+    rows.change(ME, [], ["a"])
 
     assert wanted(rows) == []
     assert state_of(rows, "a") is RunState.STOPPED
@@ -78,7 +81,7 @@ def test_a_run_that_is_not_wanted_and_was_never_begun_is_stopped(rows: RunRows) 
 
 def test_a_run_that_its_executor_has_forgotten_has_failed(rows: RunRows) -> None:
     """It ran by its own report, and then was not reported."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     wanted(rows, RunReport("a", R))
 
     assert wanted(rows) == []
@@ -87,9 +90,9 @@ def test_a_run_that_its_executor_has_forgotten_has_failed(rows: RunRows) -> None
 
 def test_nothing_starts_on_a_machine_before_what_leaves_it_has_left(rows: RunRows) -> None:
     """A start on the other machine does not wait."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     wanted(rows, RunReport("a", R))
-    rows.change("me", [run("b", execution="y"), run("c", "m-1", "z")], ["a"])
+    rows.change(ME, [run("b", execution="y"), run("c", "m-1", "z")], ["a"])
 
     assert wanted(rows, RunReport("a", R)) == ["c"]
     assert wanted(rows, RunReport("a", RunState.STOPPED), RunReport("c", R)) == ["b", "c"]
@@ -97,9 +100,9 @@ def test_nothing_starts_on_a_machine_before_what_leaves_it_has_left(rows: RunRow
 
 def test_a_component_does_not_start_before_its_last_run_has_ended(rows: RunRows) -> None:
     """Neither on another machine."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     wanted(rows, RunReport("a", R))
-    rows.change("me", [run("b", "m-1")], ["a"])
+    rows.change(ME, [run("b", "m-1")], ["a"])
 
     assert wanted(rows, RunReport("a", R)) == []
     assert wanted(rows, RunReport("a", RunState.STOPPED)) == ["b"]
@@ -107,16 +110,16 @@ def test_a_component_does_not_start_before_its_last_run_has_ended(rows: RunRows)
 
 def test_a_lost_executor_gets_nothing_until_the_leader_takes_it_back(rows: RunRows) -> None:
     """Its runs are lost; what it still runs is to be stopped."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     wanted(rows, RunReport("a", R))
     (one,) = rows.executors()
-    assert rows.lose("me", one, 50)
+    assert rows.lose(ME, one, 50)
     assert state_of(rows, "a") is RunState.LOST
-    rows.change("me", [run("b")], [])
+    rows.change(ME, [run("b")], [])
 
     assert wanted(rows, RunReport("a", R)) == []
     assert rows.executors()[0].state is ExecutorState.BACK
-    rows.welcome("me", "one")
+    rows.welcome(ME, "one")
     assert wanted(rows, RunReport("a", RunState.STOPPED)) == ["b"]
 
 
@@ -125,7 +128,7 @@ def test_an_executor_that_has_just_reported_is_not_lost(rows: RunRows) -> None:
     (one,) = rows.executors()
     wanted(rows)
 
-    assert not rows.lose("me", one, 50)
+    assert not rows.lose(ME, one, 50)
     assert rows.executors()[0].state is ExecutorState.LIVE
 
 
@@ -133,11 +136,11 @@ def test_who_does_not_lead_changes_nothing(rows: RunRows) -> None:
     """Starts, losses and returns are the leader's."""
     (one,) = rows.executors()
     with pytest.raises(LeadershipLostError):
-        rows.change("other", [run("a")], [])
+        rows.change(OTHER, [run("a")], [])
     with pytest.raises(LeadershipLostError):
-        rows.lose("other", one, 50)
+        rows.lose(OTHER, one, 50)
     with pytest.raises(LeadershipLostError):
-        rows.welcome("other", "one")
+        rows.welcome(OTHER, "one")
     assert rows.of_execution("x") == []
 
 
@@ -148,7 +151,7 @@ def test_a_name_and_a_machine_belong_to_one_live_executor(rows: RunRows) -> None
     with pytest.raises(ExecutorTakenError, match="m-1 belongs to the executor 'one'"):
         rows.register("two", "j", ["m-1"], 0)
     (one,) = rows.executors()
-    rows.lose("me", one, 50)
+    rows.lose(ME, one, 50)
     rows.register("two", "j", ["m-1"], 60)
 
     assert [(one.id, one.machines) for one in rows.executors()] == [
@@ -166,7 +169,7 @@ def test_an_executor_registers_before_it_reports(rows: RunRows) -> None:
 
 def test_an_executor_with_runs_is_not_forgotten(rows: RunRows) -> None:
     """Without any it is."""
-    rows.change("me", [run("a")], [])
+    rows.change(ME, [run("a")], [])
     with pytest.raises(ExecutorTakenError, match="1 runs that have not ended"):
         rows.remove("one")
     wanted(rows, RunReport("a", RunState.EXITED, 0))
