@@ -68,7 +68,7 @@ class Shortcut:
             return self._rest(environ, start_response)
         try:
             response = answering.respond(
-                lambda route: read_call(route, environ, _whole(environ, length))
+                environ, lambda route: read_call(route, environ, _whole(environ, length))
             )
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])

@@ -44,6 +44,9 @@ PARTS = (
     LazyCommand("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
     LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
     LazyCommand(
+        "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
+    ),
+    LazyCommand(
         "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
     ),
     LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),

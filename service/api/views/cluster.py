@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
+from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster import present_cluster, reconfigure
@@ -73,5 +74,6 @@ ROUTES: Final = (
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
         headers=(Header("If-Match", "The ETag that this change is meant for."),),
         body=Body(json_of("Cluster")),
+        role=Role.OPERATOR,
     ),
 )
