@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias
 
 from planner.placement import Code
 from service.api.answering import FAULT, Answering
+from service.api.gate import Environ
 from service.api.origin_check import foreign_host, is_own_host
-from service.api.request_reading import Environ, read_call
+from service.api.request_reading import read_call
 from service.config import ServiceConfig
 from service.problems import problem
 from service.response import Response, problem_response
