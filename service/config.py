@@ -20,6 +20,9 @@ class ConfigError(ValueError):
     """A setting that cannot work; the message says what would."""
 
 
+#: Who must show a token: nobody, or everybody.
+AUTH_MODES = ("none", "token")
+
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
     "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
@@ -41,6 +44,10 @@ class ServiceConfig:
         given again replaces it where it differs.
     host, port
         Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
+    auth
+        ``none``: whoever reaches it may do everything; ``token``: each call shows a token.
+    trusted_header, proxies
+        Header in which a proxy at one of these addresses names the user, and the addresses.
     names
         Names besides those of this machine under which it answers (the header Host), as where a
         proxy hands on the name that its clients use.
@@ -113,6 +120,9 @@ class ServiceConfig:
     skip_records: tuple[int, ...] = ()
     executors: bool = False
     lease_s: float = 30.0
+    auth: str = "none"
+    trusted_header: str | None = None
+    proxies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -157,17 +167,29 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def require_loopback(config: ServiceConfig) -> None:
-    """Refuse an address that others can reach.
+def require_access(config: ServiceConfig) -> None:
+    """Refuse settings under which somebody could call who may not.
 
     Raises
     ------
     ConfigError
-        Unless the host is loopback: this server knows no tokens, so whoever reaches it may change
-        the Plan.
+        For an address that others can reach where nobody has to show a token, a header without the
+        addresses of the proxies that may send it, or an address that is none.
     """
-    if not is_loopback(config.host):
+    if config.auth not in AUTH_MODES:
+        raise ConfigError(f"auth is one of {', '.join(AUTH_MODES)}, not {config.auth!r}")
+    if config.auth == "none" and not is_loopback(config.host):
         raise ConfigError(
-            f"refusing to listen on {config.host!r}: this server has no tokens, so anyone who "
-            "reaches it could change the Plan; use 127.0.0.1, ::1 or localhost"
+            f"refusing to listen on {config.host!r} without tokens: anyone who reaches it could "
+            "change the Plan; create a token (agenda token create) and serve with --auth token, "
+            "or listen on 127.0.0.1, ::1 or localhost"
+        )
+    for address in config.proxies:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError as error:
+            raise ConfigError(f"a proxy is named by its address, not {address!r}") from error
+    if config.trusted_header is not None and not (config.proxies and config.auth == "token"):
+        raise ConfigError(
+            "a header names users only where a proxy sets it: give --proxy ADDRESS and --auth token"
         )

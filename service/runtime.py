@@ -35,6 +35,8 @@ from service.replication.replica import Replica, open_replica
 from service.store.driver import UNAVAILABLE
 from service.store.host_clock import HostClock
 from service.store.notifications import LOG
+from service.store.token_book import TokenBook
+from service.store.tokens import TokenRows
 from service.warm_up import warm_up
 
 logger = logging.getLogger("agenda.service")
@@ -62,6 +64,8 @@ class Runtime:
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
+    token_book
+        Who may call.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Runtime:
         self.telemetry = Telemetry()
         self._replica = replica
         self._clock = clock
+        self.token_book = TokenBook(replica.store.tokens)
         self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
         self.dispatcher = DispatcherThread(
@@ -166,6 +171,11 @@ class Runtime:
             detail = f"the database takes no changes: {why}"
             raise problem("unavailable", detail, headers=_RETRY) from error
 
+    @property
+    def tokens(self) -> TokenRows:
+        """The tokens on disk."""
+        return self._replica.store.tokens
+
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""
         return self._replica.plan_ms(self._clock.now_ms())
@@ -177,6 +187,10 @@ class Runtime:
     def calendar(self, plan_ms: int) -> str:
         """Return ms from the Plan's origin by the calendar, RFC 3339."""
         return rfc3339_text(instant_of(plan_ms - self._replica.plan_ms(0)))
+
+    def unix_of(self, plan_ms: int) -> int:
+        """Return ms from the Plan's origin as Unix ms."""
+        return plan_ms - self._replica.plan_ms(0)
 
     def new_id(self) -> str:
         """Return an id that no reservation has."""

@@ -19,6 +19,7 @@ from service.api.views import (
     plan,
     rdl,
     reservations,
+    tokens,
 )
 
 _CALLS: Final[tuple[Route, ...]] = (
@@ -33,6 +34,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *applications.ROUTES,
     *assignments.ROUTES,
     *executors.ROUTES,
+    *tokens.ROUTES,
     *health.ROUTES,
 )
 

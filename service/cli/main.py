@@ -55,6 +55,9 @@ PARTS = (
         "Bring the database of an older version up to date.",
     ),
     LazyCommand(
+        "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
+    ),
+    LazyCommand(
         "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
     ),
     LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),

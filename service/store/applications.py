@@ -91,12 +91,16 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class PageOf:
-    """Which applications to list: after (submitted_ms, id), of a state, of a tenant."""
+    """Which applications to list: after (submitted_ms, id), of a state, of a tenant.
+
+    `tenants` are those whose applications may be shown at all; None: all.
+    """
 
     after: tuple[int, str] | None = None
     state: str | None = None
     tenant: str | None = None
     limit: int = 100
+    tenants: frozenset[str] | None = None
 
 
 class ApplicationRows:
@@ -161,6 +165,8 @@ class ApplicationRows:
             query = query.where(table.state == wanted.state)
         if wanted.tenant is not None:
             query = query.where(table.tenant == wanted.tenant)
+        if wanted.tenants is not None:
+            query = query.where(table.tenant.in_(sorted(wanted.tenants)))
         return self._select(query.limit(wanted.limit))
 
     def end(self, id_: str) -> ApplicationRow | None:
@@ -181,6 +187,13 @@ class ApplicationRows:
             query = query.where(~applications.c.taken)
         order = (applications.c.submitted_ms, applications.c.id)
         return self._select(query.order_by(*order))
+
+    def open_ids_of(self, tenants: frozenset[str]) -> frozenset[str]:
+        """Return the ids of the applications of some tenants that are not over."""
+        table = applications.c
+        query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
+        with self._reading() as connection:
+            return frozenset(connection.execute(query).scalars())
 
     def unwanted(self) -> list[str]:
         """Return the ids that are to be ended and are not yet."""

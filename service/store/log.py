@@ -27,6 +27,7 @@ from service.store.optimizations import OptimizationRows
 from service.store.runs import RunRows
 from service.store.skipped_records import SkippedRecords
 from service.store.tables import answers, commits, head, settings, snapshots
+from service.store.tokens import TokenRows
 from service.store.turns import Turns
 from service.store.write_check import WriteCheck
 
@@ -114,6 +115,8 @@ class Store:
         What executors carry out.
     skipped
         Records that replay leaves out.
+    tokens
+        Who may call.
     writing
         Whether appends find room.
     """
@@ -136,6 +139,7 @@ class Store:
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
+        self.tokens = TokenRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def host_clock(self, own: Clock) -> HostClock:

@@ -85,6 +85,21 @@ dispatching: Final = sa.Table(
     sa.Column("tenure", sa.BigInteger, nullable=False, server_default="0"),
 )
 
+#: Tokens: of the secret only its hash. Rows are kept when a token is revoked or has ended.
+tokens: Final = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("name", sa.String(128), nullable=False, index=True),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("tenants", sa.Text, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("end_ms", sa.BigInteger),
+    sa.Column("used_ms", sa.BigInteger),
+    sa.Column("revoked_ms", sa.BigInteger),
+)
+
 #: Optimisations, one row each: the first three columns are the server's, the others those of the
 #: process that optimises, but for `unwanted`: somebody wants it to stop.
 optimizations: Final = sa.Table(

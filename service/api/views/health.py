@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Documented, Route, json_of
 from service.response import Response
@@ -39,6 +40,7 @@ ROUTES: Final = (
         _health,
         {200: Documented("The process is alive.", json_of("Status"))},
         live=True,
+        role=None,
     ),
     Route(
         "GET",
@@ -50,6 +52,7 @@ ROUTES: Final = (
         {200: Documented("The server is ready.", json_of("Status"))},
         problems=("unavailable",),
         live=True,
+        role=None,
     ),
     Route(
         "GET",
@@ -59,5 +62,6 @@ ROUTES: Final = (
         _metrics,
         {200: Documented("The metrics.", {"type": "string"}, media="text/plain")},
         live=True,
+        role=Role.OPERATOR,
     ),
 )
