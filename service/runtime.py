@@ -33,6 +33,7 @@ from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store.driver import UNAVAILABLE
 from service.warm_up import warm_up
+from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")
 
@@ -59,6 +60,8 @@ class Runtime:
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
+    windows
+        The windows of reservations, as far as somebody has asked for them.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Runtime:
         self.config = config
         self._loaded = loaded
         self.telemetry = Telemetry()
+        self.windows = WindowBook()
         self._replica = replica
         self._clock = clock
         self.planner = Planner(config, replica, clock, self.telemetry)

@@ -16,6 +16,7 @@ from service.api.views import (
     optimizations,
     outages,
     plan,
+    plan_columns,
     rdl,
     reservations,
 )
@@ -25,6 +26,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *reservations.ROUTES,
     *offers.ROUTES,
     *plan.ROUTES,
+    *plan_columns.ROUTES,
     *cluster.ROUTES,
     *outages.ROUTES,
     *dispatch_policy.ROUTES,
