@@ -15,6 +15,7 @@ from service.api.views import (
     applications,
     assignments,
     dispatch_policy,
+    holds,
     optimizations,
     plan_columns,
 )
@@ -49,6 +50,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
+                **holds.SCHEMAS,
                 **optimizations.SCHEMAS,
                 **plan_columns.SCHEMAS,
                 "Cluster": _cluster_schema(),

@@ -156,8 +156,8 @@ def _amounts(
     layer = layer_of[columns.number]
     np.add.at(changes, (layer, first), amount)
     np.add.at(changes, (layer, last), -amount)
-    totals: NDArray[np.int64] = np.cumsum(changes, axis=1)
-    return totals[:, :-1]
+    totals: NDArray[np.int64] = changes[:, :-1].cumsum(axis=1)
+    return totals
 
 
 def _peaks(total: _Ints, bucket: int) -> _Ints:

@@ -10,7 +10,11 @@ from service.cli.client.reservations import PATH, listed
 from service.cli.client.server import Server
 
 #: What an API entry carries beyond the plan file's.
-_SERVED_ONLY: Final = frozenset({"version", "history"})
+_SERVED_ONLY: Final = frozenset(
+    {
+        "version", "history", "begin", "begin_at", "finish", "finish_at", "window", "held_until",
+    }
+)  # fmt: skip
 
 
 def served_plan(server: Server) -> dict[str, Any]:
