@@ -14,8 +14,10 @@ from service.api.schemas import SCHEMAS
 from service.api.views import (
     applications,
     assignments,
+    comparisons,
     dispatch_policy,
     holds,
+    machines,
     optimizations,
     plan_columns,
 )
@@ -51,6 +53,8 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **assignments.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
                 **holds.SCHEMAS,
+                **comparisons.SCHEMAS,
+                **machines.SCHEMAS,
                 **optimizations.SCHEMAS,
                 **plan_columns.SCHEMAS,
                 "Cluster": _cluster_schema(),

@@ -156,7 +156,7 @@ def _amounts(
     layer = layer_of[columns.number]
     np.add.at(changes, (layer, first), amount)
     np.add.at(changes, (layer, last), -amount)
-    totals: NDArray[np.int64] = changes[:, :-1].cumsum(axis=1)
+    totals: NDArray[np.int64] = np.add.accumulate(changes[:, :-1], axis=1)
     return totals
 
 

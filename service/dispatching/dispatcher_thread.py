@@ -62,6 +62,8 @@ class DispatcherThread:
 
     Attributes
     ----------
+    store
+        The database.
     rows
         The applications on disk.
     """
@@ -75,6 +77,7 @@ class DispatcherThread:
         telemetry: Telemetry,
     ) -> None:
         self._replica = replica
+        self.store = replica.store
         self.rows: ApplicationRows = replica.store.applications
         self._clock = clock
         self._pace = pace
