@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from planner.placement import Code
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
+from service.api.compression import compressed
 from service.api.request_reading import read_call
 from service.api.route import Route
 from service.api.routes import ROUTES
@@ -66,6 +67,8 @@ def runtime_of(app: Flask) -> Runtime:
 def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
     def view(**path: str) -> FlaskResponse:
         response = answering.respond(request.environ, lambda route: _read_call(route, path))
+        if answering.route.method == "GET":
+            response = compressed(response, request.headers.get("Accept-Encoding", ""))
         return _flask_response(response)
 
     return view

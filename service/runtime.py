@@ -38,6 +38,7 @@ from service.store.notifications import LOG
 from service.store.token_book import TokenBook
 from service.store.tokens import TokenRows
 from service.warm_up import warm_up
+from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")
 
@@ -66,6 +67,8 @@ class Runtime:
         Starts the processes that look for a better Plan.
     token_book
         Who may call.
+    windows
+        The windows of reservations, as far as somebody has asked for them.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Runtime:
         self.config = config
         self._loaded = loaded
         self.telemetry = Telemetry()
+        self.windows = WindowBook()
         self._replica = replica
         self._clock = clock
         self.token_book = TokenBook(replica.store.tokens)

@@ -12,7 +12,17 @@ from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
-from service.api.views import applications, assignments, dispatch_policy, optimizations, tokens
+from service.api.views import (
+    applications,
+    assignments,
+    comparisons,
+    dispatch_policy,
+    holds,
+    machines,
+    optimizations,
+    plan_columns,
+    tokens,
+)
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -47,8 +57,12 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
+                **holds.SCHEMAS,
+                **comparisons.SCHEMAS,
+                **machines.SCHEMAS,
                 **optimizations.SCHEMAS,
                 **tokens.SCHEMAS,
+                **plan_columns.SCHEMAS,
                 "Cluster": _cluster_schema(),
             },
             "securitySchemes": {

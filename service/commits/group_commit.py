@@ -240,7 +240,11 @@ class GroupCommit:
         if group.atomic and spoil(drafts):
             return
         self._append(group, turn, based_on, last=last)
-        hopeless = [d for d in group.open() if last or not _worth_another_round(d.conflict)]
+        hopeless = [
+            d
+            for d in group.open()
+            if last or not _worth_another_round(d.conflict, atomic=group.atomic)
+        ]
         for draft in hopeless:
             draft.answer = conflict_answer(draft)
         if group.atomic:
@@ -354,5 +358,8 @@ def _lacks_machines(change: RecordedChange) -> bool:
     return binding is not None and binding.kind == MACHINES
 
 
-def _worth_another_round(conflict: Conflict | None) -> bool:
+def _worth_another_round(conflict: Conflict | None, *, atomic: bool) -> bool:
+    if conflict is not None and conflict.code == Code.DUPLICATE_ID:
+        # Of two in one commit: the second may be the same request, which is no conflict.
+        return not atomic
     return conflict is None or conflict.code in _WORTH_ANOTHER_ROUND

@@ -83,6 +83,7 @@ class Planner:
                 self._runner.run(group)
             else:
                 self._runner.tick()
+            self._runner.expire_holds()
             self._runner.adapt()
 
     def close(self) -> None:
