@@ -65,7 +65,8 @@ def runtime_of(app: Flask) -> Runtime:
 
 def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
     def view(**path: str) -> FlaskResponse:
-        return _flask_response(answering.respond(lambda route: _read_call(route, path)))
+        accept = request.headers.get("Accept", "")
+        return _flask_response(answering.respond(lambda route: _read_call(route, path), accept))
 
     return view
 

@@ -59,6 +59,8 @@ class Runtime:
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
+    yarn
+        What YARN's clients asked for.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Runtime:
         self._clock = clock
         self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
+        self.yarn = replica.store.yarn
         self.dispatcher = DispatcherThread(
             replica,
             clock,

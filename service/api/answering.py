@@ -42,8 +42,11 @@ class Answering:
         self._runtime = runtime
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
-    def respond(self, read: Callable[[Route], Call]) -> Response:
-        """Return the response to the call that `read` reads; every problem is a response too."""
+    def respond(self, read: Callable[[Route], Call], accept: str = "") -> Response:
+        """Return the response to the call that `read` reads; every problem is a response too.
+
+        `accept` is the call's header of that name.
+        """
         with self._observe() as outcome:
             try:
                 if not self.route.live:
@@ -51,9 +54,13 @@ class Answering:
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
                 response = self.route.view(self._runtime, read(self.route))
             except ApiProblemError as error:
-                response = problem_response(error.document)
+                response = self._failure(error.document, accept)
             except UNAVAILABLE:
                 logger.exception("%s %s was not answered", self.route.method, self.route.path)
-                response = problem_response(_NO_DATABASE)
+                response = self._failure(_NO_DATABASE, accept)
             outcome.status = response.status
             return response
+
+    def _failure(self, document: ProblemDocument, accept: str) -> Response:
+        form = self.route.failure
+        return problem_response(document) if form is None else form.render(document, accept)

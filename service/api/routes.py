@@ -18,6 +18,7 @@ from service.api.views import (
     plan,
     rdl,
     reservations,
+    yarn,
 )
 
 _CALLS: Final[tuple[Route, ...]] = (
@@ -31,6 +32,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,
+    *yarn.ROUTES,
     *health.ROUTES,
 )
 

@@ -68,7 +68,8 @@ class Shortcut:
             return self._rest(environ, start_response)
         try:
             response = answering.respond(
-                lambda route: read_call(route, environ, _whole(environ, length))
+                lambda route: read_call(route, environ, _whole(environ, length)),
+                environ.get("HTTP_ACCEPT", ""),
             )
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])

@@ -41,6 +41,7 @@ from service.commits.oracle_check import first_violation
 from service.commits.outcomes import (
     admitted_answers,
     changed_answer,
+    companions_of,
     conflict_answer,
     note_conflicts,
 )
@@ -56,6 +57,7 @@ from service.metrics import Telemetry
 from service.problems import ProblemDocument
 from service.replication.cluster_trial import tried
 from service.replication.replica import Replica
+from service.store import IdempotentAnswer, YarnReservationRow
 
 logger = logging.getLogger("agenda.service")
 
@@ -314,9 +316,13 @@ class GroupCommit:
         record = prepared.record
         assert record is not None
         clock_ms = self._clock.now_ms()
-        remembered = group.to_remember(answers, clock_ms)
+        carried = [draft for draft in group.open() if draft.change is not None]
+        kept: list[IdempotentAnswer | YarnReservationRow] = [
+            *group.to_remember(answers, clock_ms),
+            *companions_of(prepared, carried),
+        ]
         self.attempts += 1
-        if not self._replica.commit(record, clock_ms, remembered, prepared.takings):
+        if not self._replica.commit(record, clock_ms, kept, prepared.takings):
             self._telemetry.lost_races.inc()
             return False
         self._note_commit(record)

@@ -24,6 +24,7 @@ from service.planning.solver_lane import SolverLane
 from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
+from service.store import YarnReservationRow
 
 _RETRY: Final = {"Retry-After": "1"}
 
@@ -82,8 +83,15 @@ class Planner:
         """Return what was answered under a key before, or that another request used it."""
         return recall(self._replica.store, key)
 
-    def change(self, command: Command) -> tuple[Answer, ...]:
+    def change(
+        self, command: Command, companion: YarnReservationRow | None = None
+    ) -> tuple[Answer, ...]:
         """Carry out a command and return its answers; when they say done, it is on disk.
+
+        Parameters
+        ----------
+        companion
+            A row that is kept in the transaction of the change, where it is made.
 
         Returns
         -------
@@ -97,7 +105,8 @@ class Planner:
             is then open, as after a lost connection. ``too_many`` where too many calls wait for a
             solver.
         """
-        return self._carry_out(QueuedChange(command, time.perf_counter())).answers
+        job = QueuedChange(command, time.perf_counter(), companion=companion)
+        return self._carry_out(job).answers
 
     def respond(self, command: Command, render: Render, key: Key | None = None) -> Response:
         """Carry out a command and return the response that `render` makes of its answers.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -24,6 +24,11 @@ from service.store.skipped_records import SkippedRecords
 from service.store.tables import answers, commits, head, settings, snapshots
 from service.store.turns import Turns
 from service.store.write_check import WriteCheck
+from service.store.yarn_reservations import (
+    KEEP_YARN_RESERVATION,
+    YarnReservationRow,
+    YarnReservationRows,
+)
 
 #: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
@@ -97,6 +102,8 @@ class Store:
         Records that replay leaves out.
     writing
         Whether appends find room.
+    yarn
+        What YARN's clients asked for.
     """
 
     def __init__(self, url: str) -> None:
@@ -116,6 +123,7 @@ class Store:
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
+        self.yarn = YarnReservationRows(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def close(self) -> None:
@@ -174,7 +182,9 @@ class Store:
         return None if row is None else Snapshot(*row)
 
     def append(
-        self, entries: Sequence[LogEntry], remembered: Sequence[IdempotentAnswer] = ()
+        self,
+        entries: Sequence[LogEntry],
+        remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
     ) -> None:
         """Make `entries` and `remembered` durable, all or none.
 
@@ -195,10 +205,20 @@ class Store:
                     row = (entry.version, entry.at_ms, entry.record)
                     cursor.execute(driver.statement(_APPEND), row)
                 if remembered:
-                    kept = [row_of(answer) for answer in remembered]
-                    cursor.executemany(driver.statement(INSERT_ANSWER), kept)
+                    self._keep(cursor, remembered)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
+
+    def _keep(
+        self, cursor: Any, remembered: Sequence[IdempotentAnswer | YarnReservationRow]
+    ) -> None:
+        """Write the rows that stand beside a commit."""
+        answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
+        asked = [one.values() for one in remembered if isinstance(one, YarnReservationRow)]
+        if answered:
+            cursor.executemany(self._driver.statement(INSERT_ANSWER), answered)
+        if asked:
+            cursor.executemany(self._driver.statement(KEEP_YARN_RESERVATION), asked)
 
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""
