@@ -26,6 +26,7 @@ from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
+from service.monitoring.exposition import PlanExposition
 from service.optimizing.runner import Runner
 from service.planning.planner import Planner
 from service.problems import problem
@@ -61,6 +62,8 @@ class Runtime:
         Starts the processes that look for a better Plan.
     yarn
         What YARN's clients asked for.
+    exposition
+        The Plan in figures, for Prometheus.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Runtime:
         self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
         self.yarn = replica.store.yarn
+        self.exposition = PlanExposition(replica, clock)
         self.dispatcher = DispatcherThread(
             replica,
             clock,

@@ -27,6 +27,7 @@ from planner.plan.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
+from service.commits.churn import CommitChurn, churn_of
 from service.commits.commands import (
     Admission,
     Answer,
@@ -278,6 +279,7 @@ class GroupCommit:
                 return search
             answers = admitted_answers(prepared, pending, plan)
             grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
+            churn = None if prepared.record is None else churn_of(prepared.record, plan)
         self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
         record = prepared.record
         if record is None or (group.alone and prepared.conflicts and not last):
@@ -290,7 +292,7 @@ class GroupCommit:
             id_, violation = broken
             self._reject(group, asked, id_, violation, grid)
             return False
-        return self._commit(group, prepared, answers)
+        return self._commit(group, prepared, answers, churn)
 
     @staticmethod
     def _reject(
@@ -310,7 +312,11 @@ class GroupCommit:
             spoil(asked)
 
     def _commit(
-        self, group: Group, prepared: Prepared, answers: list[tuple[PendingChange, Answer]]
+        self,
+        group: Group,
+        prepared: Prepared,
+        answers: list[tuple[PendingChange, Answer]],
+        churn: CommitChurn | None,
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
@@ -322,9 +328,12 @@ class GroupCommit:
             *companions_of(prepared, carried),
         ]
         self.attempts += 1
+        began = time.perf_counter()
         if not self._replica.commit(record, clock_ms, kept, prepared.takings):
             self._telemetry.lost_races.inc()
             return False
+        self._telemetry.commit.observe(time.perf_counter() - began)
+        self._telemetry.churn.inc(0.0 if churn is None else churn.seconds())
         self._note_commit(record)
         for draft, answer in answers:
             draft.answer = answer
@@ -341,6 +350,8 @@ class GroupCommit:
         levels = Counter(one.promise for one in record.changes if isinstance(one, Admitted))
         for level, count in levels.items():
             self._telemetry.admitted.labels(level.value).inc(count)
+        for kind, count in Counter(change.op for change in record.changes).items():
+            self._telemetry.changes.labels(kind).inc(count)
         self._telemetry.without_machines.inc(sum(map(_lacks_machines, record.changes)))
 
 

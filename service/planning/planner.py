@@ -8,11 +8,19 @@ a lane of their own (`service.planning.solver_lane`), so no change waits for the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from service.clock import Clock
-from service.commits.commands import Answer, Command, Key, QueuedChange, Render, is_quick
+from service.commits.commands import (
+    Admission,
+    Answer,
+    Command,
+    Key,
+    QueuedChange,
+    Render,
+    is_quick,
+)
 from service.commits.group_commit import GroupCommit
 from service.commits.idempotency import recall
 from service.config import ServiceConfig
@@ -138,7 +146,7 @@ class Planner:
             raise problem("unavailable", detail, headers=_RETRY)
         if job.failure is not None:
             raise job.failure
-        self._count(job.answers)
+        self._count(job)
         return job
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
@@ -152,7 +160,9 @@ class Planner:
         lane = self._committer if is_quick(command) else self.solvers
         return lane.rehearse(command)
 
-    def _count(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
+    def _count(self, job: QueuedChange) -> None:
+        for answer in job.answers:
             code = answer.code if isinstance(answer, ProblemDocument) else "done"
             self._telemetry.answers.labels(str(code)).inc()
+            if isinstance(job.command, Admission) and isinstance(answer, ProblemDocument):
+                self._telemetry.refusals.labels(str(code)).inc()
