@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from planner.placement import Code
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
+from service.api.request_ids import RequestIds
 from service.api.request_reading import read_call
 from service.api.route import Route
 from service.api.routes import ROUTES
@@ -52,7 +53,8 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_failure)
-    app.wsgi_app = Shortcut(app.wsgi_app, answerings, config)  # type: ignore[method-assign]
+    shortcut = Shortcut(app.wsgi_app, answerings, config)
+    app.wsgi_app = RequestIds(shortcut)  # type: ignore[method-assign]
     return app
 
 

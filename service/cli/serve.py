@@ -65,6 +65,13 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     metavar="VERSION",
     help="Start without the change of this record, which cannot be applied; may be repeated.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines of the log: text, or one JSON object each.",
+)
 @reports_errors
 def serve(
     database: str,
@@ -78,6 +85,7 @@ def serve(
     agent_s: float,
     takeover_s: float,
     skip_records: tuple[int, ...],
+    log_format: str,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -96,5 +104,6 @@ def serve(
             agent_s=agent_s,
             takeover_s=takeover_s,
             skip_records=skip_records,
+            log_format=log_format,
         )
     )

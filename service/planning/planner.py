@@ -25,6 +25,7 @@ from service.commits.group_commit import GroupCommit
 from service.commits.idempotency import recall
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.admission_log import log_admissions
 from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
@@ -147,6 +148,7 @@ class Planner:
         if job.failure is not None:
             raise job.failure
         self._count(job)
+        log_admissions(job)
         return job
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
