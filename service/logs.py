@@ -40,6 +40,14 @@ _SECRETS: Final = (
 )
 
 
+_SECRET_NAME: Final = re.compile(r"(?i)token|password|passwd|secret|credential|(?:^|_)key$")
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether what stands under a name is a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def redacted(text: str) -> str:
     """Return a text without the secrets that it shows as such."""
     for pattern, shown in _SECRETS:

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Any, Final
 
 from planner.plan.plan import Plan
 from rdl.compile.compiler import compile_expression
@@ -140,6 +140,10 @@ class Runtime:
             raise self._failure
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
+
+    def database_facts(self) -> dict[str, Any]:
+        """Return what the database holds, in numbers."""
+        return self._replica.store.facts()
 
     def require_writable(self) -> None:
         """Refuse where the last change could not be made durable and none could be now.

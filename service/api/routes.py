@@ -10,6 +10,7 @@ from service.api.views import (
     applications,
     assignments,
     cluster,
+    diagnostics,
     dispatch_policy,
     health,
     offers,
@@ -34,6 +35,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *assignments.ROUTES,
     *yarn.ROUTES,
     *health.ROUTES,
+    *diagnostics.ROUTES,
 )
 
 ROUTES: Final = (*_CALLS, *description_routes(_CALLS))

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from service.store.applications import ApplicationRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
+from service.store.facts import database_facts
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
@@ -125,6 +126,10 @@ class Store:
         self.applications = ApplicationRows(self._engine, self._driver)
         self.yarn = YarnReservationRows(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the database holds, in numbers."""
+        return database_facts(self._engine)
 
     def close(self) -> None:
         """Give the connections back."""
