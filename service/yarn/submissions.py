@@ -77,6 +77,7 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
         As :func:`submit`; 400 for an id that is not known.
     """
     require_stages(body.get(_DEFINITION))
+    _refuse_unknown(body, "queue", _ID, _DEFINITION)
     if not body.get(_ID):
         raise YarnFault("Update operations must specify an existing ReservationId")
     row, reservation = _known(runtime, read_id(body[_ID]))
@@ -96,6 +97,7 @@ def delete(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     YarnFault
         400 for an id that is missing or not known, or a reservation that is over.
     """
+    _refuse_unknown(body, _ID)
     if not body.get(_ID):
         raise YarnFault("Missing reservation id. Please try again by specifying a reservation id.")
     row, reservation = _known(runtime, read_id(body[_ID]))
@@ -144,15 +146,20 @@ def _has_plans(runtime: Runtime) -> bool:
 def _submitted_id(body: Mapping[str, Any]) -> str:
     """Return the id of a submission whose definition has stages."""
     require_stages(body.get(_DEFINITION))
-    unknown = sorted(set(body) - {_ID, _DEFINITION, "queue"})
-    if unknown:
-        raise YarnFault(f"unknown member {unknown[0][:80]!r}; it takes queue, {_ID}, {_DEFINITION}")
+    _refuse_unknown(body, "queue", _ID, _DEFINITION)
     if not body.get(_ID):
         raise YarnFault(
             "Reservation id cannot be null. Please try again specifying a valid reservation id "
             "by creating a new reservation id."
         )
     return read_id(body[_ID])
+
+
+def _refuse_unknown(body: Mapping[str, Any], *known: str) -> None:
+    """Refuse a member that means nothing; an update may name the queue, as a submission does."""
+    unknown = [name for name in body if name not in known]
+    if unknown:
+        raise YarnFault(f"unknown member {unknown[0][:80]!r}; the members are {', '.join(known)}")
 
 
 def _require_same(row: YarnReservationRow, definition: YarnDefinition) -> None:

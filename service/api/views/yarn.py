@@ -106,24 +106,29 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-_STAGE: Final = _object(
+def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """Return the schema of an object in a body: other members are errors."""
+    return {**_object(properties, *required), "additionalProperties": False}
+
+
+_STAGE: Final = _closed(
     {
         "duration": _NUMBER,
         "num-containers": _NUMBER,
         "min-concurrency": _NUMBER,
-        "capability": _object({"memory": _NUMBER, "vCores": _NUMBER}),
+        "capability": _closed({"memory": _NUMBER, "vCores": _NUMBER}),
     },
     "capability",
 )
 
-_DEFINITION: Final = _object(
+_DEFINITION: Final = _closed(
     {
         "arrival": _NUMBER,
         "deadline": _NUMBER,
         "reservation-name": _TEXT,
         "priority": _NUMBER,
         "recurrence-expression": _NUMBER,
-        "reservation-requests": _object(
+        "reservation-requests": _closed(
             {
                 "reservation-request-interpreter": _NUMBER,
                 "reservation-request": {"anyOf": [_STAGE, {"type": "array", "items": _STAGE}]},
@@ -214,7 +219,7 @@ ROUTES: Final = (
         "YARN: reserve; the same request under the same id again is answered alike.",
         _submit,
         {202: Documented("The reservation is promised and on disk; no body.")},
-        _object(
+        _closed(
             {
                 **_ID,
                 "queue": _TEXT,
@@ -232,8 +237,8 @@ ROUTES: Final = (
         "YARN: swap the request of a reservation, or leave all as it was.",
         _update,
         _changed("The reservation holds what the new definition asks."),
-        _object(
-            {**_ID, "reservation-definition": json_of("YarnDefinition")},
+        _closed(
+            {**_ID, "queue": _TEXT, "reservation-definition": json_of("YarnDefinition")},
             "reservation-id",
             "reservation-definition",
         ),
@@ -245,7 +250,7 @@ ROUTES: Final = (
         "YARN: cancel a reservation.",
         _delete,
         _changed("The reservation is cancelled."),
-        _object(_ID, "reservation-id"),
+        _closed(_ID, "reservation-id"),
     ),
     _route(
         "GET",

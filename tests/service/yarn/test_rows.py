@@ -322,6 +322,7 @@ FAULTS: dict[str, tuple[str, Any, int, str, str]] = {
     "stage that is null": ("submit", submission(stages=[None]), 400, BAD, ""),
     "body that is no object": ("submit", [1], 400, BAD, ""),
     "unknown member": ("submit", {**EXAMPLE, "que": "x"}, 400, BAD, ""),
+    "unknown member of a delete": ("delete", {"reservation-id": ID, "id": 1}, 400, BAD, "unknown"),
     "id that is no text": ("delete", {"reservation-id": {"a": 1}}, 404, "IOException", ""),
 }
 
