@@ -13,6 +13,7 @@ from planner.placement import Code
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
 from service.api.compression import compressed
+from service.api.request_ids import RequestIds
 from service.api.request_reading import read_call
 from service.api.route import Route
 from service.api.routes import ROUTES
@@ -53,7 +54,8 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_failure)
-    app.wsgi_app = Shortcut(app.wsgi_app, answerings, config)  # type: ignore[method-assign]
+    shortcut = Shortcut(app.wsgi_app, answerings, config)
+    app.wsgi_app = RequestIds(shortcut)  # type: ignore[method-assign]
     return app
 
 
@@ -66,7 +68,11 @@ def runtime_of(app: Flask) -> Runtime:
 
 def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
     def view(**path: str) -> FlaskResponse:
-        response = answering.respond(request.environ, lambda route: _read_call(route, path))
+        response = answering.respond(
+            request.environ,
+            lambda route: _read_call(route, path),
+            request.headers.get("Accept", ""),
+        )
         if answering.route.method == "GET":
             response = compressed(response, request.headers.get("Accept-Encoding", ""))
         return _flask_response(response)

@@ -84,6 +84,8 @@ class ServiceConfig:
         Pause between two looks of the dispatcher at the Plan; 0 dispatches nothing by itself.
     skip_records
         Versions of records that are left out when the Plan is replayed, from now on.
+    log_format
+        What lines of the log are: ``text`` or ``json``.
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
         on its machines begins anew then.
@@ -123,6 +125,7 @@ class ServiceConfig:
     auth: str = "none"
     trusted_header: str | None = None
     proxies: tuple[str, ...] = ()
+    log_format: str = "text"
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -149,6 +152,8 @@ class ServiceConfig:
         if not MIN_LEASE_S <= self.lease_s <= MAX_LEASE_S:
             message = f"lease_s must be {MIN_LEASE_S:g} to {MAX_LEASE_S:g}, not {self.lease_s}"
             raise ConfigError(message)
+        if self.log_format not in ("text", "json"):
+            raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

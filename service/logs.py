@@ -1,10 +1,16 @@
-"""What a server says on standard error: lines like those of gunicorn, beside its own."""
+"""What a server says on standard error: lines for people, or one JSON object a line."""
 
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from service.store.driver import UNAVAILABLE
 
@@ -15,9 +21,46 @@ _ExcInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 )
 
+#: The id of the request that this thread answers, ``""`` outside of one.
+REQUEST_ID: Final[ContextVar[str]] = ContextVar("agenda_request_id", default="")
+
+#: One line for each answer to a request for a reservation; it says nothing unless lines are JSON.
+ADMISSIONS: Final = logging.getLogger("agenda.admissions")
+
+#: Passwords of URLs, and what a header Authorization or a setting of a secret's name holds.
+_SECRETS: Final = (
+    (re.compile(r"(://[^\s:/@]*):[^\s@]+@"), r"\1:***@"),
+    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]{6,}"), r"\1 ***"),
+    (
+        re.compile(
+            r"(?i)(\b\w*(?:token|password|passwd|secret)\w*[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&}]+"
+        ),
+        r"\1***",
+    ),
+)
+
+
+_SECRET_NAME: Final = re.compile(r"(?i)token|password|passwd|secret|credential|(?:^|_)key$")
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether what stands under a name is a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def redacted(text: str) -> str:
+    """Return a text without the secrets that it shows as such."""
+    for pattern, shown in _SECRETS:
+        text = pattern.sub(shown, text)
+    return text
+
 
 class _Lines(logging.Formatter):
     """Shows where a fault of ours was raised; a database that is away takes one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, without secrets."""
+        return redacted(super().format(record))
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - logging's name
         """Return the text below a message."""
@@ -26,10 +69,59 @@ class _Lines(logging.Formatter):
         return super().formatException(ei)
 
 
-def begin_log() -> None:
-    """Let Agenda's loggers write to standard error, each line with its time and process."""
+class JsonLines(_Lines):
+    """One JSON object a line; `fields` of a record's extra are members of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, without secrets."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "at": at.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "process": record.process,
+            "logger": record.name,
+            "message": redacted(record.getMessage()),
+        }
+        request = REQUEST_ID.get()
+        if request:
+            line["request_id"] = request
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["exception"] = redacted(self.formatException(record.exc_info))
+        return msgspec.json.encode(line).decode()
+
+
+def begin_log(log_format: str = "text") -> None:
+    """Let Agenda's loggers write to standard error, each line with its time and process.
+
+    Parameters
+    ----------
+    log_format
+        ``text`` or ``json``.
+    """
     handler = logging.StreamHandler()
-    handler.setFormatter(_Lines(_FORMAT, _TIME))
+    handler.setFormatter(JsonLines() if log_format == "json" else _Lines(_FORMAT, _TIME))
     ours = logging.getLogger("agenda")
     ours.handlers, ours.propagate = [handler], False
     ours.setLevel(logging.INFO)
+    ADMISSIONS.setLevel(logging.INFO if log_format == "json" else logging.WARNING)
+
+
+def log_admission(fields: Mapping[str, object]) -> None:
+    """Write the line of one answer to a request for a reservation."""
+    ADMISSIONS.info("admission", extra={"fields": fields})
+
+
+def gunicorn_logging() -> dict[str, Any]:
+    """Return the logging of gunicorn's own lines as JSON, as `logging.config.dictConfig` has it."""
+    handlers = {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "service.logs.JsonLines"}},
+        "handlers": handlers,
+        "root": {"level": "INFO", "handlers": ["stderr"]},
+        "loggers": {
+            "gunicorn.error": {"level": "INFO", "handlers": ["stderr"], "propagate": False}
+        },
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -12,9 +12,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from dispatch.accounts.slot_account import SlotCounts
+from planner.placement import Code
 from service.config import MULTIPROCESS_DIRECTORY
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+#: What becomes of a slot: names of the counts in `SlotCounts`.
+_OUTCOMES = ("kept", "broken", "lost")
+
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -73,6 +77,26 @@ class Telemetry:
             buckets=_SECONDS,
             registry=registry,
         )
+        self.refusals = Counter(
+            "agenda_refusals", "Requests for reservations refused, by code.", ("code",),
+            registry=registry,
+        )  # fmt: skip
+        for code in Code:  # the first of a code is an increase too
+            self.refusals.labels(code.value)
+        self.commit = Histogram(
+            "agenda_commit_seconds",
+            "Time to make a commit durable.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.changes = Counter(
+            "agenda_changes", "Changes in commits, by kind.", ("kind",), registry=registry
+        )
+        self.churn = Counter(
+            "agenda_churn_cluster_seconds",
+            "Work that changed reservations hold where they did not: seconds of the whole cluster.",
+            registry=registry,
+        )
         self.version = Gauge(
             "agenda_plan_version",
             "Version of the Plan.",
@@ -119,6 +143,15 @@ class Telemetry:
             ("outcome",),
             registry=registry,
         )
+        for outcome in _OUTCOMES:
+            self._slots.labels(outcome)
+        self._used = Gauge(
+            "agenda_used",
+            "What running components use: cores, bytes or units.",
+            ("resource", "group"),
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
         self.table_load = Gauge(
             "agenda_lotes_load",
             "Work to come over what the dispatch table sustains; 0 without a table.",
@@ -126,9 +159,14 @@ class Telemetry:
             multiprocess_mode="mostrecent",
         )
 
+    def set_used(self, amounts: Mapping[tuple[str, str], float]) -> None:
+        """Tell what components use, by resource and group of machines."""
+        for (resource, group), amount in amounts.items():
+            self._used.labels(resource, group).set(amount)
+
     def count_slots(self, before: SlotCounts, now: SlotCounts) -> None:
         """Count what became of slots since the last call."""
-        for outcome in ("kept", "broken", "lost"):
+        for outcome in _OUTCOMES:
             more = getattr(now, outcome) - getattr(before, outcome)
             if more:
                 self._slots.labels(outcome).inc(more)

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Final
+from typing import Any, Final
 
 from planner.plan.plan import Plan
 from rdl.compile.compiler import compile_expression
@@ -27,6 +27,7 @@ from service.dispatching.dispatcher_thread import DispatcherThread, Pace
 from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
+from service.monitoring.exposition import PlanExposition
 from service.optimizing.runner import Runner
 from service.planning.planner import Planner
 from service.problems import problem
@@ -69,6 +70,10 @@ class Runtime:
         Who may call.
     windows
         The windows of reservations, as far as somebody has asked for them.
+    yarn
+        What YARN's clients asked for.
+    exposition
+        The Plan in figures, for Prometheus.
     """
 
     def __init__(
@@ -87,6 +92,8 @@ class Runtime:
         self.token_book = TokenBook(replica.store.tokens)
         self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
+        self.yarn = replica.store.yarn
+        self.exposition = PlanExposition(replica, clock)
         self.dispatcher = DispatcherThread(
             replica,
             clock,
@@ -159,6 +166,10 @@ class Runtime:
         """
         if (fault := self._clock.fault) is not None:
             raise problem("unavailable", fault, headers=_RETRY)
+
+    def database_facts(self) -> dict[str, Any]:
+        """Return what the database holds, in numbers."""
+        return self._replica.store.facts()
 
     def require_writable(self) -> None:
         """Refuse where the last change could not be made durable and none could be now.

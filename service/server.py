@@ -53,7 +53,7 @@ def run(config: ServiceConfig) -> None:
         from service.logs import begin_log
         from service.replication.replica import open_replica
 
-        begin_log()
+        begin_log(config.log_format)
         store = open_replica(config, SystemClock()).store
         try:
             _require_admin(config, store)
@@ -163,7 +163,11 @@ def settle_memory() -> None:
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:
+    from service.logs import gunicorn_logging
+
+    lines = {"logconfig_dict": gunicorn_logging()} if config.log_format == "json" else {}
     return {
+        **lines,
         "bind": _address(config),
         "workers": config.workers,
         "threads": config.threads,

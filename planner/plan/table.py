@@ -487,6 +487,17 @@ class ReservationTable:
         counts = np.bincount(meta["promise"][live], minlength=len(_LEVELS)).tolist()
         return dict(zip(_LEVELS, counts, strict=True))
 
+    def counts_by_tenant(self) -> dict[tuple[str, State], int]:
+        """Return how many reservations each tenant has in each state."""
+        meta, states = self._meta.data, tuple(State)
+        keys = meta["tenant"].astype(np.int64) * len(states) + meta["state"]
+        counts = np.bincount(keys)
+        names = self._names.values
+        return {
+            (names[key // len(states)], states[key % len(states)]): int(counts[key])
+            for key in np.flatnonzero(counts).tolist()
+        }
+
     def numbers_of(self, level: PromiseLevel) -> NDArray[np.int64]:
         """Return the reservations that are promised a level."""
         return np.flatnonzero(self._meta.data["promise"] == LEVEL_NUMBERS[level])

@@ -48,10 +48,13 @@ class Answering:
         self._name = f"{route.method} {route.path}"
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
-    def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
+    def respond(
+        self, environ: Environ, read: Callable[[Route], Call], accept: str = ""
+    ) -> Response:
         """Return the response to the call that `read` reads; every problem is a response too.
 
-        Who may not make the call is told so before any of its body is read.
+        Who may not make the call is told so before any of its body is read. `accept` is the call's
+        header of that name.
         """
         with self._observe() as outcome:
             try:
@@ -65,9 +68,13 @@ class Answering:
                 with acting(actor):
                     response = self.route.view(self._runtime, call)
             except ApiProblemError as error:
-                response = problem_response(error.document)
+                response = self._failure(error.document, accept)
             except UNAVAILABLE:
                 logger.exception("%s %s was not answered", self.route.method, self.route.path)
-                response = problem_response(_NO_DATABASE)
+                response = self._failure(_NO_DATABASE, accept)
             outcome.status = response.status
             return response
+
+    def _failure(self, document: ProblemDocument, accept: str) -> Response:
+        form = self.route.failure
+        return problem_response(document) if form is None else form.render(document, accept)

@@ -42,8 +42,8 @@ class Call:
     headers
         By lower-case name.
     body
-        Of a route with fields: their values; else the parsed JSON; for NDJSON the raw bytes; None
-        where no body is read.
+        Of a route with fields: their values; else the parsed JSON; where it is not JSON the raw
+        bytes; None where no body is read.
     media
         Content type of the body.
     fingerprint

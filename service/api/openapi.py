@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.files.schema import load_schema
+from planner.placement import Code
 from service.access.user import Role
 from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
-from service.api.route import Body, Documented, Header, Route
+from service.api.route import Body, Documented, FailureForm, Header, Route
 from service.api.schemas import SCHEMAS
 from service.api.views import (
     applications,
@@ -22,6 +23,7 @@ from service.api.views import (
     optimizations,
     plan_columns,
     tokens,
+    yarn,
 )
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
@@ -63,6 +65,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **optimizations.SCHEMAS,
                 **tokens.SCHEMAS,
                 **plan_columns.SCHEMAS,
+                **yarn.SCHEMAS,
                 "Cluster": _cluster_schema(),
             },
             "securitySchemes": {
@@ -97,7 +100,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": _parameters(route),
         "responses": {
             **{str(status): _answer(answer) for status, answer in route.answers.items()},
-            **_problems(codes_of(route)),
+            **_failures(route),
         },
     }
     if route.role is not None:
@@ -148,7 +151,7 @@ def _header_parameter(header: Header) -> dict[str, Any]:
 def _answer(answer: Documented) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.schema is not None:
-        described["content"] = {answer.media: {"schema": dict(answer.schema)}}
+        described["content"] = {answer.media: {"schema": dict(answer.schema)}, **_texts(answer)}
     if answer.headers:
         described["headers"] = {
             name: {"description": text, "schema": {"type": "string"}}
@@ -157,6 +160,27 @@ def _answer(answer: Documented) -> dict[str, Any]:
     if answer.links:
         described["links"] = {name: dict(link) for name, link in answer.links.items()}
     return described
+
+
+def _texts(form: Documented | FailureForm) -> dict[str, Any]:
+    """Return the content types in which the same is told as text."""
+    return {media: {"schema": {"type": "string"}} for media in form.others}
+
+
+def _failures(route: Route) -> dict[str, Any]:
+    """Return what a route answers when it fails, by status."""
+    found = _problems(codes_of(route))
+    form = route.failure
+    if form is None:
+        return found
+    for status, text in form.statuses.items():
+        found.setdefault(str(status), {"content": _problems((Code.MALFORMED,))["400"]["content"]})
+        found[str(status)]["description"] = text
+    content = {JSON: {"schema": dict(form.schema)}, **_texts(form)}
+    return {
+        status: {**answer, "content": {**answer["content"], **content}}
+        for status, answer in sorted(found.items())
+    }
 
 
 def _problems(codes: tuple[str, ...]) -> dict[str, Any]:

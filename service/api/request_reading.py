@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from service.api.call import NDJSON, Call
+from service.api.call import Call
 from service.api.fields import parse_json, read_object, read_query
 from service.api.gate import Environ
 from service.api.route import Body, Route
 from service.problems import ApiError, problem
+from service.response import JSON
 
 
 class Headers(Mapping[str, str]):
@@ -82,7 +83,7 @@ def _read_body(spec: Body, media: str, raw: bytes) -> Any:
         shown = media or "nothing"
         error = ApiError(f"send {known}", "unsupported_media_type", pointer="Content-Type")
         raise problem("unsupported_media_type", f"the body is {shown}, not {known}", [error])
-    if media == NDJSON:
+    if media != JSON:
         return raw
     value = parse_json(raw, "")
     return value if spec.fields is None else read_object(spec.fields, value, "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import Field
+from service.problems import ProblemDocument
 from service.response import JSON, Response
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Documented:
     ----------
     links
         Calls that take something of this answer, by their name (`linked`).
+    others
+        Content types in which a client may ask for the same.
     """
 
     description: str
@@ -61,6 +64,29 @@ class Documented:
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = JSON
     links: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailureForm:
+    """How a route says what went wrong, where that is not a problem of RFC 9457.
+
+    Attributes
+    ----------
+    render
+        Makes the response of a problem and the header Accept.
+    schema
+        JSON Schema of its body.
+    others
+        Content types besides JSON.
+    statuses
+        What the route answers besides its `problems`, by status.
+    """
+
+    render: Callable[[ProblemDocument, str], Response]
+    schema: Mapping[str, Any]
+    others: tuple[str, ...]
+    statuses: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +111,8 @@ class Route:
         Whether it is answered even before the Plan is ready.
     role
         Least role that may call it; None: anybody, without a token.
+    failure
+        The form of its failures; None: problems of RFC 9457.
     """
 
     method: str
@@ -99,6 +127,7 @@ class Route:
     body: Body | None = None
     live: bool = False
     role: Role | None = Role.USER
+    failure: FailureForm | None = None
 
 
 def linked(place: str, *calls: str) -> dict[str, dict[str, Any]]:

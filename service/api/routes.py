@@ -11,6 +11,7 @@ from service.api.views import (
     assignments,
     cluster,
     comparisons,
+    diagnostics,
     dispatch_policy,
     executors,
     health,
@@ -25,6 +26,7 @@ from service.api.views import (
     rdl,
     reservations,
     tokens,
+    yarn,
 )
 
 _CALLS: Final[tuple[Route, ...]] = (
@@ -45,7 +47,9 @@ _CALLS: Final[tuple[Route, ...]] = (
     *assignments.ROUTES,
     *executors.ROUTES,
     *tokens.ROUTES,
+    *yarn.ROUTES,
     *health.ROUTES,
+    *diagnostics.ROUTES,
 )
 
 ROUTES: Final = (*_CALLS, *description_routes(_CALLS))

@@ -101,6 +101,9 @@ PARTS = (
         "service.cli.client.outages:outages",
         "Take a server's machines away and give them back.",
     ),
+    LazyCommand(
+        "diag", "service.cli.client.diag:diag", "Collect what is known of a server into one file."
+    ),
 )
 
 

@@ -83,6 +83,13 @@ from service.cli.options import READABLE, FiniteRange, agent_name
 @click.option("--trusted-header", metavar="NAME",
               help="Header in which a --proxy names the user, such as X-Remote-User. "
               "[default: none]")  # fmt: skip
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines of the log: text, or one JSON object each.",
+)
 @reports_errors
 def serve(
     database: str,
@@ -101,6 +108,7 @@ def serve(
     auth: str,
     proxies: tuple[str, ...],
     trusted_header: str | None,
+    log_format: str,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -124,5 +132,6 @@ def serve(
             auth=auth,
             proxies=proxies,
             trusted_header=trusted_header,
+            log_format=log_format,
         )
     )

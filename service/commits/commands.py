@@ -18,6 +18,7 @@ from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
 from service.problems import ProblemDocument
 from service.response import Response
+from service.store import YarnReservationRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,8 @@ class QueuedChange:
     key, render
         Of a call with an Idempotency-Key: the key, and what makes the response that is stored
         with the change. It is called before the commit.
+    companion
+        A row that is kept in the transaction of the change, where it is made.
     answers
         Set before `finished`: one for each request of an admission, else one; none where the key
         was answered before.
@@ -327,6 +330,7 @@ class QueuedChange:
     arrived: float
     key: Key | None = None
     render: Render | None = None
+    companion: YarnReservationRow | None = None
     answers: tuple[Answer, ...] = ()
     response: Response | None = None
     failure: BaseException | None = None

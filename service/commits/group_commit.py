@@ -27,6 +27,7 @@ from planner.plan.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
+from service.commits.churn import CommitChurn, churn_of
 from service.commits.commands import (
     Admission,
     Answer,
@@ -41,6 +42,7 @@ from service.commits.oracle_check import first_violation
 from service.commits.outcomes import (
     admitted_answers,
     changed_answer,
+    companions_of,
     conflict_answer,
     note_conflicts,
 )
@@ -56,6 +58,7 @@ from service.metrics import Telemetry
 from service.problems import ProblemDocument
 from service.replication.cluster_trial import tried
 from service.replication.replica import Replica
+from service.store import IdempotentAnswer, YarnReservationRow
 
 logger = logging.getLogger("agenda.service")
 
@@ -280,6 +283,7 @@ class GroupCommit:
                 return search
             answers = admitted_answers(prepared, pending, plan)
             grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
+            churn = None if prepared.record is None else churn_of(prepared.record, plan)
         self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
         record = prepared.record
         if record is None or (group.alone and prepared.conflicts and not last):
@@ -292,7 +296,7 @@ class GroupCommit:
             id_, violation = broken
             self._reject(group, asked, id_, violation, grid)
             return False
-        return self._commit(group, prepared, answers)
+        return self._commit(group, prepared, answers, churn)
 
     @staticmethod
     def _reject(
@@ -312,18 +316,28 @@ class GroupCommit:
             spoil(asked)
 
     def _commit(
-        self, group: Group, prepared: Prepared, answers: list[tuple[PendingChange, Answer]]
+        self,
+        group: Group,
+        prepared: Prepared,
+        answers: list[tuple[PendingChange, Answer]],
+        churn: CommitChurn | None,
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
         assert record is not None
         clock_ms = self._clock.now_ms()
-        remembered = group.to_remember(answers, clock_ms)
+        carried = [draft for draft in group.open() if draft.change is not None]
+        kept: list[IdempotentAnswer | YarnReservationRow] = [
+            *group.to_remember(answers, clock_ms),
+            *companions_of(prepared, carried),
+        ]
         self.attempts += 1
-        takings = prepared.takings
-        if not self._replica.commit(record, clock_ms, remembered, takings, group.tenure):
+        began = time.perf_counter()
+        if not self._replica.commit(record, clock_ms, kept, prepared.takings, group.tenure):
             self._telemetry.lost_races.inc()
             return False
+        self._telemetry.commit.observe(time.perf_counter() - began)
+        self._telemetry.churn.inc(0.0 if churn is None else churn.seconds())
         self._note_commit(record)
         for draft, answer in answers:
             draft.answer = answer
@@ -340,6 +354,8 @@ class GroupCommit:
         levels = Counter(one.promise for one in record.changes if isinstance(one, Admitted))
         for level, count in levels.items():
             self._telemetry.admitted.labels(level.value).inc(count)
+        for kind, count in Counter(change.op for change in record.changes).items():
+            self._telemetry.changes.labels(kind).inc(count)
         self._telemetry.without_machines.inc(sum(map(_lacks_machines, record.changes)))
 
 

@@ -14,6 +14,7 @@ from planner.reservation_state import State
 from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer
 from service.commits.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument
+from service.store import YarnReservationRow
 
 _TOO_BUSY = "the Plan changed under this request again and again"
 
@@ -61,6 +62,17 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
     reservation = plan.reservation(id_)
     assert reservation is not None
     return ReservationAnswer(reservation, plan.grid, version)
+
+
+def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[YarnReservationRow]:
+    """Return the rows to keep with a record: those of the changes that it makes."""
+    return [
+        draft.job.companion
+        for draft, change in recorded(prepared, drafts)
+        if draft.job is not None
+        and draft.job.companion is not None
+        and not isinstance(change, Refused)
+    ]
 
 
 def conflict_answer(draft: PendingChange) -> ProblemDocument:

@@ -8,7 +8,7 @@ disk, and those that ran on a backend that has forgotten them are dispatched ane
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -39,6 +39,7 @@ from service.dispatching.releaser import Releaser
 from service.dispatching.table_record import keep_table
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
+from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.driver import UNAVAILABLE
@@ -254,6 +255,7 @@ class Tenure:
         self._last_cycle = cycle
         if self._executors is not None:
             self._executors.settled()
+        self._telemetry.set_used(used_by_group(_held_on(table), self._cluster))
         for execution in filter(_is_forgettable, changed):
             table.forget(execution.id)
             self._statuses.pop(execution.id, None)
@@ -288,6 +290,14 @@ class Tenure:
             return
         if execution.state is ExecutionState.COMPLETED:
             self._releaser.close(reservation, self.number)
+
+
+def _held_on(table: ExecutionTable) -> Iterator[tuple[Mapping[str, int], str]]:
+    """Yield what each component that holds a machine uses of it, and the machine."""
+    for execution in table:
+        for part in execution.parts:
+            for held in part.held:
+                yield part.component.resources, held.machine
 
 
 def _is_forgettable(execution: Execution) -> bool:

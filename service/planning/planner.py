@@ -8,12 +8,13 @@ a lane of their own (`service.planning.solver_lane`), so no change waits for the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from service.access.actor import present_actor
 from service.clock import Clock
 from service.commits.commands import (
+    Admission,
     Answer,
     Cancellation,
     Closing,
@@ -29,6 +30,7 @@ from service.commits.idempotency import recall
 from service.commits.ownership import require_own
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.admission_log import log_admissions
 from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
@@ -36,6 +38,7 @@ from service.planning.solver_lane import SolverLane
 from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
+from service.store import YarnReservationRow
 
 _RETRY: Final = {"Retry-After": "1"}
 
@@ -95,8 +98,15 @@ class Planner:
         """Return what was answered under a key before, or that another request used it."""
         return recall(self._replica.store, key)
 
-    def change(self, command: Command) -> tuple[Answer, ...]:
+    def change(
+        self, command: Command, companion: YarnReservationRow | None = None
+    ) -> tuple[Answer, ...]:
         """Carry out a command and return its answers; when they say done, it is on disk.
+
+        Parameters
+        ----------
+        companion
+            A row that is kept in the transaction of the change, where it is made.
 
         Returns
         -------
@@ -110,7 +120,8 @@ class Planner:
             is then open, as after a lost connection. ``too_many`` where too many calls wait for a
             solver. ``not_found`` for a reservation of a tenant that the caller does not act for.
         """
-        return self._carry_out(QueuedChange(command, time.perf_counter())).answers
+        job = QueuedChange(command, time.perf_counter(), companion=companion)
+        return self._carry_out(job).answers
 
     def respond(self, command: Command, render: Render, key: Key | None = None) -> Response:
         """Carry out a command and return the response that `render` makes of its answers.
@@ -152,7 +163,8 @@ class Planner:
             raise problem("unavailable", detail, headers=_RETRY)
         if job.failure is not None:
             raise job.failure
-        self._count(job.answers)
+        self._count(job)
+        log_admissions(job)
         return job
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
@@ -166,7 +178,9 @@ class Planner:
         lane = self._committer if is_quick(command) else self.solvers
         return lane.rehearse(command)
 
-    def _count(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
+    def _count(self, job: QueuedChange) -> None:
+        for answer in job.answers:
             code = answer.code if isinstance(answer, ProblemDocument) else "done"
             self._telemetry.answers.labels(str(code)).inc()
+            if isinstance(job.command, Admission) and isinstance(answer, ProblemDocument):
+                self._telemetry.refusals.labels(str(code)).inc()

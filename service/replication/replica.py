@@ -21,7 +21,14 @@ from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
 from service.replication.replay import LogReplay
-from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
+from service.store import (
+    IdempotentAnswer,
+    LogEntry,
+    Snapshot,
+    Store,
+    VersionTakenError,
+    YarnReservationRow,
+)
 from service.store.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
@@ -87,7 +94,7 @@ class Replica:
         self,
         record: CommitRecord,
         at_ms: int,
-        remembered: Sequence[IdempotentAnswer] = (),
+        remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
         takings: Sequence[Taking] | None = None,
         tenure: int | None = None,
     ) -> bool:

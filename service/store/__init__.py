@@ -15,6 +15,7 @@ from service.store.applications import (
 from service.store.idempotency import IdempotentAnswer
 from service.store.log import LogEntry, Snapshot, Store, VersionTakenError
 from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
+from service.store.yarn_reservations import YarnReservationRow, YarnReservationRows
 
 __all__ = [
     "ApplicationRow",
@@ -33,4 +34,6 @@ __all__ = [
     "Submitted",
     "TooManyError",
     "VersionTakenError",
+    "YarnReservationRow",
+    "YarnReservationRows",
 ]

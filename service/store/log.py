@@ -18,6 +18,7 @@ from service.clock import Clock
 from service.store.applications import ApplicationRows, LeadershipLostError
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
+from service.store.facts import database_facts
 from service.store.host_clock import HostClock
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
 from service.store.log_format import HEAD, require_format
@@ -30,6 +31,11 @@ from service.store.tables import answers, commits, head, settings, snapshots
 from service.store.tokens import TokenRows
 from service.store.turns import Turns
 from service.store.write_check import WriteCheck
+from service.store.yarn_reservations import (
+    KEEP_YARN_RESERVATION,
+    YarnReservationRow,
+    YarnReservationRows,
+)
 
 #: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
@@ -119,6 +125,8 @@ class Store:
         Who may call.
     writing
         Whether appends find room.
+    yarn
+        What YARN's clients asked for.
     """
 
     def __init__(self, url: str) -> None:
@@ -140,6 +148,7 @@ class Store:
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
         self.tokens = TokenRows(self._engine, self._driver)
+        self.yarn = YarnReservationRows(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def host_clock(self, own: Clock) -> HostClock:
@@ -152,6 +161,10 @@ class Store:
     def listener(self, heard: Callable[[str], None], each: Callable[[], None]) -> Listener:
         """Return what hears of the other processes' changes; it is not started yet."""
         return Listener(self._engine, heard, each)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the database holds, in numbers."""
+        return database_facts(self._engine)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -211,7 +224,7 @@ class Store:
     def append(
         self,
         entries: Sequence[LogEntry],
-        remembered: Sequence[IdempotentAnswer] = (),
+        remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
         tenure: int | None = None,
     ) -> None:
         """Make `entries` and `remembered` durable, all or none.
@@ -239,8 +252,7 @@ class Store:
                     self._require_tenure(cursor, tenure)
                 self._move(cursor, entries)
                 if remembered:
-                    kept = [row_of(answer) for answer in remembered]
-                    cursor.executemany(driver.statement(INSERT_ANSWER), kept)
+                    self._keep(cursor, remembered)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
 
@@ -269,6 +281,17 @@ class Store:
         if not moved:
             require_format(cursor)
             raise VersionTakenError(f"version {before + 1} does not come next")
+
+    def _keep(
+        self, cursor: Any, remembered: Sequence[IdempotentAnswer | YarnReservationRow]
+    ) -> None:
+        """Write the rows that stand beside a commit."""
+        answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
+        asked = [one.values() for one in remembered if isinstance(one, YarnReservationRow)]
+        if answered:
+            cursor.executemany(self._driver.statement(INSERT_ANSWER), answered)
+        if asked:
+            cursor.executemany(self._driver.statement(KEEP_YARN_RESERVATION), asked)
 
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""

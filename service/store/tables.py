@@ -151,3 +151,19 @@ runs: Final = sa.Table(
     sa.Column("ended_ms", sa.BigInteger, nullable=True),
     sa.Column("news", sa.Boolean, nullable=False, index=True),
 )
+
+#: What YARN's clients asked for, one row a reservation of the Plan, written with its commit: `name`
+#: is the id that the client has, which may have had reservations before that are cancelled.
+yarn_reservations: Final = sa.Table(
+    "yarn_reservations",
+    metadata,
+    sa.Column("id", sa.String(128), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("queue", sa.String(128), nullable=False),
+    sa.Column("submitter", sa.String(128), nullable=False),
+    sa.Column("accepted_ms", sa.BigInteger, nullable=False),
+    sa.Column("arrival_ms", sa.BigInteger, nullable=False),
+    sa.Column("deadline_ms", sa.BigInteger, nullable=False),
+    sa.Column("period_ms", sa.BigInteger, nullable=False),
+    sa.Column("definition", sa.LargeBinary, nullable=False),
+)

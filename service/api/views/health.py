@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Documented, Route, json_of
+from service.problems import ApiProblemError
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -28,7 +30,11 @@ def _ready(runtime: Runtime, _call: Call) -> Response:
 
 
 def _metrics(runtime: Runtime, _call: Call) -> Response:
-    return Response(200, runtime.telemetry.exposition(), media=_TEXT)
+    figures = runtime.telemetry.exposition()
+    with suppress(ApiProblemError):  # the Plan has none while it is being replayed
+        runtime.require_ready()
+        figures += runtime.exposition.text()
+    return Response(200, figures, media=_TEXT)
 
 
 ROUTES: Final = (

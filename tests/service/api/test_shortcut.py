@@ -40,7 +40,9 @@ CALLS: dict[str, tuple[bytes, str]] = {
 
 def answer_of(service: Service, query: str, body: bytes, media: str) -> tuple[Any, ...]:
     """Return status, headers and body of a post."""
-    answer = service.client.post(f"/v1/reservations{query}", data=body, content_type=media)
+    headers = {"X-Request-Id": "same"}
+    url = f"/v1/reservations{query}"
+    answer = service.client.post(url, data=body, content_type=media, headers=headers)
     return answer.status_code, sorted(answer.headers.items()), answer.get_data()
 
 

@@ -1,0 +1,1 @@
+"""What operators measure: figures of the Plan for Prometheus, and bundles for support."""

@@ -1,0 +1,153 @@
+"""Exposition: the figures of the Plan, of the last optimisation and of the build, for Prometheus.
+
+They are the same in every process, since all hold the same Plan: the one that is asked works them
+out, at most once a second and, while the Plan stays as it is, from what it knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from planner.plan.plan import Plan
+from service.clock import Clock
+from service.monitoring.plan_figures import PlanFigures, figures_of
+from service.replication.replica import Replica
+from service.store.driver import UNAVAILABLE
+
+logger = logging.getLogger("agenda.service")
+
+#: Seconds for which what was worked out is told again without a look.
+_FRESH_S: Final = 1.0
+
+_GROUP: Final = ("resource", "group")
+
+
+class PlanExposition:
+    """Tells a process's Plan in Prometheus' text format.
+
+    Parameters
+    ----------
+    replica, clock
+        The Plan and the time.
+    steady_s
+        A clock that never goes back, seconds.
+    """
+
+    def __init__(
+        self, replica: Replica, clock: Clock, steady_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._replica = replica
+        self._clock = clock
+        self._steady_s = steady_s
+        self._lock = threading.Lock()
+        self._made_s = float("-inf")
+        self._seen: tuple[Plan, int, int] | None = None
+        self._figures: PlanFigures | None = None
+        self._text = b""
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """Return the figures; those of the last second where they were asked for then."""
+        with self._lock:
+            if self._steady_s() - self._made_s >= _FRESH_S:
+                self._text = generate_latest(self._registry)
+                self._made_s = self._steady_s()
+            return self._text
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield every figure, as prometheus_client asks for them."""
+        yield _family("agenda_build", "Version of the server.", _build(), 1.0, info=True)
+        try:
+            figures = self._read()
+            gap = self._gap()
+        except UNAVAILABLE:
+            logger.exception("the figures of the Plan wait for the database")
+            return
+        yield from _plan_families(figures)
+        if gap is not None:
+            text = "Gap of the newest optimisation: bound over value, less one."
+            yield _family("agenda_optimization_gap", text, {}, gap)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield nothing: nobody looks at the Plan while it is being replayed."""
+        return iter(())
+
+    def _read(self) -> PlanFigures:
+        """Return the figures of the Plan as it is; worked out where it has changed."""
+        now_ms = self._replica.plan_ms(self._clock.now_ms())
+        with self._replica.newest() as plan:
+            seen = plan, plan.version, now_ms // plan.grid.step_ms
+            if self._figures is None or self._seen != seen:
+                self._figures, self._seen = figures_of(plan, now_ms), seen
+            return self._figures
+
+    def _gap(self) -> float | None:
+        """Return the gap of the newest optimisation that knows one."""
+        for row in self._replica.store.optimizations.page(self._clock.now_ms()):
+            gap = msgspec.json.decode(row.progress).get("gap")
+            if gap is not None:
+                return float(gap)
+        return None
+
+
+def _build() -> dict[str, str]:
+    return {"version": product_version(), "python": platform.python_version()}
+
+
+def product_version() -> str:
+    """Return the version of the installed product; ``unknown`` where it runs from its sources."""
+    try:
+        return metadata.version("cluster-agenda")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _plan_families(figures: PlanFigures) -> Iterator[GaugeMetricFamily]:
+    resource = ("resource",)
+    yield _many("agenda_capacity", "Machines that are there: cores, bytes or units.",
+                _GROUP, figures.capacity)  # fmt: skip
+    yield _many("agenda_allocated", "What reservations hold now, all machines together.",
+                resource, figures.allocated)  # fmt: skip
+    yield _many("agenda_free", "What no reservation holds now, all machines together.",
+                resource, figures.free)  # fmt: skip
+    yield _many("agenda_promised", "What reservations hold now on machines of their own.",
+                _GROUP, figures.promised)  # fmt: skip
+    yield _many("agenda_machines", "Machines of the cluster.", ("group",), figures.machines)
+    yield _many("agenda_machines_out", "Machines that are away now.",
+                ("group",), figures.machines_out)  # fmt: skip
+    yield _many("agenda_reservations", "Reservations by state; the largest tenants by name.",
+                ("state", "tenant"), figures.reservations)  # fmt: skip
+    promises = {level.value: count for level, count in figures.promises.items()}
+    yield _many("agenda_promises", "Reservations that are not over, by what they are promised.",
+                ("promise",), promises)  # fmt: skip
+    yield _family("agenda_plan_behind_seconds",
+                  "How far the Plan is behind the clock, beyond a step.",
+                  {}, figures.behind_s)  # fmt: skip
+
+
+def _many(
+    name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, float]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in sorted(values.items()):
+        family.add_metric((key,) if isinstance(key, str) else key, value)
+    return family
+
+
+def _family(
+    name: str, text: str, labels: Mapping[str, str], value: float, *, info: bool = False
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"{name}_info" if info else name, text, labels=tuple(labels))
+    family.add_metric(tuple(labels.values()), value)
+    return family

@@ -1,0 +1,168 @@
+"""PlanFigures: what the Plan and the machines come to at one instant, for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from planner.calendar import calendar_of
+from planner.cluster import Cluster
+from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
+from planner.reservation_state import State
+from planner.slots import NOWHERE
+from rdl.resources import CPU, MEMORY
+
+#: Tenants that have a label of their own; those with fewer reservations are `OTHERS` together.
+MOST_TENANTS: Final = 20
+OTHERS: Final = "other"
+
+#: What one unit of an amount is in Prometheus: cores, bytes; other resources are counted.
+_SCALES: Final = {CPU: 0.001, MEMORY: 1024.0 * 1024.0}
+
+#: (resource, group of machines) -> amount in cores, bytes or units.
+GroupAmounts = Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFigures:
+    """A Plan in figures, at its present step; amounts in cores, bytes or units.
+
+    Attributes
+    ----------
+    allocated, free
+        By resource, all machines together.
+    capacity, promised
+        By resource and group of machines: what is there, outages taken off, and what slots of
+        reservations hold of it (those promised totals only hold no machine).
+    machines, machines_out
+        By group: how many there are, and how many of them are away.
+    reservations
+        By state and tenant.
+    promises
+        Reservations that are not over, by the level of their promise.
+    behind_s
+        How far the Plan's present step is behind the clock, beyond a step.
+    """
+
+    version: int
+    allocated: Mapping[str, float]
+    free: Mapping[str, float]
+    capacity: GroupAmounts
+    promised: GroupAmounts
+    machines: Mapping[str, int]
+    machines_out: Mapping[str, int]
+    reservations: Mapping[tuple[str, str], int]
+    promises: Mapping[PromiseLevel, int]
+    behind_s: float
+
+
+def figures_of(plan: Plan, now_ms: int) -> PlanFigures:
+    """Return the figures of a Plan, which the caller holds; `now_ms` is from its origin."""
+    cluster, now = plan.cluster, plan.now
+    away = _machines_out(cluster, plan.grid.ms(now))
+    allocated, free = _totals(plan)
+    late_ms = now_ms - plan.grid.ms(now + 1)
+    return PlanFigures(
+        plan.version,
+        allocated,
+        free,
+        {
+            (name, group.name): scaled(name, amount * (group.count - away[group.name]))
+            for group in cluster.machines
+            for name, amount in group.resources.items()
+        },
+        _promised(plan),
+        {group.name: group.count for group in cluster.machines},
+        away,
+        bounded(plan.table.counts_by_tenant()),
+        plan.table.live_by_level(),
+        max(0.0, late_ms / 1000),
+    )
+
+
+def scaled(resource: str, amount: int) -> float:
+    """Return a canonical amount in cores, bytes or units."""
+    return amount * _SCALES.get(resource, 1.0)
+
+
+def bounded(counts: Mapping[tuple[str, State], int]) -> dict[tuple[str, str], int]:
+    """Return counts by (state, tenant), in which all but the largest tenants are one."""
+    totals: Counter[str] = Counter()
+    for (tenant, _), count in counts.items():
+        totals[tenant] += count
+    ranked = sorted(totals, key=lambda tenant: (-totals[tenant], tenant))
+    named = set(ranked[:MOST_TENANTS])
+    told: Counter[tuple[str, str]] = Counter()
+    for (tenant, state), count in counts.items():
+        told[state.value, tenant if tenant in named else OTHERS] += count
+    return dict(told)
+
+
+def used_by_group(
+    held: Iterable[tuple[Mapping[str, int], str]], cluster: Cluster
+) -> dict[tuple[str, str], float]:
+    """Return what components use of each group, 0 where nothing does.
+
+    Parameters
+    ----------
+    held
+        Resources of each component that is on a machine, and the machine's name.
+    """
+    canonical = {(name, group.name): 0 for group in cluster.machines for name in group.resources}
+    for resources, machine in held:
+        group = machine.rpartition("-")[0]
+        for name, amount in resources.items():
+            if (name, group) in canonical:
+                canonical[name, group] += amount
+    return {(name, group): scaled(name, n) for (name, group), n in canonical.items()}
+
+
+def _totals(plan: Plan) -> tuple[dict[str, float], dict[str, float]]:
+    """Return what is allocated and free at the present step, by resource."""
+    now = plan.now
+    calendar = calendar_of(plan.cluster, now, now + 1)
+    column = now - plan.ledger.first
+    allocated: dict[str, float] = {}
+    free: dict[str, float] = {}
+    for row, resource in enumerate(plan.cluster.resources):
+        there = int(calendar.dense(calendar.capacity(resource))[0])
+        left = int(plan.ledger.free[row, column])
+        allocated[resource] = scaled(resource, there - left)
+        free[resource] = scaled(resource, left)
+    return allocated, free
+
+
+def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
+    """Return how many machines of each group are away at an instant, in ms from the origin."""
+    away: dict[str, set[int]] = {group.name: set() for group in cluster.machines}
+    for outage in cluster.outages:
+        if outage.start_ms <= at_ms < outage.end_ms:
+            away[outage.machines].update(outage.indices)
+    return {name: len(indices) for name, indices in away.items()}
+
+
+def _promised(plan: Plan) -> dict[tuple[str, str], float]:
+    """Return what slots hold of each group's machines at the present step."""
+    groups = plan.cluster.machines
+    amounts = {(name, group.name): 0.0 for group in groups for name in group.resources}
+    table, now = plan.table, plan.now
+    numbers = table.holding_between(np.arange(len(table)), now, now + 1)
+    placed = np.intersect1d(numbers, table.numbers_of(PromiseLevel.PLACED))
+    standing = table.standing_slots(placed)
+    slots = standing.slots
+    here = (slots[:, 0] <= now) & (slots[:, 1] > now) & (slots[:, 3] != NOWHERE)
+    ends = np.cumsum([group.count for group in groups])
+    group_of = np.searchsorted(ends, slots[here, 3], side="right")
+    kinds, bundles = standing.kind[here], slots[here, 2]
+    for number, group in enumerate(groups):
+        mine = group_of == number
+        for kind in np.unique(kinds[mine]).tolist():
+            count = int(bundles[mine & (kinds == kind)].sum())
+            for name, amount in standing.kinds[kind][0].items():
+                amounts[name, group.name] += scaled(name, amount * count)
+    return amounts

@@ -1,0 +1,72 @@
+"""YarnCaller: on whose behalf a call of YARN's is made, and for which tenant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.access.user import LOCAL_USER, User
+from service.yarn.faults import NO_USER, YarnFault
+
+#: The user that YARN's pages are served as where nobody is logged in.
+_STATIC_USER: Final = "dr.who"
+
+_LONGEST: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class YarnCaller:
+    """Who calls.
+
+    Attributes
+    ----------
+    name
+        As lists show it.
+    tenant
+        What it submits belongs to this tenant of the Plan.
+    user
+        The user of the server.
+    """
+
+    name: str
+    tenant: str
+    user: User
+
+    def require(self, tenant: str, name: str, verb: str) -> None:
+        """Refuse to change what belongs to another tenant.
+
+        Raises
+        ------
+        YarnFault
+            400, as YARN answers what its access lists refuse.
+        """
+        if not self.user.acts_for(tenant):
+            raise YarnFault(f"User {self.name} does not have permission to {verb} {name}")
+
+
+def caller_of(user: User, given: str | None) -> YarnCaller:
+    """Return who calls.
+
+    Parameters
+    ----------
+    user
+        That of the token; without tokens whoever is on the machine.
+    given
+        ``user.name`` of the query: who calls where no token says so.
+
+    Raises
+    ------
+    YarnFault
+        401 without a user; 403 for the user of YARN's pages where tokens are in force.
+    """
+    if user == LOCAL_USER:
+        if not given:
+            raise YarnFault(NO_USER, 401)
+        if len(given) > _LONGEST or not given.isprintable():
+            raise YarnFault(f"user.name is not 1 to {_LONGEST} printable characters")
+        return YarnCaller(given, given, user)
+    if user.name == _STATIC_USER:
+        raise YarnFault("The default static user cannot carry out this operation.", 403)
+    if user.acts_for(user.name) or not user.tenants:
+        return YarnCaller(user.name, user.name, user)
+    return YarnCaller(user.name, min(user.tenants), user)

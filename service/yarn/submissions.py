@@ -1,0 +1,238 @@
+"""YARN's changes: a new id, submit, update and delete, by the way of every change of the Plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.placement import Code
+from planner.reservation import Reservation
+from planner.reservation_state import State
+from service.calls.reservations import read_ask, read_change
+from service.commits.commands import Admission, Cancellation, Command, Renegotiation
+from service.problems import ProblemDocument
+from service.runtime import Runtime
+from service.store import YarnReservationRow
+from service.yarn.caller import YarnCaller
+from service.yarn.definition import YarnDefinition, decode, read_definition, require_stages
+from service.yarn.faults import YarnFault, refusal_fault
+from service.yarn.reservation_id import id_text, read_id
+
+_ID: Final = "reservation-id"
+_DEFINITION: Final = "reservation-definition"
+
+_NO_QUEUE: Final = "The queue is not specified. Please try again with a valid reservable queue."
+_DISABLED: Final = "Reservation is not enabled. Please enable & try again"
+
+#: Another process may submit the same id at the same time; whoever comes second looks again.
+_ATTEMPTS: Final = 4
+
+#: States of what a client has given up, or lost: its id may be submitted again.
+_GONE: Final = (State.CANCELLED, State.FAILED)
+
+
+def new_reservation(runtime: Runtime) -> str:
+    """Return an id that no other caller of this database gets.
+
+    Raises
+    ------
+    YarnFault
+        500 where no queue of the cluster takes reservations, as YARN's server answers.
+    """
+    if not _has_plans(runtime):
+        raise YarnFault(f"Unable to create new reservation from RM web service: {_DISABLED}", 500)
+    return id_text(*runtime.yarn.next_id(runtime.clock_ms()))
+
+
+def submit(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> None:
+    """Reserve what a definition asks; the same definition under the same id again is no error.
+
+    Raises
+    ------
+    YarnFault
+        As YARN's server answers what is wrong, or what the Plan has no room for.
+    """
+    name = _submitted_id(body)
+    queue = require_plan(runtime, body.get("queue"))
+    definition = read_definition(body[_DEFINITION], runtime.clock_ms())
+    for _ in range(_ATTEMPTS):
+        row = standing_row(runtime, name)
+        if row is not None:
+            _require_same(row, definition)
+            return
+        document = _admit(runtime, caller, _row_of(runtime, caller, name, queue, definition))
+        if document is None:
+            return
+        if document.code != Code.DUPLICATE_ID:
+            raise refusal_fault(document)
+    raise YarnFault(f"{name} is being submitted by others again and again", 503)
+
+
+def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> None:
+    """Let a reservation hold what another definition asks, or leave all as it was.
+
+    Raises
+    ------
+    YarnFault
+        As :func:`submit`; 400 for an id that is not known.
+    """
+    require_stages(body.get(_DEFINITION))
+    _refuse_unknown(body, "queue", _ID, _DEFINITION)
+    if not body.get(_ID):
+        raise YarnFault("Update operations must specify an existing ReservationId")
+    row, reservation = _known(runtime, read_id(body[_ID]))
+    definition = read_definition(body[_DEFINITION], runtime.clock_ms())
+    caller.require(reservation.tenant, row.name, "update")
+    asked = {"rdl": definition.document, "weight": None, "priority": None, "agent": None}
+    ask = read_change(runtime, row.id, asked)
+    changed = _row(row.id, row.name, row.queue, row.submitter, row.accepted_ms, definition)
+    _carry_out(runtime, Renegotiation(ask, None), changed)
+
+
+def delete(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> None:
+    """Give a reservation up.
+
+    Raises
+    ------
+    YarnFault
+        400 for an id that is missing or not known, or a reservation that is over.
+    """
+    _refuse_unknown(body, _ID)
+    if not body.get(_ID):
+        raise YarnFault("Missing reservation id. Please try again by specifying a reservation id.")
+    row, reservation = _known(runtime, read_id(body[_ID]))
+    caller.require(reservation.tenant, row.name, "delete")
+    _carry_out(runtime, Cancellation(row.id, None))
+
+
+def require_plan(runtime: Runtime, queue: object) -> str:
+    """Return the name of a queue that takes reservations: each is what YARN calls a plan.
+
+    Raises
+    ------
+    YarnFault
+        400 for none, one that there is not, or one that takes no reservations.
+    """
+    if not _has_plans(runtime):
+        raise YarnFault(_DISABLED)
+    if not isinstance(queue, str) or not queue:
+        raise YarnFault(_NO_QUEUE)
+    with runtime.reading() as plan:
+        known = plan.cluster.queue(queue)
+    if known is None or not known.reservable:
+        raise YarnFault(
+            f"The specified queue: {queue[:200]} is not managed by reservation system. "
+            "Please try again with a valid reservable queue."
+        )
+    return queue
+
+
+def standing_row(runtime: Runtime, name: str) -> YarnReservationRow | None:
+    """Return the row of a client's id whose reservation it has not given up, or None."""
+    rows = runtime.yarn.named(name)
+    with runtime.reading() as plan:
+        for row in rows:
+            reservation = plan.reservation(row.id)
+            if reservation is not None and reservation.state not in _GONE:
+                return row
+    return None
+
+
+def _has_plans(runtime: Runtime) -> bool:
+    with runtime.reading() as plan:
+        return any(queue.reservable for queue in plan.cluster.queues)
+
+
+def _submitted_id(body: Mapping[str, Any]) -> str:
+    """Return the id of a submission whose definition has stages."""
+    require_stages(body.get(_DEFINITION))
+    _refuse_unknown(body, "queue", _ID, _DEFINITION)
+    if not body.get(_ID):
+        raise YarnFault(
+            "Reservation id cannot be null. Please try again specifying a valid reservation id "
+            "by creating a new reservation id."
+        )
+    return read_id(body[_ID])
+
+
+def _refuse_unknown(body: Mapping[str, Any], *known: str) -> None:
+    """Refuse a member that means nothing; an update may name the queue, as a submission does."""
+    unknown = [name for name in body if name not in known]
+    if unknown:
+        raise YarnFault(f"unknown member {unknown[0][:80]!r}; the members are {', '.join(known)}")
+
+
+def _require_same(row: YarnReservationRow, definition: YarnDefinition) -> None:
+    if row.definition != definition.encode():
+        raise YarnFault(
+            f"Reservation allocation already exists with the reservation id {row.name}, but a "
+            "different reservation definition was provided. Please try again with a new "
+            "reservation id, or consider updating the existing reservation."
+        )
+
+
+def _row_of(
+    runtime: Runtime, caller: YarnCaller, name: str, queue: str, definition: YarnDefinition
+) -> YarnReservationRow:
+    """Return the row of a submission, under the first id that the Plan does not know."""
+    number, id_ = 1, name
+    with runtime.reading() as plan:
+        while plan.knows(id_):
+            number += 1
+            id_ = f"{name}~{number}"
+    return _row(id_, name, queue, caller.name, runtime.clock_ms(), definition)
+
+
+def _row(
+    id_: str, name: str, queue: str, submitter: str, accepted_ms: int, definition: YarnDefinition
+) -> YarnReservationRow:
+    return YarnReservationRow(
+        id_,
+        name,
+        queue,
+        submitter,
+        accepted_ms,
+        definition.arrival_ms,
+        definition.deadline_ms,
+        definition.period_ms,
+        definition.encode(),
+    )
+
+
+def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> ProblemDocument | None:
+    """Reserve for a row, which is kept with the commit; return why not."""
+    values = {
+        "id": row.id,
+        "tenant": caller.tenant,
+        "queue": row.queue,
+        "rdl": decode(row.definition).document,
+        "weight": 1.0,
+        "priority": 0,
+        "creditable": False,
+        "promise": None,
+        "agent": None,
+    }
+    (answer,) = runtime.planner.change(Admission((read_ask(runtime, values),)), row)
+    return answer if isinstance(answer, ProblemDocument) else None
+
+
+def _known(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation]:
+    """Return a row and its reservation, which its client has not given up."""
+    row = standing_row(runtime, name)
+    if row is not None:
+        with runtime.reading() as plan:
+            reservation = plan.reservation(row.id)
+        if reservation is not None:
+            return row, reservation
+    raise YarnFault(
+        f"The specified reservation with ID: {name} is unknown. "
+        "Please try again with a valid reservation."
+    )
+
+
+def _carry_out(
+    runtime: Runtime, command: Command, companion: YarnReservationRow | None = None
+) -> None:
+    (answer,) = runtime.planner.change(command, companion)
+    if isinstance(answer, ProblemDocument):
+        raise refusal_fault(answer)
