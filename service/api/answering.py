@@ -45,7 +45,6 @@ class Answering:
         self.route = route
         self._runtime = runtime
         self._gate = Gate(runtime)
-        self._name = f"{route.method} {route.path}"
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
     def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
@@ -55,7 +54,7 @@ class Answering:
         """
         with self._observe() as outcome:
             try:
-                actor = self._gate.admit(self.route, self._name, environ)
+                actor = self._gate.admit(self.route, environ)
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)

@@ -46,13 +46,8 @@ class Gate:
         self._book = runtime.token_book
         self._now_ms = runtime.clock_ms
 
-    def admit(self, route: Route, call: str, environ: Environ) -> Actor:
+    def admit(self, route: Route, environ: Environ) -> Actor:
         """Return who makes a call.
-
-        Parameters
-        ----------
-        call
-            How the audit names the route.
 
         Raises
         ------
@@ -65,7 +60,7 @@ class Gate:
         if route.role is not None and user.role < route.role:
             detail = f"this call is for an {route.role.word}; {user.name!r} is {user.role.word}"
             raise problem("forbidden", detail)
-        return Actor(user, self._address(environ), call)
+        return Actor(user, self._address(environ), f"{route.method} {environ['PATH_INFO']}")
 
     def _user(self, route: Route, environ: Environ) -> User:
         if route.role is None:

@@ -12,7 +12,14 @@ from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
-from service.api.views import applications, assignments, dispatch_policy, optimizations, tokens
+from service.api.views import (
+    applications,
+    assignments,
+    audit,
+    dispatch_policy,
+    optimizations,
+    tokens,
+)
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -49,6 +56,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **dispatch_policy.SCHEMAS,
                 **optimizations.SCHEMAS,
                 **tokens.SCHEMAS,
+                **audit.SCHEMAS,
                 "Cluster": _cluster_schema(),
             },
             "securitySchemes": {

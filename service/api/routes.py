@@ -9,6 +9,7 @@ from service.api.route import Route
 from service.api.views import (
     applications,
     assignments,
+    audit,
     cluster,
     dispatch_policy,
     health,
@@ -33,6 +34,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *applications.ROUTES,
     *assignments.ROUTES,
     *tokens.ROUTES,
+    *audit.ROUTES,
     *health.ROUTES,
 )
 

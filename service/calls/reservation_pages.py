@@ -188,7 +188,7 @@ def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
     state = None if wanted.state is None else State(wanted.state)
     tenants: list[str | None] = [wanted.tenant]
     if wanted.tenant is None and wanted.tenants is not None:
-        tenants = sorted(wanted.tenants)
+        tenants = [*sorted(wanted.tenants)]
     parts = [plan.table.matching(numbers, one, wanted.queue, state) for one in tenants]
     found = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
     if wanted.start_ms is None and wanted.end_ms is None:

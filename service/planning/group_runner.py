@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
+from service.access.actor import acting
 from service.clock import Clock
 from service.commits.commands import AdaptationCommand, OptimizationCommand, QueuedChange
 from service.commits.group_commit import GroupCommit
@@ -69,7 +70,8 @@ class GroupRunner:
         if isinstance(group[0].command, AdaptationCommand | OptimizationCommand):
             self._committer.move_to_now()
             adapting = isinstance(group[0].command, AdaptationCommand)
-            (self._adapter if adapting else self._applier).answer(group[0])
+            with acting(group[0].actor):
+                (self._adapter if adapting else self._applier).answer(group[0])
         else:
             self._committer.run(group, join)
 

@@ -21,7 +21,7 @@ from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
 from service.replication.replay import LogReplay
-from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
+from service.store import AuditRow, IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
@@ -82,7 +82,7 @@ class Replica:
         self,
         record: CommitRecord,
         at_ms: int,
-        remembered: Sequence[IdempotentAnswer],
+        remembered: Sequence[IdempotentAnswer | AuditRow],
         takings: Sequence[Taking] | None = None,
     ) -> bool:
         """Make a record durable, then true; False when another process was first.

@@ -12,6 +12,7 @@ from service.store.applications import (
     StatusRow,
     Submitted,
 )
+from service.store.audit import AuditRow
 from service.store.idempotency import IdempotentAnswer
 from service.store.log import LogEntry, Snapshot, Store, VersionTakenError
 from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
@@ -19,6 +20,7 @@ from service.store.optimizations import OptimizationRow, OptimizationRows, TooMa
 __all__ = [
     "ApplicationRow",
     "ApplicationRows",
+    "AuditRow",
     "IdTakenError",
     "IdempotentAnswer",
     "Judge",

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from service.store.applications import ApplicationRows
+from service.store.audit import INSERT_AUDIT, AuditRow, AuditRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
@@ -96,8 +97,8 @@ class Store:
         Better plans that are sought or found.
     skipped
         Records that replay leaves out.
-    tokens
-        Who may call.
+    tokens, audit
+        Who may call, and who did what.
     writing
         Whether appends find room.
     """
@@ -119,6 +120,7 @@ class Store:
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
+        self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
@@ -178,7 +180,9 @@ class Store:
         return None if row is None else Snapshot(*row)
 
     def append(
-        self, entries: Sequence[LogEntry], remembered: Sequence[IdempotentAnswer] = ()
+        self,
+        entries: Sequence[LogEntry],
+        remembered: Sequence[IdempotentAnswer | AuditRow] = (),
     ) -> None:
         """Make `entries` and `remembered` durable, all or none.
 
@@ -199,10 +203,18 @@ class Store:
                     row = (entry.version, entry.at_ms, entry.record)
                     cursor.execute(driver.statement(_APPEND), row)
                 if remembered:
-                    kept = [row_of(answer) for answer in remembered]
-                    cursor.executemany(driver.statement(INSERT_ANSWER), kept)
+                    self._keep(cursor, remembered)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
+
+    def _keep(self, cursor: Any, remembered: Sequence[IdempotentAnswer | AuditRow]) -> None:
+        """Write the rows that stand beside a commit."""
+        answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
+        audited = [one.values() for one in remembered if isinstance(one, AuditRow)]
+        if answered:
+            cursor.executemany(self._driver.statement(INSERT_ANSWER), answered)
+        if audited:
+            cursor.executemany(self._driver.statement(INSERT_AUDIT), audited)
 
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""
