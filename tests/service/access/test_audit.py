@@ -9,7 +9,9 @@ import pytest
 from service.commits.commands import Closing
 from service.store.audit import AUDIT_KINDS
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded
-from tests.service.conftest import Open
+from tests.service.calls.test_optimizations import _found as found
+from tests.service.calls.test_optimizations import _two_in_the_way as two_in_the_way
+from tests.service.conftest import Open, Service
 
 LONG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 14400)"
 
@@ -141,3 +143,16 @@ def test_what_the_server_does_is_its_own(server: Guarded) -> None:
     assert [(one["user"], one["kind"]) for one in changes(server, "?about=a")] == [
         ("ann", "admit"), ("server", "end"),
     ]  # fmt: skip
+
+
+def test_an_optimisation_that_is_applied_is_in_it(service: Service) -> None:
+    """Each change that it made has a row, by whoever applied it, whose call names it."""
+    two_in_the_way(service)
+    id_ = found(service)
+    assert service.client.post(f"/v1/optimizations/{id_}/apply").status_code == 200
+    call = f"POST /v1/optimizations/{id_}/apply"
+    listed = service.client.get("/v1/audit").get_json()["changes"]
+    applied = [one for one in listed if one["call"] == call]
+    assert applied
+    assert {(one["user"], one["address"]) for one in applied} == {("local", "127.0.0.1")}
+    assert {one["kind"] for one in applied} <= {"admit", "update"}
