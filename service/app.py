@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from planner.placement import Code
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
+from service.api.gate import Gate
 from service.api.request_reading import read_call
 from service.api.route import Route
 from service.api.routes import ROUTES
@@ -39,7 +40,8 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
     app.url_map.merge_slashes = False
     app.extensions["agenda"] = runtime if runtime is not None else open_runtime(config)
-    answerings = [Answering(runtime_of(app), route) for route in ROUTES]
+    gate = Gate(runtime_of(app))
+    answerings = [Answering(runtime_of(app), gate, route) for route in ROUTES]
     for answering in answerings:
         route = answering.route
         app.add_url_rule(

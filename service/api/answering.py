@@ -37,14 +37,16 @@ class Answering:
     ----------
     runtime
         What the view is handed.
+    gate
+        Tells who calls.
     route
         The call that is answered.
     """
 
-    def __init__(self, runtime: Runtime, route: Route) -> None:
+    def __init__(self, runtime: Runtime, gate: Gate, route: Route) -> None:
         self.route = route
         self._runtime = runtime
-        self._gate = Gate(runtime)
+        self._gate = gate
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
     def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:

@@ -78,6 +78,12 @@ from service.cli.options import READABLE, FiniteRange, agent_name
 @click.option("--trusted-header", metavar="NAME",
               help="Header in which a --proxy names the user, such as X-Remote-User. "
               "[default: none]")  # fmt: skip
+@click.option("--rate", type=FiniteRange(min=0), default=200.0, show_default=True,
+              metavar="CALLS", help="Calls a second that one user may make of a server process, "
+              "with --auth token; 0: any number.")  # fmt: skip
+@click.option("--tenant-waiting", type=click.IntRange(min=1), default=50_000, show_default=True,
+              metavar="N", help="Requests of one tenant that may wait to be planned in a server "
+              "process.")  # fmt: skip
 @reports_errors
 def serve(
     database: str,
@@ -94,6 +100,8 @@ def serve(
     auth: str,
     proxies: tuple[str, ...],
     trusted_header: str | None,
+    rate: float,
+    tenant_waiting: int,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -115,5 +123,7 @@ def serve(
             auth=auth,
             proxies=proxies,
             trusted_header=trusted_header,
+            rate=rate,
+            tenant_waiting=tenant_waiting,
         )
     )
