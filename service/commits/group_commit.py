@@ -58,7 +58,7 @@ from service.metrics import Telemetry
 from service.problems import ProblemDocument
 from service.replication.cluster_trial import tried
 from service.replication.replica import Replica
-from service.store import AuditRow
+from service.store import AuditRow, IdempotentAnswer
 
 logger = logging.getLogger("agenda.service")
 
@@ -331,7 +331,10 @@ class GroupCommit:
         record = prepared.record
         assert record is not None
         clock_ms = self._clock.now_ms()
-        remembered = [*group.to_remember(answers, clock_ms), *audited]
+        remembered: list[IdempotentAnswer | AuditRow] = [
+            *group.to_remember(answers, clock_ms),
+            *audited,
+        ]
         self.attempts += 1
         if not self._replica.commit(record, clock_ms, remembered, prepared.takings):
             self._telemetry.lost_races.inc()

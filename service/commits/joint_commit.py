@@ -18,7 +18,7 @@ from service.clock import Clock
 from service.commits.auditing import audit_rows
 from service.commits.oracle_check import first_violation
 from service.replication.replica import Replica
-from service.store import IdempotentAnswer
+from service.store import AuditRow, IdempotentAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def commit_jointly(
         if broken is not None:
             raise RuntimeError(f"the oracle rejects the place of {broken[0]}: {broken[1]}")
         record = replace(record, adapted=adapted)
-        kept = [*remembered(record.version, before), *audited]
+        kept: list[IdempotentAnswer | AuditRow] = [*remembered(record.version, before), *audited]
         done = replica.commit(record, clock.now_ms(), kept, prepared.takings)
         return JointOutcome(record.version if done else None, before)
 
