@@ -13,6 +13,7 @@ from planner.placement import Code
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
 from service.api.compression import compressed
+from service.api.gate import Gate
 from service.api.request_ids import RequestIds
 from service.api.request_reading import read_call
 from service.api.route import Route
@@ -41,7 +42,8 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
     app.url_map.merge_slashes = False
     app.extensions["agenda"] = runtime if runtime is not None else open_runtime(config)
-    answerings = [Answering(runtime_of(app), route) for route in ROUTES]
+    gate = Gate(runtime_of(app))
+    answerings = [Answering(runtime_of(app), gate, route) for route in ROUTES]
     for answering in answerings:
         route = answering.route
         app.add_url_rule(

@@ -26,7 +26,7 @@ AUTH_MODES = ("none", "token")
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
     "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
-    "snapshot_every",
+    "snapshot_every", "tenant_waiting",
 )  # fmt: skip
 _SPANS = ("head_s", "body_s", "answer_s", "agent_s")
 
@@ -48,6 +48,10 @@ class ServiceConfig:
         ``none``: whoever reaches it may do everything; ``token``: each call shows a token.
     trusted_header, proxies
         Header in which a proxy at one of these addresses names the user, and the addresses.
+    rate
+        Calls a second that one user may make of a server process; 0: any number.
+    tenant_waiting
+        Most requests of one tenant that wait to be planned in a server process.
     names
         Names besides those of this machine under which it answers (the header Host), as where a
         proxy hands on the name that its clients use.
@@ -126,6 +130,8 @@ class ServiceConfig:
     trusted_header: str | None = None
     proxies: tuple[str, ...] = ()
     log_format: str = "text"
+    rate: float = 200.0
+    tenant_waiting: int = 50_000
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -142,6 +148,8 @@ class ServiceConfig:
             if not 0 < getattr(self, name) < float("inf"):
                 message = f"{name} must be above 0 and finite, not {getattr(self, name)}"
                 raise ConfigError(message)
+        if not 0 <= self.rate < float("inf"):
+            raise ConfigError(f"rate must be 0 or more and finite, not {self.rate}")
         if not 0 <= self.tick_s < float("inf"):
             raise ConfigError(f"tick_s must be 0 or more and finite, not {self.tick_s}")
         # A tick in the second half of a leadership renews it; one tick may come late.

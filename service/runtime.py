@@ -33,6 +33,7 @@ from service.planning.planner import Planner
 from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
+from service.store.audit import AuditRows
 from service.store.driver import UNAVAILABLE
 from service.store.host_clock import HostClock
 from service.store.notifications import LOG
@@ -190,6 +191,11 @@ class Runtime:
     def tokens(self) -> TokenRows:
         """The tokens on disk."""
         return self._replica.store.tokens
+
+    @property
+    def audit(self) -> AuditRows:
+        """Who did what."""
+        return self._replica.store.audit
 
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""

@@ -37,15 +37,16 @@ class Answering:
     ----------
     runtime
         What the view is handed.
+    gate
+        Tells who calls.
     route
         The call that is answered.
     """
 
-    def __init__(self, runtime: Runtime, route: Route) -> None:
+    def __init__(self, runtime: Runtime, gate: Gate, route: Route) -> None:
         self.route = route
         self._runtime = runtime
-        self._gate = Gate(runtime)
-        self._name = f"{route.method} {route.path}"
+        self._gate = gate
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
     def respond(
@@ -58,7 +59,7 @@ class Answering:
         """
         with self._observe() as outcome:
             try:
-                actor = self._gate.admit(self.route, self._name, environ)
+                actor = self._gate.admit(self.route, environ)
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)

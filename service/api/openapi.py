@@ -16,6 +16,7 @@ from service.api.schemas import SCHEMAS
 from service.api.views import (
     applications,
     assignments,
+    audit,
     comparisons,
     dispatch_policy,
     holds,
@@ -66,6 +67,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **tokens.SCHEMAS,
                 **plan_columns.SCHEMAS,
                 **yarn.SCHEMAS,
+                **audit.SCHEMAS,
                 "Cluster": _cluster_schema(),
             },
             "securitySchemes": {

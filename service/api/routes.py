@@ -9,6 +9,7 @@ from service.api.route import Route
 from service.api.views import (
     applications,
     assignments,
+    audit,
     cluster,
     comparisons,
     diagnostics,
@@ -47,6 +48,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *assignments.ROUTES,
     *executors.ROUTES,
     *tokens.ROUTES,
+    *audit.ROUTES,
     *yarn.ROUTES,
     *health.ROUTES,
     *diagnostics.ROUTES,

@@ -97,6 +97,9 @@ PARTS = (
         "Look for a better Plan while the server goes on.",
     ),
     LazyCommand(
+        "audit", "service.cli.client.audit:audit", "List who changed what on a server, and when."
+    ),
+    LazyCommand(
         "outages",
         "service.cli.client.outages:outages",
         "Take a server's machines away and give them back.",

@@ -90,6 +90,12 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     show_default=True,
     help="Lines of the log: text, or one JSON object each.",
 )
+@click.option("--rate", type=FiniteRange(min=0), default=200.0, show_default=True,
+              metavar="CALLS", help="Calls a second that one user may make of a server process, "
+              "with --auth token; 0: any number.")  # fmt: skip
+@click.option("--tenant-waiting", type=click.IntRange(min=1), default=50_000, show_default=True,
+              metavar="N", help="Requests of one tenant that may wait to be planned in a server "
+              "process.")  # fmt: skip
 @reports_errors
 def serve(
     database: str,
@@ -109,6 +115,8 @@ def serve(
     proxies: tuple[str, ...],
     trusted_header: str | None,
     log_format: str,
+    rate: float,
+    tenant_waiting: int,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -133,5 +141,7 @@ def serve(
             proxies=proxies,
             trusted_header=trusted_header,
             log_format=log_format,
+            rate=rate,
+            tenant_waiting=tenant_waiting,
         )
     )

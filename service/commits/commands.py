@@ -16,6 +16,7 @@ from planner.request import Request
 from planner.reservation import Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
+from service.access.actor import Actor, present_actor
 from service.problems import ProblemDocument
 from service.response import Response
 from service.store import YarnReservationRow
@@ -312,6 +313,8 @@ class QueuedChange:
     ----------
     arrived
         Reading of the process's steady clock, for the wait metric.
+    actor
+        Who asks for it: whoever makes the call of the thread that queues it.
     key, render
         Of a call with an Idempotency-Key: the key, and what makes the response that is stored
         with the change. It is called before the commit.
@@ -335,6 +338,7 @@ class QueuedChange:
     response: Response | None = None
     failure: BaseException | None = None
     finished: threading.Event = field(default_factory=threading.Event)
+    actor: Actor = field(default_factory=present_actor)
 
     @property
     def alone(self) -> bool:

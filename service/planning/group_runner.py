@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from service.access.actor import acting
 from service.clock import Clock
 from service.commits.commands import (
     AdaptationCommand,
@@ -83,8 +84,11 @@ class GroupRunner:
     def _hand_on(self, group: list[QueuedChange], join: Join | None) -> None:
         if isinstance(group[0].command, AdaptationCommand | OptimizationCommand):
             self._committer.move_to_now()
-            adapting = isinstance(group[0].command, AdaptationCommand)
-            (self._adapter if adapting else self._applier).answer(group[0])
+            if isinstance(group[0].command, AdaptationCommand):
+                self._adapter.answer(group[0])  # the adapter would do so unasked as well
+            else:
+                with acting(group[0].actor):
+                    self._applier.answer(group[0])
         else:
             self._committer.run(group, join)
 

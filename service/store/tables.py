@@ -100,6 +100,23 @@ tokens: Final = sa.Table(
     sa.Column("revoked_ms", sa.BigInteger),
 )
 
+#: The audit, one row a change, in its transaction; kept when the log is pruned. `version` is the
+#: one it made, if any; `about` the id of what was changed.
+audit: Final = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False, index=True),
+    sa.Column("version", sa.BigInteger),
+    sa.Column("name", sa.String(128), nullable=False),
+    sa.Column("address", sa.String(64), nullable=False),
+    sa.Column("call", sa.String(256), nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("about", sa.String(128), nullable=False, index=True),
+    sa.Column("detail", sa.String(256), nullable=False),
+)
+
 #: Optimisations, one row each: the first three columns are the server's, the others those of the
 #: process that optimises, but for `unwanted`: somebody wants it to stop.
 optimizations: Final = sa.Table(
