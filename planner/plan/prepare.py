@@ -41,7 +41,7 @@ from planner.plan.changes import (
 )
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
 from planner.plan.machine_search import Found, MachineSearch, machines_refusal
-from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.records import CommitRecord, Reconfigured, RecordedChange
 from planner.plan.release import keep_released, release_conflict
 from planner.plan.reservation_records import (
     Admitted,
@@ -52,7 +52,7 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.plan.rolling_horizon import extensions
+from planner.plan.rolling_horizon import advance
 from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slot_faults import (
     LeaseOf,
@@ -106,6 +106,7 @@ def prepare(
                 outcomes.append(Committed(index, getattr(answer, "id", None), result))
     finally:
         batch.close()
+    records += batch.degraded
     failed = (atomic or joint) and len(records) < len(changes)
     if failed or not records:
         return Prepared(None, tuple(outcomes))
@@ -152,6 +153,8 @@ class _Batch:
         self._given = False
         self._lost: dict[str, SlotCounts] = {}
         self._slots: SlotBatch | None = None
+        #: What an advance leaves without room for its next occurrence.
+        self.degraded: tuple[Degraded, ...] = ()
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
         #: Where admissions stand that were placed elsewhere than by their agent, by place.
@@ -653,7 +656,8 @@ class _Batch:
         if change.now_step >= horizon:
             detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
             return Conflict(index, None, Code.BEYOND_HORIZON, detail)
-        return Advanced(change.now_step, horizon, extensions(plan, horizon))
+        record, self.degraded = advance(plan, change.now_step, horizon)
+        return record
 
     def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
         cluster, plan = change.cluster, self.plan

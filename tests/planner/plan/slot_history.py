@@ -40,7 +40,6 @@ from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import LIVE, Event, may
 from planner.rows import split
 from planner.slots import NOWHERE, Slots, sort_slots
-from planner.validation.document import PlanViolation
 from planner.validation.machines.moved import begun_slots_moved
 from planner.validation.validate import validate
 from tests.builders import a_request
@@ -186,7 +185,7 @@ class SlotHistory:
         told = TOLD_OF_LOSS if self.lost else self._told_of_recurrences()
         # Fewer machines than an atom that is spread asks for.
         faults = [one for one in faults if not (self.lost and "spread" in one.detail)]
-        wrong = [one for one in faults if one.rule not in told and not self._is_endless(one)]
+        wrong = [one for one in faults if one.rule not in told]
         assert not wrong, wrong
         now_s = float(plan.grid.seconds(plan.now))
         moved = begun_slots_moved(before, document, now_s, cluster=plan.cluster)
@@ -200,17 +199,6 @@ class SlotHistory:
         restored = read_checkpoint(take_checkpoint(plan).encode())
         assert plan_json(restored) == document
         assert np.array_equal(leaves(restored.room), leaves(plan.room))
-
-    def _is_endless(self, fault: PlanViolation) -> bool:
-        """Return whether a fault is one that a later horizon brings to an endless recurrence.
-
-        New occurrences are not held against the pool, and one that was closed has none.
-        """
-        if fault.rule == "capacity" and not fault.where.startswith("machine:"):
-            return any(_endless(one.expression) for one in self.plan.reservations())
-        one = self.plan.reservation(fault.reservation or "")
-        closed = one is not None and one.state == "completed" and _endless(one.expression)
-        return closed and fault.rule == "oracle"
 
     def _told_of_recurrences(self) -> set[str]:
         """Occurrences that a later horizon brought in wait for machines."""
@@ -348,10 +336,6 @@ class SlotHistory:
             left = np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)
             slots.append(sort_slots(np.concatenate([stays, found, left])))
         return Relocate(name, revision, tuple(slots), self.plan.table.promise(number))
-
-
-def _endless(text: str) -> bool:
-    return text.startswith("every") and "times=" not in text
 
 
 def _by_name(plan: Plan, found: NDArray[np.int64], dense: DenseRoom) -> NDArray[np.int64]:
