@@ -146,7 +146,7 @@ class BatchMachines:
             self.slots.change(self.slots.staying(before, after), sign)
         elif isinstance(change, Update) and before.begin < self._plan.now:
             after = holding_of(change.request, change.result)
-            self.slots.change(self.slots.running(before, after), sign)
+            self.slots.change(self.slots.in_force(before, after), sign)
 
     def place(
         self, change: Admit, holding: Holding, level: PromiseLevel

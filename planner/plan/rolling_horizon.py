@@ -15,7 +15,7 @@ from planner.holding import extend_shifts, last_step, patterns_of, without_after
 from planner.machines.room import MachineRoom
 from planner.plan.records import Advanced
 from planner.plan.reservation_records import DEGRADED, Degraded
-from planner.plan.slot_batch import occurrence_pieces
+from planner.plan.slots_in_force import occurrence_pieces
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.reservation import AtomAllocation, Holding
