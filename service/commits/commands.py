@@ -72,7 +72,7 @@ class Cancellation:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class Closure:
     """End a reservation that needs no more: the rest is released."""
 
     id: str
@@ -80,7 +80,7 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
-class Releasing:
+class RowRelease:
     """Give back rows of the future whose work was done early."""
 
     change: Release
@@ -141,8 +141,8 @@ Command: TypeAlias = (
     Admission
     | Renegotiation
     | Cancellation
-    | Closing
-    | Releasing
+    | Closure
+    | RowRelease
     | Reconfiguration
     | AdaptationCommand
     | OptimizationCommand

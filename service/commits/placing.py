@@ -30,10 +30,10 @@ from rdl.errors import RdlError
 from service.commits.commands import (
     Admission,
     Cancellation,
-    Closing,
+    Closure,
     Reconfiguration,
-    Releasing,
     Renegotiation,
+    RowRelease,
 )
 from service.commits.pending import PendingChange, context_of, refused_problem
 from service.commits.revision_check import blocked_problem, stale_cluster_problem
@@ -82,10 +82,10 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
             case Cancellation(id=id_, revision=revision):
                 draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
                 draft.change = Cancel(id_, revision)
-            case Closing(id=id_, revision=revision):
+            case Closure(id=id_, revision=revision):
                 draft.answer = blocked_problem(plan, id_, revision, Event.CLOSE)
                 draft.change = Close(id_, revision)
-            case Releasing(change=change):
+            case RowRelease(change=change):
                 draft.answer = blocked_problem(plan, change.id, change.revision, Event.RELEASE)
                 draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag):

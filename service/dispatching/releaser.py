@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from planner.plan.changes import Release
-from service.commits.commands import Closing, Command, Releasing
+from service.commits.commands import Closure, Command, RowRelease
 from service.planning.planner import Planner
 from service.problems import ApiProblemError
 
@@ -26,11 +26,11 @@ class Releaser:
 
     def close(self, reservation: str) -> None:
         """Close a reservation: all that it still holds; one that is over stays as it is."""
-        self._change(Closing(reservation, None), f"the rest of {reservation}")
+        self._change(Closure(reservation, None), f"the rest of {reservation}")
 
     def release(self, change: Release) -> None:
         """Release rows; where the reservation has changed since, the next tick judges again."""
-        self._change(Releasing(change), f"what {change.id} no longer needs")
+        self._change(RowRelease(change), f"what {change.id} no longer needs")
 
     def _change(self, command: Command, what: str) -> None:
         try:
