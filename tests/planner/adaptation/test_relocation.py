@@ -86,11 +86,9 @@ def _planned(texts: list[str], level: PromiseLevel = PromiseLevel.PLACED) -> Pla
     cluster = replace(_cluster(), promise=level)
     plan = Plan(cluster, cluster.grid())
     for index, text in enumerate(texts):
-        try:
-            request = a_request(f"r{index}", text).on(cluster)
-        except ValueError:
-            continue  # the window is too short for it
-        ask(plan, request)
+        request = a_request(f"r{index}", text).if_possible(cluster)
+        if request is not None:
+            ask(plan, request)
     return plan
 
 
