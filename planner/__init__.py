@@ -6,8 +6,9 @@ internal. A name is imported from its module when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from rdl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
@@ -126,15 +127,7 @@ _HOMES: Final = {
 
 
 if not TYPE_CHECKING:  # a checker of types reads the imports above, and finds misspelt names
-
-    def __getattr__(name: str) -> Any:
-        """Import a name of the table and keep it."""
-        home = _HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(home), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

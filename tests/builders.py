@@ -21,6 +21,7 @@ from planner.plan.plan import Plan
 from planner.request import Request
 from planner.workload.compile import CompiledWorkload, compile_line, compile_workload
 from rdl.durations import read_duration
+from rdl.errors import RdlError
 from rdl.time_grid import TimeGrid
 
 
@@ -119,6 +120,13 @@ class RequestBuilder:
     def on(self, cluster: Cluster, grid: TimeGrid | None = None) -> Request:
         """Compile it."""
         return compile_line(self.line, cluster, cluster.grid() if grid is None else grid)
+
+    def if_possible(self, cluster: Cluster) -> Request | None:
+        """Compile it; None where no plan can hold it, as a window that is too short cannot."""
+        try:
+            return self.on(cluster)
+        except RdlError:
+            return None
 
 
 def a_request(id_: str, source: str | Mapping[str, Any]) -> RequestBuilder:

@@ -23,8 +23,8 @@ from planner.adaptation.relocation import (
 from planner.holding import with_slots
 from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
-from planner.plan.slot_batch import occurrence_pieces
-from planner.plan.table import LEVEL_NUMBERS
+from planner.plan.slots_in_force import occurrence_pieces
+from planner.plan.table_columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
 from planner.reservation import Holding
 from planner.reservation_state import LIVE, STATE_NUMBERS, State

@@ -20,8 +20,9 @@ from planner.holding import with_slots
 from planner.machines.room import MachineRoom
 from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
-from planner.plan.slot_batch import stays_until
-from planner.plan.table import LEVEL_NUMBERS, StandingSlots
+from planner.plan.slots_in_force import stays_until
+from planner.plan.table import StandingSlots
+from planner.plan.table_columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
 from planner.repacking.board import MachineBoard
 from planner.reservation import Holding

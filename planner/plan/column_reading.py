@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.table import ReservationTable, _plain, _ranges
+from planner.plan.table import ReservationTable
+from planner.plan.table_columns import plain, ranges
 from rdl.resources import Resources
 
 
@@ -38,10 +39,10 @@ def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColum
     """Return all rows that some reservations hold, by reservation, then by time."""
     meta = table.meta
     counts = meta["atoms"][numbers].astype(np.int64)
-    index = _ranges(meta["atom"][numbers].astype(np.int64), counts)
+    index = ranges(meta["atom"][numbers].astype(np.int64), counts)
     atoms = table._atoms.data[index]
     many = atoms["rows"].astype(np.int64)
-    rows = _plain(table._rows.data[_ranges(atoms["row"].astype(np.int64), many)])
+    rows = plain(table._rows.data[ranges(atoms["row"].astype(np.int64), many)])
     number = np.repeat(np.repeat(numbers, counts), many)
     kind = np.repeat(atoms["kind"].astype(np.int64), many)
     shifts = np.repeat(atoms["shifts"].astype(np.int64), many)

@@ -19,19 +19,22 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
+from planner.slots import Slots, slots_of
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
     """The present moved; endless recurrences got the occurrences that fit the new horizon.
 
-    `extended` maps a reservation to the shifts its atoms have now, one list an atom. New
-    occurrences of one that is promised machines have none until they are laid (`Relocated`).
+    `extended` maps a reservation to the shifts its atoms have now, one list an atom, and `laid` one
+    that is promised machines to the slots of its atoms: new occurrences that found no machine, or
+    are not there, have none until they are relocated.
     """
 
     now_step: int
     horizon: int
     extended: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = ()
+    laid: tuple[tuple[str, tuple[Slots, ...]], ...] = ()
     op: ClassVar[str] = "advance"
 
     def to_json(self) -> dict[str, Any]:
@@ -43,6 +46,8 @@ class Advanced:
         }
         if self.extended:
             entry["extended"] = [[one, [list(s) for s in lists]] for one, lists in self.extended]
+        if self.laid:
+            entry["laid"] = [[one, [s.tolist() for s in lists]] for one, lists in self.laid]
         return entry
 
     @classmethod
@@ -52,7 +57,10 @@ class Advanced:
             (one, tuple(tuple(shifts) for shifts in lists))
             for one, lists in entry.get("extended", ())
         )
-        return cls(entry["now_step"], entry["horizon"], extended)
+        laid = tuple(
+            (one, tuple(slots_of(slots) for slots in lists)) for one, lists in entry.get("laid", ())
+        )
+        return cls(entry["now_step"], entry["horizon"], extended, laid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,74 @@
-"""Endless recurrences on a rolling horizon: the occurrences that a later horizon brings in."""
+"""Endless recurrences on a rolling horizon: the occurrences that a later horizon brings in.
+
+They are held against what is free, as an admission is: others may hold what a period that was not
+whole before needs. A recurrence that lacks room for a new occurrence is degraded, and keeps those
+that it has; the adapter looks for another place. New occurrences with room in the pool are laid on
+machines at once; what finds none waits for the adapter.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from planner.holding import last_step, patterns_of
+from planner.capacity.overlay import Overlay, takings_of
+from planner.holding import extend_shifts, last_step, patterns_of, without_after
+from planner.machines.room import MachineRoom
+from planner.plan.records import Advanced
+from planner.plan.reservation_records import DEGRADED, Degraded
+from planner.plan.slots_in_force import occurrence_pieces
 from planner.plan.state import PlanState
-from planner.reservation import Holding
+from planner.promise import PromiseLevel
+from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import LIVE, STATE_NUMBERS
+from planner.slots import NOWHERE, Slots, sort_slots
 from rdl.errors import RdlError
 
 Extension = tuple[str, tuple[tuple[int, ...], ...]]
+
+
+def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tuple[Degraded, ...]]:
+    """Return the record that moves the present, and what lacks room for its new occurrences."""
+    found = extensions(plan, horizon)
+    if not found:
+        return Advanced(now_step, horizon), ()
+    grid, first = plan.grid.with_horizon(horizon), max(now_step, plan.ledger.first)
+    overlay = Overlay(plan.ledger.rolled(grid, first))
+    room: MachineRoom | None = None
+    extended: list[Extension] = []
+    laid: list[tuple[str, tuple[Slots, ...]]] = []
+    degraded: list[Degraded] = []
+    for id_, shifts in found:
+        number = plan.table.number_of(id_)
+        assert number is not None
+        holding = plan.table.holding(number)
+        added = extend_shifts(holding, shifts, only_new=True)
+        takings = takings_of(added, overlay.ledger, *plan.table.scope(number))
+        short = overlay.shortage(takings)
+        if short is not None:
+            kept = without_after(holding, last_step(holding) + 1)
+            reason = f"its next occurrence has no room: {short.detail}"
+            degraded.append(Degraded(id_, kept, reason, (), DEGRADED))
+            continue
+        overlay.add(takings)
+        extended.append((id_, shifts))
+        if plan.table.promise(number) is PromiseLevel.PLACED:
+            if room is None:
+                room = plan.room.copy()
+                room.advance(grid, first)
+            pairs = zip(holding.atoms, added.atoms, strict=True)
+            laid.append((id_, tuple(_laid(room, old, new) for old, new in pairs)))
+    return Advanced(now_step, horizon, tuple(extended), tuple(laid)), tuple(degraded)
+
+
+def _laid(room: MachineRoom, old: AtomAllocation, new: AtomAllocation) -> Slots:
+    """Return the slots of an atom with its new occurrences, taken; some may be `NOWHERE`."""
+    assert old.slots is not None
+    if not new.shifts:
+        return old.slots
+    pieces = occurrence_pieces(new)
+    found, rest = room.lay_some(pieces, new.bundle, new.label, new.rule, old.slots)
+    nowhere = np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)
+    return sort_slots(np.concatenate([old.slots, found, nowhere]))
 
 
 def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:

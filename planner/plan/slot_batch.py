@@ -6,10 +6,8 @@ everything is undone, because only `Plan.apply` changes a Plan.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,28 +15,30 @@ from numpy.typing import NDArray
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from planner.plan.packable import PackedBundles, Unpacked
+from planner.plan.slots_in_force import (
+    SlotsInForce,
+    equal_rows,
+    handover_step,
+    is_same,
+    known_slots,
+    occurrence_pieces,
+    slots_in_force,
+    stay_or_move,
+    stays_until,
+)
 from planner.promise import PromiseLevel
 from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import add_up, subtract
+from planner.rows import subtract
 from planner.slots import (
     NOWHERE,
-    MachineRule,
     Slots,
     no_slots,
     pieces_of,
-    slots_of,
     sort_slots,
     split_by_rows,
     split_slots,
 )
 from rdl.resources import Resources
-
-
-class _Running(NamedTuple):
-    """Slots that go on, and the step until which each has had its machine so far."""
-
-    slots: Slots
-    owned: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +231,10 @@ class SlotBatch:
             Whether what is changed to itself may go on waiting for machines that it lost.
         """
         mark = self.mark()
-        known = _known_slots(before, after)
+        known = known_slots(before, after)
         atoms: dict[int, AtomAllocation] = {}
         # What stays as it is chooses first.
-        order = sorted(
-            self._largest_first(after), key=lambda i: not _is_same(after.atoms[i], known)
-        )
+        order = sorted(self._largest_first(after), key=lambda i: not is_same(after.atoms[i], known))
         for index in order:
             atom = after.atoms[index]
             lease = (leases or {}).get(atom.path, 0)
@@ -259,10 +257,10 @@ class SlotBatch:
         parts = [no_slots()]
         for path, rows in atom.occurrences():
             old_rows, old = known.get(path, (rows[:0], no_slots()))
-            running, rest = _Running(old, old[:, 1]), rows[:0]
-            if not _equal(rows, old_rows):
-                running, rest = self._going_on(rows, old)
-            stand = self._standing(running, atom, lease)
+            in_force, rest = SlotsInForce(old, old[:, 1]), rows[:0]
+            if not equal_rows(rows, old_rows):
+                in_force, rest = slots_in_force(rows, old, self._now)
+            stand = self._standing(in_force, atom, lease)
             if isinstance(stand, MachineShortage):
                 return stand
             kept, lost = stand
@@ -282,14 +280,14 @@ class SlotBatch:
         return sort_slots(np.concatenate(parts))
 
     def _standing(
-        self, running: _Running, atom: AtomAllocation, lease: int
+        self, in_force: SlotsInForce, atom: AtomAllocation, lease: int
     ) -> tuple[Slots, NDArray[np.int64]] | MachineShortage:
         """Return the slots that can stay, and the pieces of those that cannot, from then on.
 
         What has begun stays until its machine is lost; its past stays in any case. Beyond what it
         had before it stays for as long as there is room, and is then handed over.
         """
-        now, slots, bundle = self._now, running.slots, atom.bundle
+        now, slots, bundle = self._now, in_force.slots, atom.bundle
         later = slots[:, 1] > now
         homeless = later & (slots[:, 3] == NOWHERE)
         if not homeless.any() and self.room.fits(split_slots(slots, now)[1], bundle):
@@ -298,10 +296,10 @@ class SlotBatch:
         mark = self.mark()
         missed = None
         for index in np.flatnonzero(later)[np.argsort(slots[later, 0] >= now, kind="stable")]:
-            slot, owned = slots[index], int(running.owned[index])
+            slot, owned = slots[index], int(in_force.owned[index])
             until = stays_until(self.room, slot, bundle, now)
             if owned <= until < slot[1]:
-                cut = _handover_step(slot, until, lease if atom.rule.handover else 0, now)
+                cut = handover_step(slot, until, lease if atom.rule.handover else 0, now)
                 if cut is None:
                     missed = MachineShortage(atom, until, until + 1, int(slot[2]), 0)
                     break
@@ -315,37 +313,15 @@ class SlotBatch:
         self.undo(mark)
         return missed or (sort_slots(np.concatenate(stay)), np.concatenate(lost))
 
-    def _going_on(self, rows: Rows, old: Slots) -> tuple[_Running, NDArray[np.int64]]:
-        """Return what is past or runs now, on its machines, and the pieces that are to be laid."""
-        now = self._now
-        pieces = pieces_of(rows)
-        running = pieces[(pieces[:, 0] < now) & (pieces[:, 1] > now)]
-        begun = old[(old[:, 0] < now) & (old[:, 1] > now)]
-        past = old[old[:, 1] <= now]
-        ended = pieces[(pieces[:, 0] < now) & (pieces[:, 1] <= now)]
-        later = pieces[pieces[:, 0] >= now]
-        goes_on, owned, over = _match(begun, running, now)
-        kept = np.concatenate([past, goes_on, over])
-        if len(ended) or len(running):
-            held = add_up(kept[:, :3]) if len(kept) else rows[:0]
-            wanted = add_up(pieces[pieces[:, 0] < now])
-            missing = subtract(wanted, held) if len(held) else wanted
-            if len(missing):  # of a reservation that had no machines before
-                nowhere = np.full((len(missing), 1), NOWHERE, dtype=np.int64)
-                kept = np.concatenate([kept, np.concatenate([missing, nowhere], axis=1)])
-        ends = kept[:, 1].copy()
-        ends[len(past) : len(past) + len(owned)] = owned
-        return _Running(kept, ends), later
-
     def staying(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
         """Return the slots of `before` that stay where they are, with their bundles.
 
         Those that slots of `after` name, or, where it has none, those that its rows leave.
         """
         if any(atom.slots is not None for atom in after.atoms):
-            parts = _stay_or_move(before, after)
+            parts = stay_or_move(before, after)
             return [(stays, bundle) for stays, _, bundle in parts]
-        known = _known_slots(before, after, every=True)
+        known = known_slots(before, after, every=True)
         found: list[tuple[Slots, Resources]] = []
         for atom in after.atoms:
             for path, rows in atom.occurrences():
@@ -355,7 +331,7 @@ class SlotBatch:
                     found.append((split_by_rows(old, less)[1] if len(less) else old, atom.bundle))
         return found
 
-    def running(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
+    def in_force(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
         """Return the slots of `before` that have begun and that rows of `after` leave in place."""
         return [
             (slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)], bundle)
@@ -374,7 +350,7 @@ class SlotBatch:
         lost.
         """
         mark = self.mark()
-        parts = _stay_or_move(before, after)
+        parts = stay_or_move(before, after)
         for stays, _, bundle in parts:
             self._change(stays, bundle, 1)
         for _, other, bundle in parts:
@@ -428,77 +404,6 @@ class SlotBatch:
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
 
 
-def _known_slots(
-    before: Holding, after: Holding, *, every: bool = False
-) -> dict[str, tuple[Rows, Slots]]:
-    """Return rows and slots of each occurrence of `before`.
-
-    No rows, unless those of `every` one are asked for, where `after` asks other machines for it:
-    what has not begun cannot stay as it is.
-    """
-    asked = {path: _asked_of(atom) for atom in after.atoms for path, _ in atom.occurrences()}
-    return {
-        path: (rows if every or asked.get(path) == _asked_of(atom) else rows[:0], slots)
-        for atom in before.atoms
-        for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
-        if slots is not None
-    }
-
-
-def _asked_of(atom: AtomAllocation) -> tuple[Resources, str | None, MachineRule]:
-    return atom.bundle, atom.label, atom.rule
-
-
-def stays_until(room: MachineRoom, slot: NDArray[np.int64], bundle: Resources, now: int) -> int:
-    """Return the step until which a slot can stay on its machine: its start, if it cannot be there.
-
-    One that has begun stays as long as there is room, or else until `now`; any other stays whole or
-    not at all.
-    """
-    start, end, bundles, machine = slot.tolist()
-    if machine != NOWHERE and room.fits(slots_of([max(start, now), end, bundles, machine]), bundle):
-        return int(end)
-    if start >= now or machine == NOWHERE:
-        return int(max(start, now)) if start < now else int(start)
-    low, high = now, end
-    while high - low > 1:
-        middle = (low + high) // 2
-        if room.fits(slots_of([now, middle, bundles, machine]), bundle):
-            low = middle
-        else:
-            high = middle
-    return int(low)
-
-
-def occurrence_pieces(atom: AtomAllocation) -> NDArray[np.int64]:
-    """Return the pieces of all occurrences of an atom; each occurrence ends on its own."""
-    one = pieces_of(atom.rows)
-    moved = [one + np.array([shift, shift, 0]) for shift in atom.shifts]
-    return np.concatenate(moved)
-
-
-def _stay_or_move(before: Holding, after: Holding) -> list[tuple[Slots, Slots, Resources]]:
-    """Return the slots of each atom of `after` that `before` has too, and the others.
-
-    What `before` has once stays once, whatever atoms of the same bundle say.
-    """
-    known: Counter[tuple[Resources, tuple[int, ...]]] = Counter(
-        (atom.bundle, tuple(slot))
-        for atom in before.atoms
-        if atom.slots is not None
-        for slot in atom.slots.tolist()
-    )
-    found: list[tuple[Slots, Slots, Resources]] = []
-    for atom in after.atoms:
-        parts: tuple[list[list[int]], list[list[int]]] = ([], [])
-        for slot in [] if atom.slots is None else atom.slots.tolist():
-            key = (atom.bundle, tuple(slot))
-            parts[0 if known[key] else 1].append(slot)
-            known[key] -= known[key] > 0
-        found.append((slots_of(parts[0]), slots_of(parts[1]), atom.bundle))
-    return found
-
-
 def _blamed(holding: Holding, short: Unpacked) -> MachineShortage:
     """Return the rows of a holding that stand where no packing is."""
     atoms = [one for one in holding.atoms if _row_at(one, short.step) is not None]
@@ -516,53 +421,3 @@ def _row_at(atom: AtomAllocation, step: int) -> tuple[int, int, int] | None:
         if start <= step < end:
             return start, end, bundles
     return None
-
-
-def _equal(rows: Rows, others: Rows) -> bool:
-    return rows.shape == others.shape and bool((rows == others).all())
-
-
-def _is_same(atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]) -> bool:
-    return all(path in known and _equal(rows, known[path][0]) for path, rows in atom.occurrences())
-
-
-def _match(
-    begun: Slots, running: NDArray[np.int64], now: int
-) -> tuple[Slots, NDArray[np.int64], Slots]:
-    """Give the ends of running pieces to begun slots, the oldest first.
-
-    Returns
-    -------
-    goes_on, owned, over
-        Those that go on, the ends that they had before, and bundles whose new rows end at `now`.
-    """
-    ends: list[list[int]] = [[end, count] for _, end, count in running.tolist()]
-    goes_on: list[list[int]] = []
-    owned: list[int] = []
-    over: list[list[int]] = []
-    # Those that the rows no longer hold at `now` are the oldest.
-    spare = int(begun[:, 2].sum()) - sum(count for _, count in ends)
-    for start, end, bundles, machine in begun.tolist():
-        left = bundles
-        if spare > 0:
-            part = min(spare, left)
-            over.append([start, now, part, machine])
-            spare, left = spare - part, left - part
-        while left and ends:
-            part = min(left, ends[0][1])
-            goes_on.append([start, ends[0][0], part, machine])
-            owned.append(end)
-            left -= part
-            ends[0][1] -= part
-            if not ends[0][1]:
-                ends.pop(0)
-    return slots_of(goes_on), np.array(owned, dtype=np.int64), slots_of(over)
-
-
-def _handover_step(slot: NDArray[np.int64], until: int, lease: int, now: int) -> int | None:
-    """Return where a begun slot leaves its machine by `until`, a lease on either side; or None.
-
-    A lease of 0 allows no handover.
-    """
-    step = min(until, int(slot[1]) - lease)
-    return step if lease and step > now and step - int(slot[0]) >= lease else None

@@ -36,6 +36,7 @@ from planner.plan.table import ReservationTable
 from planner.promise import PromiseLevel
 from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
 from planner.reservation_state import LIVE, STATE_NUMBERS, State
+from planner.slots import Slots
 from rdl.time_grid import TimeGrid
 
 _ACCEPTED = STATE_NUMBERS[State.ACCEPTED]
@@ -340,8 +341,9 @@ class PlanState:
             if self._room is not None:
                 self._room.advance(self.grid, first)
         self.now = max(self.now, change.now_step)
+        laid = dict(change.laid)
         for id_, shifts in change.extended:
-            self._extend(self._number(id_), shifts)
+            self._extend(self._number(id_), shifts, laid.get(id_))
         meta = self.table.meta
         begun = (meta["state"] == _ACCEPTED) & (meta["begin"] <= self.now)
         meta["state"][begun] = _ACTIVE
@@ -349,12 +351,19 @@ class PlanState:
         for number in ended.tolist():
             self.set_state(number, State.COMPLETED)
 
-    def _extend(self, number: int, shifts: tuple[tuple[int, ...], ...]) -> None:
+    def _extend(
+        self,
+        number: int,
+        shifts: tuple[tuple[int, ...], ...],
+        slots: tuple[Slots, ...] | None,
+    ) -> None:
         holding = self.table.holding(number)
         later = extend_shifts(holding, shifts)
-        added = extend_shifts(holding, shifts, only_new=True)
+        if slots is not None:
+            later = with_slots(later, slots)
         self.table.replace(number, later)
-        self._take(number, added, 1)
+        self._take(number, holding, -1)
+        self._take(number, later, 1)
 
     def _reconfigure(self, cluster: Cluster) -> None:
         numbers = renumbered_machines(self.cluster, cluster)

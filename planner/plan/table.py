@@ -11,7 +11,7 @@ import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,21 @@ from planner.plan.details import DetailStore
 from planner.plan.growing_columns import Column, IdIndex, Words
 from planner.plan.holds import Hold
 from planner.plan.reservation_records import Admitted
+from planner.plan.table_columns import (
+    ATOM,
+    LEVEL_NUMBERS,
+    LEVELS,
+    META,
+    META_NAMES,
+    NO_SLOTS,
+    ROW,
+    plain,
+    plain_slots,
+    ranges,
+    slot_column,
+    structured,
+    structured_slots,
+)
 from planner.promise import PromiseLevel
 from planner.request import BareHeader, RequestHeader
 from planner.reservation import (
@@ -33,50 +48,6 @@ from planner.reservation import (
 from planner.reservation_state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
 from planner.slots import NOWHERE, MachineRule, Slots, sort_slots
 from rdl.resources import Resources
-
-_META = np.dtype(
-    [
-        ("submitted", np.int64),
-        ("at", np.int64),
-        ("weight", np.float64),
-        ("version", np.int32),
-        ("tenant", np.int32),
-        ("priority", np.int32),
-        ("revision", np.int32),
-        ("begin", np.int32),
-        ("finish", np.int32),
-        ("endless", np.int32),
-        ("atom", np.int32),
-        ("atoms", np.int32),
-        ("queue", np.int32),
-        ("agent", np.int32),
-        ("state", np.int8),
-        ("promise", np.int8),
-    ]
-)
-_META_NAMES = _META.names or ()
-_ATOM = np.dtype(
-    [
-        ("row", np.int32),
-        ("rows", np.int32),
-        ("path", np.int32),
-        ("kind", np.int32),
-        ("shifts", np.int32),
-        ("slot", np.int32),
-        ("slots", np.int32),
-    ]
-)
-_ROW = np.dtype([("start", np.int32), ("end", np.int32), ("bundles", np.int64)])
-_SLOT = np.dtype(
-    [("start", np.int32), ("end", np.int32), ("bundles", np.int32), ("machine", np.int32)]
-)
-
-#: The first slot of an atom that is promised totals only. (0 is that of a state of before.)
-_POOLED: Final = 0
-
-#: Promise levels by the numbers that columns keep; the first is that of a state of before.
-_LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PACKABLE, PromiseLevel.PLACED)
-LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(_LEVELS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +106,10 @@ class ReservationTable:
 
     def __init__(self) -> None:
         self.details = DetailStore()
-        self._meta = Column(_META)
-        self._atoms = Column(_ATOM)
-        self._rows = Column(_ROW)
-        self._slots = _slot_column()
+        self._meta = Column(META)
+        self._atoms = Column(ATOM)
+        self._rows = Column(ROW)
+        self._slots = slot_column()
         self.machines: Sequence[str] = ()
         self.packs = False
         self._numbers = IdIndex()
@@ -238,7 +209,7 @@ class ReservationTable:
                 kind = self._kinds.number((atom.bundle, atom.label, atom.rule))
                 shifts = self._shifts.number(atom.shifts)
                 count = len(atom.rows)
-                held = (_POOLED, 0) if atom.slots is None else (slot, len(atom.slots))
+                held = (NO_SLOTS, 0) if atom.slots is None else (slot, len(atom.slots))
                 atoms.append((row, count, path, kind, shifts, *held))
                 rows.append(atom.rows)
                 row += count
@@ -250,12 +221,12 @@ class ReservationTable:
             joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
             plain = len(joined) == 1  # one tuple is written faster than three columns
             self._rows.append(
-                [tuple(joined[0].tolist())] if plain else _structured(joined), len(joined)
+                [tuple(joined[0].tolist())] if plain else structured(joined), len(joined)
             )
         if slots:
             held_slots = slots[0] if len(slots) == 1 else np.concatenate(slots)
             if len(held_slots):
-                self._slots.append(_structured_slots(held_slots), len(held_slots))
+                self._slots.append(structured_slots(held_slots), len(held_slots))
         return first
 
     def held(self) -> Iterator[HeldRows]:
@@ -263,7 +234,7 @@ class ReservationTable:
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"].astype(np.int64)
         owner = np.repeat(np.arange(len(meta)), counts)
-        index = _ranges(meta["atom"].astype(np.int64), counts)
+        index = ranges(meta["atom"].astype(np.int64), counts)
         key = np.stack(
             [
                 meta["tenant"][owner],
@@ -287,14 +258,14 @@ class ReservationTable:
     def held_slots(self) -> Iterator[BundleSlots]:
         """Yield the slots of all reservations, joined by bundle."""
         meta, atoms = self._meta.data, self._atoms.data
-        index = _ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
+        index = ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
         index = index[atoms["slots"][index] > 0]
         kinds = atoms["kind"][index]
         for kind in np.unique(kinds).tolist():
             chosen = atoms[index[kinds == kind]]
             first, count = chosen["slot"].astype(np.int64), chosen["slots"].astype(np.int64)
             yield BundleSlots(
-                self._kinds.values[kind][0], _plain_slots(self._slots.data[_ranges(first, count)])
+                self._kinds.values[kind][0], plain_slots(self._slots.data[ranges(first, count)])
             )
 
     def slots_after(self, step: int) -> tuple[Slots, NDArray[np.int64]]:
@@ -303,14 +274,14 @@ class ReservationTable:
         Both are copies.
         """
         if self._slots.count <= 1:  # the first stands for none
-            return _plain_slots(self._slots.data[:0]), np.zeros(0, dtype=np.int64)
+            return plain_slots(self._slots.data[:0]), np.zeros(0, dtype=np.int64)
         meta = self._meta.data
         placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
         numbers = np.flatnonzero(placed & (meta["finish"] > step))
         counts = meta["atoms"][numbers].astype(np.int64)
-        atoms = self._atoms.data[_ranges(meta["atom"][numbers].astype(np.int64), counts)]
+        atoms = self._atoms.data[ranges(meta["atom"][numbers].astype(np.int64), counts)]
         many = atoms["slots"].astype(np.int64)
-        slots = _plain_slots(self._slots.data[_ranges(atoms["slot"].astype(np.int64), many)])
+        slots = plain_slots(self._slots.data[ranges(atoms["slot"].astype(np.int64), many)])
         owner = np.repeat(np.repeat(numbers, counts), many)
         later = slots[:, 1] > step
         return slots[later], owner[later]
@@ -319,14 +290,14 @@ class ReservationTable:
         """Return the slots of some reservations with whose they are."""
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"][numbers].astype(np.int64)
-        index = _ranges(meta["atom"][numbers].astype(np.int64), counts)
+        index = ranges(meta["atom"][numbers].astype(np.int64), counts)
         place = index - np.repeat(meta["atom"][numbers].astype(np.int64), counts)
         held = atoms["slots"][index].astype(np.int64)
         return StandingSlots(
             np.repeat(np.repeat(numbers, counts), held),
             np.repeat(place, held),
             np.repeat(atoms["kind"][index].astype(np.int64), held),
-            _plain_slots(self._slots.data[_ranges(atoms["slot"][index].astype(np.int64), held)]),
+            plain_slots(self._slots.data[ranges(atoms["slot"][index].astype(np.int64), held)]),
             self._kinds.values,
         )
 
@@ -354,7 +325,7 @@ class ReservationTable:
         atoms = self._atoms.data
         several = np.flatnonzero(atoms["slots"] > 1)
         counts = atoms["slots"][several].astype(np.int64)
-        slots = self._slots.data[_ranges(atoms["slot"][several].astype(np.int64), counts)]
+        slots = self._slots.data[ranges(atoms["slot"][several].astype(np.int64), counts)]
         owner = np.repeat(several, counts)
         order = np.lexsort((slots["machine"], slots["end"], slots["start"], owner))
         spans = slots[["start", "end", "machine"]]
@@ -362,8 +333,8 @@ class ReservationTable:
         moved = owner[order != np.arange(len(order))]
         for index in np.union1d(moved, owner[1:][alike]).tolist():
             first, count = int(atoms[index]["slot"]), int(atoms[index]["slots"])
-            ordered = sort_slots(_plain_slots(self._slots.data[first : first + count]))
-            self._slots.data[first : first + len(ordered)] = _structured_slots(ordered)
+            ordered = sort_slots(plain_slots(self._slots.data[first : first + count]))
+            self._slots.data[first : first + len(ordered)] = structured_slots(ordered)
             atoms["slots"][index] = len(ordered)
             self._idle_slots += count - len(ordered)
 
@@ -398,9 +369,9 @@ class ReservationTable:
         near = numbers[(meta["begin"][numbers] < end) & (meta["finish"][numbers] > start)]
         counts = meta["atoms"][near].astype(np.int64)
         owner = np.repeat(np.arange(len(near)), counts)
-        atoms = self._atoms.data[_ranges(meta["atom"][near].astype(np.int64), counts)]
+        atoms = self._atoms.data[ranges(meta["atom"][near].astype(np.int64), counts)]
         row_counts = atoms["rows"].astype(np.int64)
-        rows = self._rows.data[_ranges(atoms["row"].astype(np.int64), row_counts)]
+        rows = self._rows.data[ranges(atoms["row"].astype(np.int64), row_counts)]
         owner = np.repeat(owner, row_counts)
         shifts = np.repeat(atoms["shifts"], row_counts)
         holds = np.zeros(len(near), dtype=np.bool_)
@@ -416,7 +387,7 @@ class ReservationTable:
         """Return the rows of many atoms, one after the other."""
         chosen = self._atoms.data[atoms]
         first, count = chosen["row"].astype(np.int64), chosen["rows"].astype(np.int64)
-        return _plain(self._rows.data[_ranges(first, count)])
+        return plain(self._rows.data[ranges(first, count)])
 
     def replace(self, number: int, holding: Holding) -> None:
         """Give a reservation another holding; the old rows lie idle until the next compaction."""
@@ -437,7 +408,7 @@ class ReservationTable:
     def _compact(self) -> None:
         """Rewrite atoms and rows without the idle ones."""
         holdings = [self.holding(number) for number in range(len(self))]
-        self._atoms, self._rows, self._slots = Column(_ATOM), Column(_ROW), _slot_column()
+        self._atoms, self._rows, self._slots = Column(ATOM), Column(ROW), slot_column()
         self._released, self._idle_rows, self._idle_slots = {}, 0, 0
         for number, holding in enumerate(holdings):
             self._meta.data[number]["atom"] = self._append_atoms([holding])
@@ -455,15 +426,15 @@ class ReservationTable:
 
     def _entry(self, number: int) -> dict[str, Any]:
         """Return an entry as plain numbers: one by one they cost several times as much."""
-        return dict(zip(_META_NAMES, self._meta.data[number].item(), strict=True))
+        return dict(zip(META_NAMES, self._meta.data[number].item(), strict=True))
 
     def _atom(self, index: int) -> AtomAllocation:
         row, count, path, kind, shifts, slot, held = self._atoms.data[index].tolist()
-        rows = _plain(self._rows.data[row : row + count])
+        rows = plain(self._rows.data[row : row + count])
         rows.flags.writeable = False
         slots = None
-        if slot != _POOLED:
-            slots = _plain_slots(self._slots.data[slot : slot + held])
+        if slot != NO_SLOTS:
+            slots = plain_slots(self._slots.data[slot : slot + held])
             slots.flags.writeable = False
         bundle, label, rule = self._kinds.values[kind]
         released = self._released.get(index)
@@ -473,7 +444,7 @@ class ReservationTable:
 
     def promise(self, number: int) -> PromiseLevel:
         """Return what a reservation is promised."""
-        return _LEVELS[int(self._meta.data[number]["promise"])]
+        return LEVELS[int(self._meta.data[number]["promise"])]
 
     def set_promise(self, number: int, level: PromiseLevel) -> None:
         """Give a reservation another level."""
@@ -484,8 +455,8 @@ class ReservationTable:
         """Return how many reservations that are not over are promised what."""
         meta = self._meta.data
         live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
-        counts = np.bincount(meta["promise"][live], minlength=len(_LEVELS)).tolist()
-        return dict(zip(_LEVELS, counts, strict=True))
+        counts = np.bincount(meta["promise"][live], minlength=len(LEVELS)).tolist()
+        return dict(zip(LEVELS, counts, strict=True))
 
     def counts_by_tenant(self) -> dict[tuple[str, State], int]:
         """Return how many reservations each tenant has in each state."""
@@ -515,7 +486,7 @@ class ReservationTable:
         """Return who asked for a reservation, when, and what it is worth."""
         meta = self._entry(number)
         bare = self._header(number, meta, self.details.get(number))
-        return RequestHeader(**bare, promise=_LEVELS[meta["promise"]])
+        return RequestHeader(**bare, promise=LEVELS[meta["promise"]])
 
     def _header(self, number: int, meta: Mapping[str, Any], details: RequestDetails) -> BareHeader:
         names = self._names.values
@@ -545,7 +516,7 @@ class ReservationTable:
             atoms=self.holding(number).atoms,
             history=(admitted, *self._history.get(number, ())),
             degradation=self.degradations.get(number),
-            promise=_LEVELS[meta["promise"]],
+            promise=LEVELS[meta["promise"]],
             machines=self.machines,
         )
 
@@ -568,42 +539,3 @@ class ReservationTable:
         words = self._names.nbytes() + self._paths.nbytes() + self._shifts.nbytes()
         index = self._numbers.nbytes() + sys.getsizeof(self._ids)
         return columns + words + self._kinds.nbytes() + index
-
-
-def _structured(rows: NDArray[np.int64]) -> NDArray[Any]:
-    out = np.empty(len(rows), dtype=_ROW)
-    out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]
-    return out
-
-
-def _slot_column() -> Column:
-    """Return a column of slots; its first entry stands for none."""
-    column = Column(_SLOT)
-    column.append([(0, 0, 0, NOWHERE)])
-    return column
-
-
-def _structured_slots(slots: Slots) -> NDArray[Any]:
-    out = np.empty(len(slots), dtype=_SLOT)
-    out["start"], out["end"], out["bundles"], out["machine"] = slots.T
-    return out
-
-
-def _plain_slots(slots: NDArray[Any]) -> Slots:
-    out = np.empty((len(slots), 4), dtype=np.int64)
-    out[:, 0], out[:, 1] = slots["start"], slots["end"]
-    out[:, 2], out[:, 3] = slots["bundles"], slots["machine"]
-    return out
-
-
-def _plain(rows: NDArray[Any]) -> NDArray[np.int64]:
-    out = np.empty((len(rows), 3), dtype=np.int64)
-    out[:, 0], out[:, 1], out[:, 2] = rows["start"], rows["end"], rows["bundles"]
-    return out
-
-
-def _ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return first[0], first[0] + 1, ... count[0] of them, then those of the next."""
-    total = int(count.sum())
-    starts = np.cumsum(count) - count
-    return np.arange(total, dtype=np.int64) - np.repeat(starts - first, count)

@@ -230,6 +230,7 @@ def _oracle(entry: Held, cluster: Cluster, grid: TimeGrid) -> PlanViolation | No
         entry.choices,
         max_period_ms=cluster.max_period_ms,
         places=partial(_places, cluster),
+        closed=entry.state == "completed",
     )
     if broken is None:
         return None

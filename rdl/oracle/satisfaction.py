@@ -82,6 +82,7 @@ def check(
     *,
     max_period_ms: int = 86_400_000,
     places: Places | None = None,
+    closed: bool = False,
 ) -> Violation | None:
     """Return None if `allocation` satisfies `expression`, else the first rule it breaks.
 
@@ -104,9 +105,12 @@ def check(
     places
         ``places(label, None)`` machines and ``places(label, domain)`` values of a domain there are
         to spread bundles over; None = not known, and no height is held against them.
+    closed
+        Whether its owner ended the request: an endless recurrence then has no occurrences after
+        the last one that `allocation` has.
     """
     judge = _Judge(grid, submitted_ms, allocation, choices, max_period_ms)
-    judge.places = places
+    judge.places, judge.closed = places, closed
     scope = _Scope(grid.ceil(submitted_ms), grid.horizon, Frame(), submitted_ms)
     try:
         judge.span(expression, "", scope)
@@ -133,6 +137,7 @@ class _Judge:
         self.choices = choices
         self.max_period_ms = max_period_ms
         self.places: Places | None = None
+        self.closed = False
         self.held: _Held = []
         self.chosen: set[str] = set()
         # Occurrence whose choices stand in for those of the occurrence walked: (its path, theirs).
@@ -313,7 +318,16 @@ class _Judge:
             if period.start_ms >= self.grid.horizon_ms:
                 _broken(path, "period", f"occurrence {len(kept)} lies past the horizon")
             kept.append(period)
-        return kept
+        return kept[: self._last_held(_child(path, 0))] if endless and self.closed else kept
+
+    def _last_held(self, child: str) -> int:
+        """Return the number of occurrences up to the last that holds anything, at least 1."""
+        numbers = [
+            int(path[len(child) + 1 :].partition(".")[0].partition("@")[0])
+            for path, rows in self.allocation.items()
+            if path.startswith(f"{child}@") and len(rows)
+        ]
+        return max(numbers, default=0) + 1
 
     def _forbidden(self, period_ms: int) -> bool:
         if period_ms > 0 and self.max_period_ms % period_ms == 0:

@@ -20,7 +20,7 @@ from service.commits.commands import (
     Admission,
     Ask,
     Cancellation,
-    Closing,
+    Closure,
     Key,
     Renegotiation,
 )
@@ -221,4 +221,4 @@ def cancel(runtime: Runtime, reservation: str, revision: int | None) -> Response
 
 def close(runtime: Runtime, reservation: str, revision: int | None) -> Response:
     """End a reservation early."""
-    return runtime.planner.respond(Closing(reservation, revision), render_state)
+    return runtime.planner.respond(Closure(reservation, revision), render_state)

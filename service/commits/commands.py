@@ -106,7 +106,7 @@ class Cancellation:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class Closure:
     """End a reservation that needs no more: the rest is released.
 
     Attributes
@@ -121,7 +121,7 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
-class Releasing:
+class RowRelease:
     """Give back rows of the future whose work was done early, by the leader of a tenure."""
 
     change: Release
@@ -186,8 +186,8 @@ Command: TypeAlias = (
     | HoldEnding
     | Renegotiation
     | Cancellation
-    | Closing
-    | Releasing
+    | Closure
+    | RowRelease
     | Reconfiguration
     | AdaptationCommand
     | OptimizationCommand
@@ -360,7 +360,7 @@ class QueuedChange:
     @property
     def tenure(self) -> int | None:
         """The tenure in which it may be committed; None: at any time."""
-        return self.command.tenure if isinstance(self.command, Closing | Releasing) else None
+        return self.command.tenure if isinstance(self.command, Closure | RowRelease) else None
 
     @property
     def size(self) -> int:

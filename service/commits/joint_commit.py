@@ -18,7 +18,7 @@ from service.clock import Clock
 from service.commits.auditing import audit_rows
 from service.commits.oracle_check import first_violation
 from service.replication.replica import Replica
-from service.store import AuditRow, CommitRow
+from service.store import CommitRow, IdempotentAnswer
 
 
 @dataclass(frozen=True, slots=True)

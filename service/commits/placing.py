@@ -31,13 +31,13 @@ from rdl.errors import RdlError
 from service.commits.commands import (
     Admission,
     Cancellation,
-    Closing,
+    Closure,
     HoldAcceptance,
     HoldEnding,
     HoldPlacing,
     Reconfiguration,
-    Releasing,
     Renegotiation,
+    RowRelease,
 )
 from service.commits.hold_check import crowded_problem, not_held_problem
 from service.commits.known_request import note_of_retry, same_reservation
@@ -101,10 +101,10 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
             case Cancellation(id=id_, revision=revision):
                 draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
                 draft.change = Cancel(id_, revision)
-            case Closing(id=id_, revision=revision):
+            case Closure(id=id_, revision=revision):
                 draft.answer = blocked_problem(plan, id_, revision, Event.CLOSE)
                 draft.change = Close(id_, revision)
-            case Releasing(change=change):
+            case RowRelease(change=change):
                 draft.answer = blocked_problem(plan, change.id, change.revision, Event.RELEASE)
                 draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from planner.plan.changes import Release
-from service.commits.commands import Closing, Command, Releasing
+from service.commits.commands import Closure, Command, RowRelease
 from service.planning.planner import Planner
 from service.problems import ApiProblemError
 
@@ -32,7 +32,7 @@ class Releaser:
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(Closing(reservation, None, tenure), f"the rest of {reservation}")
+        self._change(Closure(reservation, None, tenure), f"the rest of {reservation}")
 
     def release(self, change: Release, tenure: int) -> None:
         """Release rows; where the reservation has changed since, the next tick judges again.
@@ -42,7 +42,7 @@ class Releaser:
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(Releasing(change, tenure), f"what {change.id} no longer needs")
+        self._change(RowRelease(change, tenure), f"what {change.id} no longer needs")
 
     def _change(self, command: Command, what: str) -> None:
         try:

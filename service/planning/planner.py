@@ -17,7 +17,7 @@ from service.commits.commands import (
     Admission,
     Answer,
     Cancellation,
-    Closing,
+    Closure,
     Command,
     Key,
     QueuedChange,
@@ -153,7 +153,7 @@ class Planner:
     def _require_own(self, command: Command) -> None:
         """Refuse a change of what belongs to a tenant for which the present user does not act."""
         user = present_actor().user
-        if user.sees_all or not isinstance(command, Renegotiation | Cancellation | Closing):
+        if user.sees_all or not isinstance(command, Renegotiation | Cancellation | Closure):
             return
         id_ = command.ask.request.id if isinstance(command, Renegotiation) else command.id
         with self._replica.newest() as plan:

@@ -15,6 +15,8 @@ from planner.slots import MachineRule
 from rdl.resources import Resources
 
 I64 = NDArray[np.int64]
+
+CPU = Resources.of({"cpu": 1})
 STEP_MS = 1000
 
 
@@ -224,3 +226,14 @@ def slots_on(draw: st.DrawFn, machines: int, steps: int, most: int = 4) -> I64:
         start, end = draw(intervals(-2, steps + 3))
         rows.append((start, end, draw(st.integers(1, 2)), draw(st.integers(-1, machines - 1))))
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+
+def rooms_of(
+    cluster: Cluster, data: st.DataObject, steps: int, most: int = 4
+) -> tuple[MachineRoom, DenseRoom]:
+    """Return a room and the dense array with the same slots of a core taken."""
+    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, steps)
+    slots = data.draw(slots_on(room.machines, steps, most))
+    room.take(slots, CPU, 1)
+    dense.take(slots, CPU, 1)
+    return room, dense

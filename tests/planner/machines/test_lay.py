@@ -11,22 +11,21 @@ from planner.machines.room import MachineRoom
 from planner.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from tests.planner.machines.model import (
+    CPU,
     I64,
     STEP_MS,
-    DenseRoom,
     bundles,
     clusters,
     intervals,
     labels,
     machines_with,
     most_at_once,
+    rooms_of,
     rows_of,
     rules,
-    slots_on,
 )
 
 STEPS = 19
-CPU = Resources.of({"cpu": 1})
 
 
 @st.composite
@@ -46,15 +45,6 @@ def _held(pieces: I64) -> list[int]:
     return rows_of(np.column_stack([pieces, np.zeros(len(pieces), dtype=np.int64)]), STEPS)
 
 
-def _rooms(cluster: Cluster, data: st.DataObject) -> tuple[MachineRoom, DenseRoom]:
-    """Return a room and the dense array with the same slots taken."""
-    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
-    slots = data.draw(slots_on(room.machines, STEPS))
-    room.take(slots, CPU, 1)
-    dense.take(slots, CPU, 1)
-    return room, dense
-
-
 @given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
 def test_what_is_laid_stands_on_machines_with_room(
     cluster: Cluster,
@@ -65,7 +55,7 @@ def test_what_is_laid_stands_on_machines_with_room(
     data: st.DataObject,
 ) -> None:
     """Slots keep capacity, label and spread, add up to the pieces, and are taken in the room."""
-    room, dense = _rooms(cluster, data)
+    room, dense = rooms_of(cluster, data, STEPS)
     before, table = dense.left.copy(), room._tree.copy()
     slots = room.lay(pieces, bundle, label, rule)
     if slots is None:
@@ -93,7 +83,7 @@ def test_what_finds_no_machine_is_told(
     data: st.DataObject,
 ) -> None:
     """What is laid and what is left over add up to the pieces; nothing is left where all fits."""
-    room, dense = _rooms(cluster, data)
+    room, dense = rooms_of(cluster, data, STEPS)
     other = room.copy()
     slots, left = room.lay_some(pieces, bundle, label, rule)
     assert [a + b for a, b in zip(rows_of(slots, STEPS), _held(left), strict=True)] == _held(pieces)
@@ -122,7 +112,7 @@ def test_one_interval_is_laid_exactly_when_counting_says_so(
     data: st.DataObject,
 ) -> None:
     """Bundles of one interval find machines if and only if so many machines hold one."""
-    room, dense = _rooms(cluster, data)
+    room, dense = rooms_of(cluster, data, STEPS)
     slots = room.lay(np.array([[*interval, need]]), bundle, label, rule)
     assert (slots is not None) == (dense.count(*interval, bundle, label, rule) >= need)
 

@@ -15,6 +15,7 @@ from planner.slots import ANYWHERE, MachineRule
 from rdl.compile.shapes import is_reachable, least_reachable
 from rdl.resources import Resources
 from tests.planner.machines.model import (
+    CPU,
     I64,
     STEP_MS,
     DenseRoom,
@@ -24,13 +25,12 @@ from tests.planner.machines.model import (
     labels,
     machines_with,
     most_at_once,
+    rooms_of,
     rows_of,
     rules,
-    slots_on,
 )
 
 STEPS = 17
-CPU = Resources.of({"cpu": 1})
 ALL_TRIES = 1000
 
 
@@ -57,14 +57,6 @@ def _pools(draw: st.DrawFn, atom: SlotAtom) -> I64:
     return room
 
 
-def _rooms(cluster: Cluster, data: st.DataObject) -> tuple[MachineRoom, DenseRoom]:
-    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
-    slots = data.draw(slots_on(room.machines, STEPS, 8))
-    room.take(slots, CPU, 1)
-    dense.take(slots, CPU, 1)
-    return room, dense
-
-
 def _is_right(slots: I64, atom: SlotAtom, pool: I64, cluster: Cluster) -> None:
     """Check everything but what machines have."""
     assert (atom.lo <= slots[:, 0]).all()
@@ -89,7 +81,7 @@ def test_what_is_found_is_right_and_taken(
     cluster: Cluster, atom: SlotAtom, tries: int, best_of: int, data: st.DataObject
 ) -> None:
     """Slots keep heights, leases, work, window, pool, machines, label and spread."""
-    room, dense = _rooms(cluster, data)
+    room, dense = rooms_of(cluster, data, STEPS, 8)
     pool = data.draw(_pools(atom))
     before, table = dense.left.copy(), room._tree.copy()
     slots = room.search(atom, pool, tries, best_of)
@@ -124,7 +116,7 @@ def _rectangle_stands(dense: DenseRoom, atom: SlotAtom, pool: I64) -> bool:
 def test_no_rectangle_is_overlooked(cluster: Cluster, atom: SlotAtom, data: st.DataObject) -> None:
     """With tries enough and no hand-overs, slots are found exactly when a rectangle stands."""
     atom = replace(atom, rule=atom.rule._replace(handover=False))
-    room, dense = _rooms(cluster, data)
+    room, dense = rooms_of(cluster, data, STEPS, 8)
     pool = data.draw(_pools(atom))
     expected = _rectangle_stands(dense, atom, pool)
     table = room._tree.copy()
@@ -142,7 +134,7 @@ def test_the_start_told_has_most_slots(
     """Of the starts that the pool allows, the one told has most slots for the lowest rectangle."""
     height = atom.least
     atom = replace(atom, most=height, work=height * atom.lease)
-    room, dense = _rooms(cluster, data)
+    room, dense = rooms_of(cluster, data, STEPS, 8)
     pool = data.draw(_pools(atom))
     starts = [
         start

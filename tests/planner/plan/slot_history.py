@@ -39,8 +39,7 @@ from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservation import AtomAllocation, Holding
 from planner.reservation_state import LIVE, Event, may
 from planner.rows import split
-from planner.slots import NOWHERE, Slots, sort_slots
-from planner.validation.document import PlanViolation
+from planner.slots import NOWHERE, Slots, slots_of, sort_slots
 from planner.validation.machines.moved import begun_slots_moved
 from planner.validation.validate import validate
 from tests.builders import a_request
@@ -186,7 +185,7 @@ class SlotHistory:
         told = TOLD_OF_LOSS if self.lost else self._told_of_recurrences()
         # Fewer machines than an atom that is spread asks for.
         faults = [one for one in faults if not (self.lost and "spread" in one.detail)]
-        wrong = [one for one in faults if one.rule not in told and not self._is_endless(one)]
+        wrong = [one for one in faults if one.rule not in told]
         assert not wrong, wrong
         now_s = float(plan.grid.seconds(plan.now))
         moved = begun_slots_moved(before, document, now_s, cluster=plan.cluster)
@@ -200,17 +199,6 @@ class SlotHistory:
         restored = read_checkpoint(take_checkpoint(plan).encode())
         assert plan_json(restored) == document
         assert np.array_equal(leaves(restored.room), leaves(plan.room))
-
-    def _is_endless(self, fault: PlanViolation) -> bool:
-        """Return whether a fault is one that a later horizon brings to an endless recurrence.
-
-        New occurrences are not held against the pool, and one that was closed has none.
-        """
-        if fault.rule == "capacity" and not fault.where.startswith("machine:"):
-            return any(_endless(one.expression) for one in self.plan.reservations())
-        one = self.plan.reservation(fault.reservation or "")
-        closed = one is not None and one.state == "completed" and _endless(one.expression)
-        return closed and fault.rule == "oracle"
 
     def _told_of_recurrences(self) -> set[str]:
         """Occurrences that a later horizon brought in wait for machines."""
@@ -301,10 +289,14 @@ class SlotHistory:
         try:
             asked = a_request(name, source).submitted(known.submitted_ms // 1000)
             request = asked.on(self.plan.cluster, self.plan.grid)
-            result = renegotiation_of(self.plan, name, request).place(self.agent, Limits())
+            update = renegotiation_of(self.plan, name, request)
+            result = update.place(self.agent, Limits())
         except (RdlError, ValueError):
             return None
-        return Update(name, revision, request, result, self.agent.name) if result.placed else None
+        if not result.placed:
+            return None
+        planner = update.planner(self.agent) if self.choose(0, 3) else None
+        return Update(name, revision, request, result, self.agent.name, planner=planner)
 
     def _degrade(self, number: int, name: str, revision: int) -> Change | None:
         if not may(self.plan.table.state(number), Event.DEGRADE):
@@ -333,12 +325,15 @@ class SlotHistory:
         return Release(name, revision, ((atom.path, rest),)) if len(rest) else None
 
     def _relocate(self, number: int, name: str, revision: int) -> Change | None:
-        """Give machines to bundles that have none and have not begun."""
+        """Give machines to bundles that have none and have not begun, or any to any."""
         holding, room, now = self.plan.table.holding(number), self.plan.room.copy(), self.plan.now
         slots: list[Slots | None] = []
         for atom in holding.atoms:
             if atom.slots is None:
                 slots.append(None)
+                continue
+            if len(atom.slots) and not self.choose(0, 1):
+                slots.append(self._tampered(atom.slots))
                 continue
             lost = (atom.slots[:, 3] == NOWHERE) & (atom.slots[:, 0] >= now)
             stays = atom.slots[~lost]
@@ -349,9 +344,15 @@ class SlotHistory:
             slots.append(sort_slots(np.concatenate([stays, found, left])))
         return Relocate(name, revision, tuple(slots), self.plan.table.promise(number))
 
-
-def _endless(text: str) -> bool:
-    return text.startswith("every") and "times=" not in text
+    def _tampered(self, slots: Slots) -> Slots:
+        """Put some bundles of a slot on another machine from some step on, right or wrong."""
+        entries = slots.tolist()
+        start, end, bundles, machine = entries.pop(self.choose(0, len(entries) - 1))
+        step, count = self.choose(start, end - 1), self.choose(1, bundles)
+        other = self.choose(NOWHERE, self.plan.room.machines - 1)
+        entries.append([start, end, bundles - count, machine])
+        entries += [[start, step, count, machine], [step, end, count, other]]
+        return sort_slots(slots_of([one for one in entries if one[0] < one[1] and one[2]]))
 
 
 def _by_name(plan: Plan, found: NDArray[np.int64], dense: DenseRoom) -> NDArray[np.int64]:

@@ -36,9 +36,12 @@ def cluster_of(cores: tuple[int, ...]) -> Cluster:
 
 
 def ask(plan: Plan, id_: str, text: str, level: PromiseLevel) -> Prepared | None:
-    """Place a request at a level and commit it; None where totals refuse it already."""
+    """Place a request at a level and commit it; None where totals or the compiler refuse it."""
     agent = agent_named("gree")
-    request = replace(a_request(id_, text).on(plan.cluster), promise=level)
+    compiled = a_request(id_, text).if_possible(plan.cluster)
+    if compiled is None:
+        return None
+    request = replace(compiled, promise=level)
     result = agent.plan([request], plan.view(), Limits())[0]
     if not result.placed:
         return None
@@ -92,10 +95,7 @@ def test_at_every_step_some_packing_is_there(
     plan = Plan(cluster_of(cores), cluster_of(cores).grid())
     refused = 0
     for number, (text, level) in enumerate(wanted):
-        try:
-            prepared = ask(plan, f"r{number}", text, level)
-        except ValueError:
-            continue
+        prepared = ask(plan, f"r{number}", text, level)
         refused += prepared is not None and prepared.record is None
     event(f"refused for machines: {refused}")
     capacity = [(one * 1000,) for one in cores]

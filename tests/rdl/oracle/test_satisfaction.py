@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
-from itertools import pairwise, permutations, product
-from typing import TypeAlias
-from zoneinfo import ZoneInfo
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -32,158 +28,23 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.oracle.atoms import lease_and_work, least_work, shortest_lease
-from rdl.oracle.periods import first_instant
+from rdl.oracle.atoms import lease_and_work
 from rdl.oracle.satisfaction import Violation, check
-from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 from tests.rdl.brute_force import satisfying
-
-CORE = Resources.of({"cpu": 1000})
-SECOND = 1000
-Rows: TypeAlias = list[tuple[int, int, int]]
-GRID = TimeGrid(step_ms=SECOND, horizon=1000)
-
-
-def atom(minimum: int, maximum: int, lease: int, work: int, multiple: int = 1) -> Atom:
-    return Atom(CORE, minimum, maximum, lease * SECOND, work * SECOND, multiple)
-
-
-def window(of: Expression, start: int, end: int) -> Window:
-    return Window(Offset(start * SECOND), Offset(end * SECOND), of)
-
-
-def rows_of(heights: Sequence[int]) -> Rows:
-    """Return the rows of x(0), x(1), ...; equal neighbours are merged."""
-    rows: Rows = []
-    for at, height in enumerate(heights):
-        if height and rows and rows[-1][1:] == (at, height):
-            rows[-1] = (rows[-1][0], at + 1, height)
-        elif height:
-            rows.append((at, at + 1, height))
-    return rows
-
-
-def rule(
-    expression: Expression,
-    allocation: Mapping[str, Rows],
-    choices: Mapping[str, int] | None = None,
-    *,
-    grid: TimeGrid = GRID,
-    submitted: int = 0,
-) -> str | None:
-    """Return the rule broken, or None."""
-    found = check(expression, grid, submitted * SECOND, allocation, choices or {})
-    return None if found is None else found.rule
-
-
-def best_matching(heights: Sequence[int]) -> int:
-    """Return the longest that the shortest lease can be over *all* matchings, bundle by bundle."""
-    takes, releases = [], []
-    for at, (before, after) in enumerate(pairwise((0, *heights, 0))):
-        takes += [at] * max(0, after - before)
-        releases += [at] * max(0, before - after)
-    return max(
-        min(release - take for take, release in zip(takes, order, strict=True))
-        for order in set(permutations(releases))
-    )
-
-
-@cache
-def is_sum_of_leases(heights: tuple[int, ...], lease: int) -> bool:
-    """Say whether x is a sum of whole intervals of `lease` steps or more, swaps included."""
-    first = next((at for at, height in enumerate(heights) if height), None)
-    if first is None:
-        return True
-    for end in range(first + lease, len(heights) + 1):
-        if min(heights[first:end]) == 0:
-            return False
-        lower = heights[:first] + tuple(x - 1 for x in heights[first:end]) + heights[end:]
-        if is_sum_of_leases(lower, lease):
-            return True
-    return False
-
-
-def test_fifo_is_the_best_of_all_matchings() -> None:
-    """The shortest FIFO lease is the longest any matching of takes and releases can make it."""
-    compared = 0
-    for heights in product(range(4), repeat=5):
-        if 0 < sum(max(0, b - a) for a, b in pairwise((0, *heights))) <= 5:
-            assert shortest_lease(rows_of(heights)) == best_matching(heights), heights
-            compared += 1
-    assert compared > 500
-
-
-def test_fifo_is_exact_for_bundles() -> None:
-    """x keeps leases of l iff it is a sum of intervals of at least l, over every small x."""
-    for heights in product(range(4), repeat=6):
-        if any(heights):
-            for lease in range(1, 5):
-                kept = shortest_lease(rows_of(heights)) >= lease
-                assert kept == is_sum_of_leases(heights, lease), (heights, lease)
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=9).filter(any), st.integers(2, 5000))
-def test_lease_does_not_depend_on_the_size_of_bundles(heights: list[int], factor: int) -> None:
-    """All heights times n leave the shortest lease as it is: pairs count, not bundles."""
-    taller = [height * factor for height in heights]
-    assert shortest_lease(rows_of(heights)) == shortest_lease(rows_of(taller))
-
-
-def reachable_works(minimum: int, maximum: int, lease: int, longest: int) -> set[int]:
-    """Return all works up to g x longest, from every block of at most `longest` steps."""
-    blocks = set()
-    for length in range(lease, longest + 1):
-        for heights in product(range(minimum, maximum + 1), repeat=length):
-            if shortest_lease(rows_of(heights)) >= lease:
-                blocks.add(sum(heights))
-    limit = minimum * longest
-    sums = {0}
-    for total in range(1, limit + 1):
-        if any(total - block in sums for block in blocks if block <= total):
-            sums.add(total)
-    return sums - {0}
-
-
-@pytest.mark.parametrize("lease", [1, 2, 3])
-def test_least_work_is_exact(lease: int) -> None:
-    """The least reachable work is what enumeration of all blocks and their sums finds."""
-    for maximum in range(1, 5):
-        for minimum in range(1, maximum + 1):
-            longest = 7 if maximum - minimum < 3 else 6
-            works = reachable_works(minimum, maximum, lease, longest)
-            for work in range(1, max(works) + 1):
-                expected = min(w for w in works if w >= work)
-                found = least_work(minimum, maximum, lease, work)
-                assert found == expected, (minimum, maximum, lease, work)
-
-
-@pytest.mark.parametrize(
-    ("asked_for", "step", "lease", "work"),
-    [
-        (atom(2, 2, 90, 270), 60, 2, 6),  # 3 leases of 2 steps: a pair for 3 steps
-        (atom(4, 4, 90, 270), 60, 2, 8),  # 3 leases of 2 steps, but four at once make 8, 12, ...
-        (atom(1, 4, 90, 270), 60, 2, 6),  # 3 leases of 2 steps
-        (atom(1, 4, 90, 271), 60, 2, 5),  # no whole number of leases: 271 / 60 up
-        (atom(1, 4, 30, 270), 60, 1, 5),  # a lease below the step does not bind work
-        (atom(2, 3, 2, 7), 1, 2, 7),
-        (atom(2, 3, 3, 7), 1, 3, 8),  # 6, then 2 + 2 x 3 = 8
-        (atom(4, 8, 10, 85, multiple=4), 1, 10, 88),
-        (atom(1, 1, 1, 1), 60, 1, 1),
-    ],
+from tests.rdl.oracle.asks import (
+    CORE,
+    GRID,
+    ONE,
+    SECOND,
+    Rows,
+    at,
+    atom,
+    is_sum_of_leases,
+    rows_of,
+    rule,
+    window,
 )
-def test_lease_and_work_round_together(asked_for: Atom, step: int, lease: int, work: int) -> None:
-    """What the grid asks of an atom, by hand."""
-    assert lease_and_work(asked_for, step * SECOND) == (lease, work)
-
-
-def test_joint_rounding_agrees_with_the_time_grid() -> None:
-    """Before reachability, the oracle's own rounding is TimeGrid's."""
-    for lease, work, step in product((1, 29, 30, 31, 60, 90, 125), range(1, 300, 7), (1, 30, 60)):
-        grid = TimeGrid(step * SECOND, 10)
-        rounded = grid.lease_and_work(lease * SECOND, work * SECOND)
-        mine = lease_and_work(atom(1, 1_000_000, lease, work), step * SECOND)
-        assert mine == (rounded.lease, max(rounded.work, rounded.lease))
 
 
 def test_reachability_agrees_with_the_compiler() -> None:
@@ -273,14 +134,6 @@ def test_violation_says_where_and_how_much() -> None:
     """A violation names the atom's path and the numbers."""
     found = check(Order((PAIRS, PAIRS)), GRID, 0, {"0": [(0, 6, 2)], "1": [(6, 11, 2)]}, {})
     assert found == Violation("1", "work", "10 bundle-steps, not 12")
-
-
-ONE = atom(1, 1, 1, 1)
-
-
-def at(*steps: int) -> dict[str, Rows]:
-    """Return one bundle for one step each, for atoms 0, 1, ..."""
-    return {str(i): [(step, step + 1, 1)] for i, step in enumerate(steps)}
 
 
 @pytest.mark.parametrize(
@@ -387,144 +240,6 @@ def test_all_and_void() -> None:
     assert rule(mixed, at(4, 4)) == "path"
     assert rule(Void(CORE, 3), {}) is None
     assert rule(Void(CORE, 3), {"": [(0, 1, 1)]}) == "path"
-
-
-def occurrences(*steps: int, path: str = "0") -> dict[str, Rows]:
-    """Return one bundle for one step in each occurrence of an `every`."""
-    return {f"{path}@{k}": [(step, step + 1, 1)] for k, step in enumerate(steps)}
-
-
-def test_every_with_one_offset() -> None:
-    """Period 10 from the submission at 3: occurrence k is occurrence 0 moved by 10 k."""
-    three = Every(10 * SECOND, ONE, times=3)
-    assert rule(three, occurrences(5, 15, 25), submitted=3) is None
-    assert rule(three, occurrences(5, 15, 26), submitted=3) == "offset"
-    assert rule(three, occurrences(5, 15), submitted=3) == "work"
-    assert rule(three, occurrences(5, 15, 25, 35), submitted=3) == "path"
-    assert rule(three, occurrences(13, 23, 33), submitted=3) == "window"
-
-
-def test_every_free_in_its_period() -> None:
-    """Without one offset each occurrence stands anywhere in its own period."""
-    free = Every(10 * SECOND, ONE, times=2, same_offset=False)
-    assert rule(free, occurrences(0, 19)) is None
-    assert rule(free, occurrences(9, 9)) == "window"
-
-
-def test_every_anchors_at_the_window_then_the_anchor() -> None:
-    """Periods count from the start of the enclosing window, or from `anchor`."""
-    plain = window(Every(10 * SECOND, ONE, times=2), 4, 100)
-    assert rule(plain, occurrences(13, 23, path="0.0")) is None
-    assert rule(plain, occurrences(14, 24, path="0.0")) == "window"
-    anchored = window(Every(10 * SECOND, ONE, times=2, anchor=Offset(20 * SECOND)), 4, 100)
-    assert rule(anchored, occurrences(20, 30, path="0.0")) is None
-    assert rule(anchored, occurrences(13, 23, path="0.0")) == "window"
-
-
-def test_times_inside_every_count_from_the_period() -> None:
-    """window(atom, 2, 4) inside a period of 10 anchored at 5 is [7, 9), [17, 19), ..."""
-    inner = Every(10 * SECOND, window(ONE, 2, 4), times=2, anchor=Offset(5 * SECOND))
-    rows = {f"0@{k}.0": [(8 + 10 * k, 9 + 10 * k, 1)] for k in range(2)}
-    assert rule(inner, rows) is None
-    early = {path: [(6 + 10 * k, 7 + 10 * k, 1)] for k, path in enumerate(rows)}
-    assert rule(inner, early) == "window"
-
-
-def test_endless_fills_the_whole_periods_before_the_horizon() -> None:
-    """In 1,000 steps, an endless period of 300 that is admitted holds 3 occurrences."""
-    endless = Every(300 * SECOND, ONE)
-    assert rule(endless, occurrences(1, 301, 601)) is None
-    assert rule(endless, occurrences(1, 301)) == "work"
-    assert rule(endless, occurrences(1, 301, 601, 901)) == "path"
-    odd = Every(7 * SECOND, ONE)  # 7 s divides no day
-    assert rule(odd, occurrences(*range(0, 994, 7))) == "period"
-
-
-def test_until_holds_whole_periods() -> None:
-    """Until 25 with a period of 10: two whole periods."""
-    until = Every(10 * SECOND, ONE, until=Offset(25 * SECOND))
-    assert rule(until, occurrences(0, 10)) is None
-    assert rule(until, occurrences(0, 10, 20)) == "path"
-
-
-def test_finite_occurrences_stay_before_the_horizon() -> None:
-    """A billion repetitions are answered at once: the first past the horizon is named."""
-    many = Every(100 * SECOND, Void(CORE, 1), times=10**9)
-    found = check(many, GRID, 0, {}, {})
-    assert found == Violation("", "period", "occurrence 10 lies past the horizon")
-
-
-def test_period_is_a_whole_number_of_steps() -> None:
-    """1.5 s is no period on a grid of seconds."""
-    assert rule(Every(1500, ONE, times=2), occurrences(0, 1)) == "period"
-
-
-def test_choices_inside_every() -> None:
-    """With one offset the choice is that of occurrence 0; free occurrences choose themselves."""
-    either = AnyOf((ONE, ONE))
-    fixed = Every(10 * SECOND, either, times=2)
-    rows: dict[str, Rows] = {"0@0.1": [(2, 3, 1)], "0@1.1": [(12, 13, 1)]}
-    assert rule(fixed, rows, {"0@0": 1}) is None
-    assert rule(fixed, rows, {"0@0": 1, "0@1": 1}) is None
-    mixed: dict[str, Rows] = {"0@0.1": [(2, 3, 1)], "0@1.0": [(12, 13, 1)]}
-    assert rule(fixed, mixed, {"0@0": 1, "0@1": 0}) == "choice"
-    free = Every(10 * SECOND, either, times=2, same_offset=False)
-    assert rule(free, mixed, {"0@0": 1, "0@1": 0}) is None
-    assert rule(free, rows, {"0@0": 1}) == "choice"
-
-
-HOUR = 3600 * SECOND
-PARIS = "Europe/Paris"
-
-
-def test_civil_days() -> None:
-    """In Paris the night of 29 March 2026 has 23 hours: 9 o'clock moves by 23 hours, once."""
-    grid = TimeGrid(HOUR, 24 * 7, datetime(2026, 3, 26, 23, tzinfo=UTC))  # midnight, 27 March
-    hour = Atom(CORE, 1, 1, HOUR, HOUR)
-    nine = Window(Offset(9 * HOUR), Offset(10 * HOUR), hour)
-    daily = Every(24 * HOUR, nine, times=4, zone=PARIS, same_offset=False)
-
-    def allocation(*hours: int) -> dict[str, Rows]:
-        return {f"0@{k}.0": [(hour, hour + 1, 1)] for k, hour in enumerate(hours)}
-
-    assert rule(daily, allocation(9, 33, 56, 80), grid=grid) is None
-    assert rule(daily, allocation(9, 33, 57, 81), grid=grid) == "window"
-    # One offset counts from midnight, so 9 o'clock for one hour is out of reach that day.
-    fixed = Every(24 * HOUR, nine, times=4, zone=PARIS)
-    assert rule(fixed, allocation(9, 33, 57, 80), grid=grid) == "window"
-    assert rule(fixed, allocation(9, 33, 56, 80), grid=grid) == "offset"
-    wide = Every(24 * HOUR, replace(nine, end=Offset(11 * HOUR)), times=4, zone=PARIS)
-    assert rule(wide, allocation(9, 33, 57, 80), grid=grid) is None
-    assert rule(daily, allocation(9, 33, 57, 81)) == "period"  # no origin, no civil day
-
-
-def test_the_end_of_the_calendar_is_a_violation() -> None:
-    """Times past the year 9999 are said to be wrong, they do not crash the judge."""
-    grid = TimeGrid(HOUR, 24, datetime(2026, 3, 26, tzinfo=UTC))
-    far = Every(24 * HOUR, window(ONE, 10**13, 10**14), times=1, zone=PARIS)
-    assert rule(far, {}, grid=grid) == "window"
-    late = Every(24 * HOUR, ONE, times=1, zone=PARIS, anchor=Offset(10**18))
-    assert rule(late, {}, grid=grid) == "period"
-
-
-@pytest.mark.parametrize(
-    ("wall", "zone", "utc"),
-    [
-        ("2026-03-29T02:30", PARIS, "2026-03-29T01:00"),  # skipped: 2:00 becomes 3:00
-        ("2026-03-29T02:00", PARIS, "2026-03-29T01:00"),
-        ("2026-03-29T03:00", PARIS, "2026-03-29T01:00"),
-        ("2026-03-29T01:59", PARIS, "2026-03-29T00:59"),
-        ("2026-10-25T02:30", PARIS, "2026-10-25T00:30"),  # twice: the first, still +2
-        ("2026-07-01T12:00", PARIS, "2026-07-01T10:00"),
-        ("2026-04-05T01:45", "Australia/Lord_Howe", "2026-04-04T14:45"),  # half an hour, twice
-        ("2026-10-04T02:10", "Australia/Lord_Howe", "2026-10-03T15:30"),  # half an hour, skipped
-        ("2011-12-30T12:00", "Pacific/Apia", "2011-12-30T10:00"),  # a day that never was
-    ],
-)
-def test_first_instant(wall: str, zone: str, utc: str) -> None:
-    """Wall times that exist, that are skipped, and that come twice."""
-    found = first_instant(datetime.fromisoformat(wall), ZoneInfo(zone))
-    assert found == datetime.fromisoformat(utc).replace(tzinfo=UTC)
 
 
 def test_paper_example() -> None:

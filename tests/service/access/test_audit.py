@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.commits.commands import Closing
+from service.commits.commands import Closure
 from service.store.audit import AUDIT_KINDS
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded
 from tests.service.calls.test_optimizations import _found as found
@@ -139,7 +139,7 @@ def test_what_the_server_does_is_its_own(server: Guarded) -> None:
     """A change that no call asked for is by the user `server`."""
     runtime = server.service.runtime
     server.call("user", "POST", "/v1/reservations", {"id": "a", "rdl": ATOM})
-    runtime.planner.change(Closing("a", None))
+    runtime.planner.change(Closure("a", None))
     assert [(one["user"], one["kind"]) for one in changes(server, "?about=a")] == [
         ("ann", "admit"), ("server", "end"),
     ]  # fmt: skip
