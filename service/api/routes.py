@@ -14,6 +14,7 @@ from service.api.views import (
     dispatch_policy,
     health,
     holds,
+    insight,
     machines,
     offers,
     optimizations,
@@ -41,6 +42,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,
+    *insight.ROUTES,
     *health.ROUTES,
 )
 

@@ -143,7 +143,9 @@ ROUTES: Final = (
                 "The application is on disk and will be dispatched.",
                 json_of("Application"),
                 {"Location": "Path of the application."},
-                links=linked("$response.body#/id", "getApplication", "endApplication"),
+                links=linked(
+                    "$response.body#/id", "getApplication", "endApplication", "estimateStart"
+                ),
             )
         },
         problems=(

@@ -236,6 +236,7 @@ _NEXT: Final = linked(
     "replaceReservation",
     "cancelReservation",
     "closeReservation",
+    "explainReservation",
 )
 
 ROUTES: Final = (
