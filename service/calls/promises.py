@@ -84,7 +84,7 @@ def promises(
     below = set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ()))
     with runtime.reading() as plan:
         span = PlanSpan(start_ms, end_ms)
-        counts = _counted(plan, user, span, _Beside(ended, below, now_ms))
+        counts = _counted(plan, user, span, _WorkFacts(ended, below, now_ms))
         version = plan.version
     shown = [{"tenant": name, **asdict(one)} for name, one in counts.items()]
     shown.sort(key=lambda one: (one["tenant"] is None, str(one["tenant"])))
@@ -99,7 +99,7 @@ def promises(
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _WorkFacts:
     """What the dispatcher says: last end of work by reservation, who is below now; now itself."""
 
     ended_ms: Mapping[str, int | None]
@@ -108,7 +108,7 @@ class _Beside:
 
 
 def _counted(
-    plan: Plan, user: User, span: PlanSpan, beside: _Beside
+    plan: Plan, user: User, span: PlanSpan, beside: _WorkFacts
 ) -> dict[str | None, PromiseCounts]:
     table, grid = plan.table, plan.grid
     assert span.start_ms is not None
@@ -146,7 +146,7 @@ def _count(count: PromiseCounts, state: State, words: set[str], late: bool) -> N
     count.kept += not (less or late or state is State.FAILED)
 
 
-def _is_late(id_: str, finish_ms: int, beside: _Beside) -> bool:
+def _is_late(id_: str, finish_ms: int, beside: _WorkFacts) -> bool:
     if id_ not in beside.ended_ms:
         return False
     ended_ms = beside.ended_ms[id_]

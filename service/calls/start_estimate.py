@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_BEFORE: Final = 2_000
 
 
-class FreeRoom:
+class BestEffortRoom:
     """What the Plan leaves free from now on, as totals; work is laid into it, earliest first.
 
     Parameters
@@ -106,7 +106,7 @@ def _sought(
 ) -> dict[str, Any]:
     now_ms = runtime.now_ms()
     with runtime.reading() as plan:
-        room = FreeRoom(plan)
+        room = BestEffortRoom(plan)
     for row, one in earlier[:_MOST_BEFORE]:
         started_ms = _started_ms(row)
         left_ms = one.size_ms
