@@ -66,7 +66,7 @@ def runtime_of(app: Flask) -> Runtime:
 
 def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
     def view(**path: str) -> FlaskResponse:
-        response = answering.respond(lambda route: _read_call(route, path))
+        response = answering.respond(request.environ, lambda route: _read_call(route, path))
         if answering.route.method == "GET":
             response = compressed(response, request.headers.get("Accept-Encoding", ""))
         return _flask_response(response)

@@ -12,6 +12,7 @@ from service.api.views import (
     cluster,
     comparisons,
     dispatch_policy,
+    executors,
     health,
     holds,
     insight,
@@ -24,6 +25,7 @@ from service.api.views import (
     plan_export,
     rdl,
     reservations,
+    tokens,
 )
 
 _CALLS: Final[tuple[Route, ...]] = (
@@ -43,6 +45,8 @@ _CALLS: Final[tuple[Route, ...]] = (
     *applications.ROUTES,
     *assignments.ROUTES,
     *insight.ROUTES,
+    *executors.ROUTES,
+    *tokens.ROUTES,
     *health.ROUTES,
 )
 

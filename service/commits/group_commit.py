@@ -202,7 +202,7 @@ class GroupCommit:
                 prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
             if prepared.record is None:
                 raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
-            if self._replica.commit(prepared.record, self._clock.now_ms(), ()):
+            if self._replica.commit(prepared.record, self._clock.now_ms()):
                 return
 
     def limits_of(self, agent: str) -> Limits:
@@ -320,7 +320,8 @@ class GroupCommit:
         clock_ms = self._clock.now_ms()
         remembered = group.to_remember(answers, clock_ms)
         self.attempts += 1
-        if not self._replica.commit(record, clock_ms, remembered, prepared.takings):
+        takings = prepared.takings
+        if not self._replica.commit(record, clock_ms, remembered, takings, group.tenure):
             self._telemetry.lost_races.inc()
             return False
         self._note_commit(record)

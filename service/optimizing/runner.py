@@ -46,10 +46,11 @@ class Runner:
         self.rows = store.optimizations
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._waiters: list[threading.Thread] = []
-        self._clock = SystemClock()
+        self._clock = store.host_clock(SystemClock())
 
     def now_ms(self) -> int:
         """Return the time by the clock that processes of all servers tell, Unix ms."""
+        self._clock.measure()
         return self._clock.now_ms()
 
     def start(
@@ -62,7 +63,7 @@ class Runner:
         service.store.TooManyError
             If the most that may run are running.
         """
-        now_ms = self._clock.now_ms()
+        now_ms = self.now_ms()
         document = msgspec.json.encode(asked.to_json())
         row = OptimizationRow(id_, now_ms, document, now_ms)
         self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX])

@@ -63,6 +63,11 @@ class Replica:
             self._restart()
             self._follow()
 
+    def follow(self) -> int:
+        """Catch up with the log; return the version reached."""
+        with self.newest() as plan:
+            return plan.version
+
     @contextmanager
     def locked(self) -> Iterator[Plan]:
         """Hold the Plan as it is in this process."""
@@ -82,12 +87,19 @@ class Replica:
         self,
         record: CommitRecord,
         at_ms: int,
-        remembered: Sequence[IdempotentAnswer],
+        remembered: Sequence[IdempotentAnswer] = (),
         takings: Sequence[Taking] | None = None,
+        tenure: int | None = None,
     ) -> bool:
         """Make a record durable, then true; False when another process was first.
 
-        `takings` are those that `Plan.prepare` found with the record.
+        `takings` are those that `Plan.prepare` found with the record; `tenure` is that of the
+        leader whose change it is.
+
+        Raises
+        ------
+        service.store.LeadershipLostError
+            If another tenure has begun.
 
         Returns
         -------
@@ -96,7 +108,7 @@ class Replica:
         """
         body = msgspec.json.encode(record.to_json())
         try:
-            self.store.append([LogEntry(record.version, at_ms, body)], remembered)
+            self.store.append([LogEntry(record.version, at_ms, body)], remembered, tenure)
         except VersionTakenError:
             with self.newest():
                 return False

@@ -116,5 +116,6 @@ ROUTES: Final = (
             json_of("DispatchPolicy"),
             examples={"as without any": dispatch_to_json(DispatchPolicy())},
         ),
+        role=Role.OPERATOR,
     ),
 )
