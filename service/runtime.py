@@ -65,10 +65,10 @@ class Runtime:
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
-    windows
-        The windows of reservations, as far as somebody has asked for them.
     token_book
         Who may call.
+    windows
+        The windows of reservations, as far as somebody has asked for them.
     """
 
     def __init__(

@@ -63,8 +63,8 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **insight.SCHEMAS,
                 **machines.SCHEMAS,
                 **optimizations.SCHEMAS,
-                **plan_columns.SCHEMAS,
                 **tokens.SCHEMAS,
+                **plan_columns.SCHEMAS,
                 "Cluster": _cluster_schema(),
             },
             "securitySchemes": {

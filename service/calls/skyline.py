@@ -167,5 +167,5 @@ def _peaks(total: _Ints, bucket: int) -> _Ints:
     padded = np.full(-(-len(total) // bucket) * bucket, -1, dtype=np.int64)
     padded[: len(total)] = total
     within = padded.reshape(-1, bucket).argmax(axis=1)
-    peaks: NDArray[np.int64] = np.arange(len(within)) * bucket + within
+    peaks: _Ints = np.arange(len(within)) * bucket + within
     return peaks

@@ -1,15 +1,12 @@
 """The process that compares: ``python -m service.optimizing.comparison_worker``.
 
-As `service.optimizing.worker`: one line of JSON says what to do, the Plan is read from the log, and
-the process writes its row. The Plan is never changed.
+It plans the requests of a day with several agents, on its own copy of the Plan, and writes its row.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
-from typing import Final
+from typing import Any
 
 import msgspec
 
@@ -20,47 +17,15 @@ from planner.plan.plan import Plan
 from planner.workload.compare import compare
 from planner.workload.compile import compile_workload
 from planner.workload.warm_up import load_kernels
-from service.clock import SystemClock
-from service.config import ServiceConfig
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.live_requests import lines_of_plan, whole_cluster
+from service.optimizing.process import carry_out
 from service.optimizing.reporter import Reporter
-from service.replication.replica import Replica, open_replica
-
-logger = logging.getLogger("agenda.optimizing")
-
-#: How much this process stands back behind the server's own.
-_NICE: Final = 10
-
-#: Exit code where the row says what went wrong.
-_FAILED: Final = 1
+from service.replication.replica import Replica
 
 
-def main() -> int:
-    """Carry out the one job that standard input names."""
-    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
-    os.nice(_NICE)
-    job = msgspec.json.decode(sys.stdin.buffer.readline())
-    replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
-    clock = replica.store.host_clock(SystemClock())
-    row = replica.store.optimizations.get(job["id"], clock.now_ms())
-    if row is None:  # it was forgotten before it began
-        replica.store.close()
-        return 0
-    reporter = Reporter(replica.store, row, clock)
-    reporter.start()
-    try:
-        _compare(replica, ComparisonJob.from_json(job["asked"]), reporter)
-    except Exception as failure:
-        logger.exception("comparison %s failed", job["id"])
-        reporter.ended("failed", f"{type(failure).__name__}: {failure}")
-        return _FAILED
-    finally:
-        replica.store.close()
-    return 0
-
-
-def _compare(replica: Replica, asked: ComparisonJob, reporter: Reporter) -> None:
+def _compare(replica: Replica, document: dict[str, Any], reporter: Reporter) -> None:
+    asked = ComparisonJob.from_json(document)
     load_kernels()
     replica.replay()
     with replica.newest() as plan:
@@ -89,4 +54,4 @@ def _day_of(plan: Plan, asked: ComparisonJob) -> tuple[Cluster, list[WorkloadLin
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(carry_out(_compare))
