@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from planner.plan.table import ReservationTable
 from planner.plan.table_columns import plain, ranges
+from planner.reservation import HistoryEntry
 from rdl.resources import Resources
 
 
@@ -109,3 +110,23 @@ def ids_of(table: ReservationTable, numbers: NDArray[np.int64]) -> list[str]:
     """Return the ids of some reservations."""
     ids = table._ids
     return [ids[number] for number in numbers.tolist()]
+
+
+def changed_between(table: ReservationTable, start_ms: int, end_ms: int) -> NDArray[np.int64]:
+    """Return the reservations to which something happened after their admission in a time."""
+    return np.array(
+        [
+            number
+            for number, told in table._history.items()
+            if any(start_ms <= entry.at_ms < end_ms for entry in told)
+        ],
+        dtype=np.int64,
+    )
+
+
+def histories_of(
+    table: ReservationTable, numbers: NDArray[np.int64]
+) -> dict[int, Sequence[HistoryEntry]]:
+    """Return what happened after their admission to those of some reservations that changed."""
+    chosen = set(numbers.tolist())
+    return {number: tuple(told) for number, told in table._history.items() if number in chosen}

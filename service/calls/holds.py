@@ -11,7 +11,7 @@ from planner.plan.holds import Hold
 from planner.plan.plan import Plan
 from service.access.user import User
 from service.calls.reservations import read_ask
-from service.calls.visibility import require_tenant, require_visible
+from service.calls.visibility import require_visible
 from service.commits.commands import (
     Answer,
     HoldAcceptance,
@@ -19,6 +19,7 @@ from service.commits.commands import (
     HoldPlacing,
     ReservationAnswer,
 )
+from service.commits.ownership import tenant_of
 from service.commits.responses import render_state
 from service.problems import ProblemDocument
 from service.response import Response, problem_response
@@ -41,8 +42,8 @@ def take(runtime: Runtime, values: Mapping[str, Any], user: User) -> Response:
     ApiProblemError
         ``forbidden`` for a tenant that the user does not act for, or as `read_ask`.
     """
-    require_tenant(user, values["tenant"])
-    ask = read_ask(runtime, values)
+    tenant = tenant_of(user, values["tenant"], "")
+    ask = read_ask(runtime, {**values, "tenant": tenant})
     hold = Hold(runtime.now_ms() + values["time"], user.name)
 
     def render(answers: Sequence[Answer]) -> Response:

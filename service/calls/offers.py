@@ -79,4 +79,5 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         field = "promise" if refusal["binding"] is not None else "queue"
         raise malformed([ApiError(refusal["detail"], pointer=f"/{field}")])
     fields = {name: values[name] for name in _TAKEN if values[name] not in (None, False)}
+    fields["tenant"] = tenant
     return {**answer, "offers": with_requests(answer["offers"], fields)}

@@ -6,18 +6,6 @@ from service.access.user import User
 from service.problems import problem
 
 
-def require_tenant(user: User, tenant: str) -> None:
-    """Refuse to act for a tenant that a user does not act for.
-
-    Raises
-    ------
-    ApiProblemError
-        ``forbidden``.
-    """
-    if not user.acts_for(tenant):
-        raise problem("forbidden", f"you do not act for tenant {tenant!r}")
-
-
 def require_visible(user: User, tenant: str | None, what: str) -> None:
     """Refuse to show what belongs to a tenant that a user does not act for, or what is not there.
 

@@ -11,7 +11,7 @@ def crowded_problem(plan: Plan, holder: str, most: int) -> ProblemDocument | Non
     mine = sum(one.holder == holder for one in plan.table.holds.values())
     if mine < most:
         return None
-    detail = f"{mine} offers are held for you, and {most} may be; accept one, or give one back"
+    detail = "as many offers are held or asked for you as may be; accept one, or give one back"
     return ProblemDocument("too_many", detail, headers={"Retry-After": "10"})
 
 

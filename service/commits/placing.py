@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -68,6 +69,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
     """Answer what needs no agent, turn what is plain into changes, and return the rest."""
     rest: list[ScreenResult] = []
     snapshot: PlanView = plan.snapshot()
+    asked: Counter[str] = Counter()  # holds of the same group, by holder
     for draft in drafts:
         if draft.ask is not None and not _renew(draft, plan):
             continue
@@ -79,7 +81,8 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
                 elif draft.answer is None:
                     rest.append(ScreenResult(draft, snapshot))
             case HoldPlacing(hold=hold, most=most):
-                draft.answer = crowded_problem(plan, hold.holder, most)
+                draft.answer = crowded_problem(plan, hold.holder, most - asked[hold.holder])
+                asked[hold.holder] += 1
                 refused = _screen_request(plan, draft) if draft.answer is None else None
                 if refused is not None:
                     _refuse(draft, refused)

@@ -149,7 +149,13 @@ ROUTES: Final = (
                 "The application is on disk and will be dispatched.",
                 json_of("Application"),
                 {"Location": "Path of the application."},
-                links=linked("$response.body#/id", "getApplication", "endApplication", "listRuns"),
+                links=linked(
+                    "$response.body#/id",
+                    "getApplication",
+                    "endApplication",
+                    "listRuns",
+                    "estimateStart",
+                ),
             )
         },
         problems=(

@@ -244,9 +244,7 @@ def _stop(runtime: Runtime, call: Call) -> Response:
 
 
 def _apply(runtime: Runtime, call: Call) -> Response:
-    done = optimizations.apply(runtime, call.path["id"], partial=call.query["partial"])
-    headers = dict(done.headers)
-    return Response(done.status, done.body, headers, headers.pop("Content-Type", JSON))
+    return optimizations.apply(runtime, call.path["id"], partial=call.query["partial"])
 
 
 def _delete(runtime: Runtime, call: Call) -> Response:

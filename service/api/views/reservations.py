@@ -244,6 +244,7 @@ _NEXT: Final = linked(
     "replaceReservation",
     "cancelReservation",
     "closeReservation",
+    "explainReservation",
 )
 
 ROUTES: Final = (

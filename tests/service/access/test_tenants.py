@@ -35,6 +35,7 @@ SAID = {
     "404": 404,
     "403 for each such request": 200,
     "left out": 200,
+    "totals": 200,
     "totals; reservations left out": 200,
     "policies on it left out": 200,
     "none": 200,

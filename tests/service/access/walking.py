@@ -62,7 +62,7 @@ def body_of(route: Route) -> Any:
         return None
     if route.path.startswith("/v1/applications"):
         return {"application": APPLICATION, "tenant": "ads"}
-    if route.name in ("createReservation", "findOffers"):
+    if route.name in ("createReservation", "createHold", "findOffers"):
         return {"rdl": ATOM, "tenant": "ads"}
     if route.name == "createReservations":
         return [{"rdl": ATOM, "tenant": "ads"}]

@@ -62,9 +62,9 @@ def once(rdl: str, **more: Any) -> Callable[[Service], Any]:
 
 
 def same_id(service: Service) -> Any:
-    """Ask for two reservations under one id."""
+    """Ask for two different reservations under one id."""
     service.reserve("first")
-    return service.ask("first")
+    return service.ask("first", weight=2)
 
 
 def other_past(service: Service) -> Any:

@@ -11,6 +11,7 @@ from service.calls import holds
 from service.problems import ApiProblemError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
+from tests.service.together import in_one_commit
 
 _ALL = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)"
 _SMALL = "window(atom(<1 cpu>, 1, 1, 10m, 10m), +1h, +2h)"
@@ -108,6 +109,18 @@ def test_a_user_holds_no_more_than_ten(service: Service) -> None:
     assert _hold(service, _SMALL).status_code == 429
     service.client.post("/v1/holds/h0/accept")
     assert _hold(service, _SMALL).status_code == 201
+
+
+def test_many_holds_at_once_are_counted_together(service: Service) -> None:
+    """Of calls that one commit takes, no more than may be are granted."""
+    told: list[int] = []
+
+    def ask() -> None:
+        client = service.app.test_client()
+        told.append(client.post("/v1/holds", json={"rdl": _SMALL}).status_code)
+
+    in_one_commit(service, *([ask] * (holds.MOST_HOLDS + 3)))
+    assert sorted(told) == [201] * holds.MOST_HOLDS + [429] * 3
 
 
 @pytest.mark.parametrize("time", [0, 61, "2m", "soon", True])

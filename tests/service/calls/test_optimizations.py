@@ -205,6 +205,7 @@ def test_who_came_in_meanwhile_is_named(service: Service) -> None:
     service.reserve("late", late)
     refused = service.client.post(f"{_PATH}/{id_}/apply")
     assert refused.status_code == 409
+    assert refused.content_type == "application/problem+json"
     detail = refused.get_json()["detail"]
     assert "admitted there meanwhile: late" in detail
     assert "early" not in detail

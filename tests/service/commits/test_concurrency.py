@@ -99,13 +99,15 @@ class TestProcesses:
         assert (answer.status_code, answer.get_json()["code"]) == (409, "capacity")
 
     def test_take_an_id_once(self, open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of two processes that admit one id, one does."""
-        one, two = open_service(), open_service()
-        interrupt(monkeypatch, lambda: two.reserve("a", ONE))
+        """Of two processes that admit one id, one does; the same request is told its place."""
+        for weight, wanted in ((1, 200), (2, 409)):
+            one, two = open_service(), open_service()
+            id_ = f"a{weight}"
+            interrupt(monkeypatch, lambda two=two, id_=id_: two.reserve(id_, ONE))
 
-        answer = one.ask("a", ONE, agent="gree-l")
+            answer = one.ask(id_, ONE, agent="gree-l", weight=weight)
 
-        assert (answer.status_code, answer.get_json()["code"]) == (409, "duplicate_id")
+            assert answer.status_code == wanted
 
     def test_take_a_key_once(self, open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of two processes that carry out one key, one does, and the other tells its answer."""

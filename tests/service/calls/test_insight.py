@@ -1,0 +1,173 @@
+"""Why and when: explanations, estimates of starts, and what became of promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from service.access.user import Role, User
+from service.calls.explanation import explanation
+from service.calls.promises import promises
+from service.calls.start_estimate import estimate
+from service.problems import ApiProblemError
+from tests.service.applying import an_application, submit_one
+from tests.service.conftest import Service
+
+_BOB = User("bob", Role.USER, frozenset({"ml"}))
+_FULL = "window(atom(<1 cpu>, 10, 10, 1h, 10h), 0, 1h)"
+
+
+def _get(service: Service, path: str) -> Any:
+    answer = service.client.get(path)
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    return answer.get_json()
+
+
+def _explained(service: Service, id_: str) -> Any:
+    return _get(service, f"/v1/reservations/{id_}/explanation")
+
+
+class TestExplanations:
+    def test_say_what_kept_it_from_beginning_earlier(self, service: Service) -> None:
+        """Where others hold the room before it: the last instant, what is short, and who has it."""
+        service.reserve("first", _FULL, tenant="ads")
+        service.reserve("after", "window(atom(<1 cpu>, 2, 2, 10m, 20m), 0, 2h)", agent="earliest")
+        told = _explained(service, "after")
+        assert told["bound"] == "capacity"
+        assert (told["begin"], told["window"]) == (3600, [0, 7200])
+        binding = told["binding"]
+        assert (binding["at"], binding["resource"]) == (3540, "cpu")
+        assert (binding["needed"], binding["free"]) == (2, 0)
+        assert told["holders"] == [
+            {"tenant": "ads", "count": 1, "amount": 10, "reservations": ["first"]}
+        ]
+        assert told["slack"] == {"before": 3600, "after": 3000}
+
+    def test_say_that_its_window_binds_it(self, service: Service) -> None:
+        """What begins where its window begins could not begin earlier."""
+        service.reserve("a", "window(atom(<1 cpu>, 2, 2, 10m, 20m), 30m, 2h)", agent="earliest")
+        told = _explained(service, "a")
+        assert (told["bound"], told["binding"], told["holders"]) == ("window", None, [])
+
+    def test_show_other_agents_places(self, service: Service) -> None:
+        """Of what has not begun: where each quick agent would put it now; of what has, nothing."""
+        service.reserve("a", "window(atom(<1 cpu>, 2, 2, 10m, 20m), 30m, 2h)", agent="gree")
+        told = {one["agent"]: one for one in _explained(service, "a")["alternatives"]}
+        assert told["earliest"]["begin"] == 1800
+        assert [name for name, one in told.items() if one["taken"]] == ["gree"]
+        service.reserve("b", "window(atom(<1 cpu>, 2, 2, 10m, 20m), 0, 10m)")
+        assert _explained(service, "b")["alternatives"] == []
+
+    def test_tell_the_options_not_taken(self, service: Service) -> None:
+        """Of each choice in the request: which was taken, of how many."""
+        rdl = "window(any(atom(<1 cpu>, 2, 2, 10m, 20m), atom(<1 cpu>, 1, 1, 10m, 20m)), 30m, 2h)"
+        service.reserve("a", rdl)
+        (told,) = _explained(service, "a")["options"]
+        assert (told["taken"], told["options"]) == (0, 2)
+
+    def test_of_a_refusal_name_who_holds_the_room(self, service: Service) -> None:
+        """Counts and amounts by tenant, and names of the reservations."""
+        service.reserve("x", "window(atom(<1 cpu>, 4, 4, 1h, 4h), 0, 1h)", tenant="ads")
+        service.reserve("y", "window(atom(<1 cpu>, 6, 6, 1h, 6h), 0, 1h)", tenant="ml")
+        assert service.ask("no", _FULL, tenant="ml").status_code == 409
+        told = _explained(service, "no")
+        assert (told["state"], told["code"]) == ("refused", "capacity")
+        assert [(one["tenant"], one["amount"]) for one in told["holders"]] == [
+            ("ml", 6),
+            ("ads", 4),
+        ]
+
+    def test_hide_others(self, service: Service) -> None:
+        """A user reads how much others hold together; of their things it is told nothing."""
+        service.reserve("x", "window(atom(<1 cpu>, 4, 4, 1h, 4h), 0, 1h)", tenant="ads")
+        service.ask("no", _FULL, tenant="ml")
+        told = explanation(service.runtime, "no", _BOB)
+        assert told["holders"] == [{"tenant": None, "count": 1, "amount": 4, "reservations": None}]
+        with pytest.raises(ApiProblemError, match="not_found"):
+            explanation(service.runtime, "x", _BOB)
+        with pytest.raises(ApiProblemError, match="not_found"):
+            explanation(service.runtime, "none", _BOB)
+
+
+class TestEstimates:
+    def test_wait_for_what_the_plan_promises(self, still: Service) -> None:
+        """Without anybody before it, it starts where the Plan leaves room for its cores."""
+        still.reserve("full", _FULL)
+        submit_one(still, "x", an_application(2, size="10m"))
+        told = _get(still, "/v1/applications/x/estimate")
+        assert (told["basis"], told["start"]) == ("queue", 3600)
+        assert told["start_at"] == "2026-01-05T01:00:00Z"
+
+    def test_wait_for_those_before_it(self, still: Service) -> None:
+        """Work submitted earlier is laid first, for as long as its size says."""
+        submit_one(still, "x", an_application(8, size="10m"))
+        still.clock.advance(1)
+        submit_one(still, "y", an_application(8, size="10m"))
+        told = _get(still, "/v1/applications/y/estimate")
+        assert (told["before"], told["without_size"]) == (1, 0)
+        assert told["start"] == 600
+
+    def test_cannot_be_told_behind_work_without_an_end(self, still: Service) -> None:
+        """What has no size is counted as if it never ended."""
+        submit_one(still, "x", an_application(8))
+        still.clock.advance(1)
+        submit_one(still, "y", an_application(8, size="10m"))
+        told = _get(still, "/v1/applications/y/estimate")
+        assert (told["basis"], told["start"], told["without_size"]) == ("none", None, 1)
+
+    def test_of_a_reservation_are_its_begin(self, still: Service) -> None:
+        """What runs under a reservation starts where that holds something."""
+        still.reserve("r", "window(atom(<1 cpu>, 2, 2, 10m, 20m), 30m, 40m)")
+        submit_one(still, "x", an_application(2), reservation="r")
+        told = _get(still, "/v1/applications/x/estimate")
+        assert (told["basis"], told["start"]) == ("reservation", 1800)
+
+    def test_of_what_runs_are_its_start(self, still: Service) -> None:
+        """Once it has started there is nothing to estimate."""
+        submit_one(still, "x", an_application(2))
+        still.runtime.dispatcher.tick()
+        still.clock.advance(1)
+        still.runtime.dispatcher.tick()
+        assert _get(still, "/v1/applications/x/estimate")["basis"] == "started"
+
+    def test_are_not_for_others(self, still: Service) -> None:
+        """A user does not learn that an application of another tenant exists."""
+        submit_one(still, "x", an_application(2), tenant="ads")
+        with pytest.raises(ApiProblemError, match="not_found"):
+            estimate(still.runtime, "x", _BOB)
+
+
+class TestPromises:
+    def test_are_counted_by_tenant(self, still: Service) -> None:
+        """Kept, cancelled and degraded ones, each for the tenant that has it."""
+        still.reserve("a", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant="ads")
+        still.reserve("b", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 1h)", tenant="ads")
+        assert still.client.delete("/v1/reservations/b").status_code == 200
+        still.reserve("c", "window(atom(<1 cpu>, 9, 9, 1h, 9h), 0, 1h)", tenant="ml")
+        lost = {"machines": "plain", "count": 5, "end": "+3h"}
+        assert still.client.post("/v1/cluster/outages", json=lost).status_code == 201
+        told = {one["tenant"]: one for one in _get(still, "/v1/promises?to=1h")["tenants"]}
+        assert (told["ads"]["promised"], told["ads"]["kept"]) == (1, 1)
+        assert told["ads"]["cancelled"] == 1
+        assert (told["ml"]["degraded"], told["ml"]["kept"]) == (1, 0)
+
+    def test_are_late_where_work_ends_after_them(self, still: Service) -> None:
+        """An application that waits or runs on when its reservation is over makes it late."""
+        still.reserve("a", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant="ads")
+        submit_one(still, "x", an_application(1), tenant="ads", reservation="a")
+        still.clock.advance(3600)
+        told = _get(still, "/v1/promises")["tenants"][0]
+        assert (told["late"], told["kept"]) == (1, 0)
+
+    def test_of_others_are_one_count(self, still: Service) -> None:
+        """A user reads its own tenants, and all others together."""
+        for tenant in ("ads", "feed", "ml"):
+            still.reserve(tenant, "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant=tenant)
+        told = promises(still.runtime, _BOB, 0, 600_000)["tenants"]
+        assert [(one["tenant"], one["promised"]) for one in told] == [("ml", 1), (None, 2)]
+
+    def test_of_a_time_that_is_none_are_an_error(self, still: Service) -> None:
+        """A time has to end after it starts."""
+        answer = still.client.get("/v1/promises?from=2h&to=1h")
+        assert (answer.status_code, answer.get_json()["errors"][0]["pointer"]) == (400, "?from")
