@@ -2,10 +2,10 @@
 
 Reservations of one or more bundles of a few shapes are given slots by the machine room, at random
 times of a day of minutes, until the stated load. Then machines drawn at random are gone from a step
-in the middle of the day on. Told: processor seconds of the relocation, of the room it works on, of looking
-for what is lost, and of the joint commit; how many slots were lost, and how many bundles then had
-no machine, for plain best fit, for the budget of ejections the service has, and for a search of
-about ten seconds.
+in the middle of the day on. Told: processor seconds of the relocation, of the room it
+works on, of looking for what is lost, and of the joint commit; how many slots were lost, and how
+many bundles then had no machine, for plain best fit, for the budget of ejections the service has,
+and for a long search.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SEEDS: Final = (1, 2)
 #: Cores and GiB of a bundle.
 SHAPES: Final = ((1, 4), (2, 4), (2, 8), (4, 8), (4, 16), (6, 24), (8, 32), (12, 32))
 
-#: Ejections of the long search.
+#: Ejections of the long search, which takes some seconds.
 LONG: Final = 20_000
 
 
