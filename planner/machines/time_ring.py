@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 ROOM_BYTES = 128 * 2**20
 
 #: A ring is longer than what it spans by one part in so many, so that it can grow in place.
-_SPARE = 16
+_SPARE = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,9 @@ class ReservationTable:
             )
         if slots:
             held_slots = slots[0] if len(slots) == 1 else np.concatenate(slots)
-            if len(held_slots):
+            if len(held_slots) == 1:
+                self._slots.append([tuple(held_slots[0].tolist())])
+            elif len(held_slots):
                 self._slots.append(structured_slots(held_slots), len(held_slots))
         return first
 

@@ -9,8 +9,9 @@ quarter of the capacity is asked for (`room`) and once more than all of it is (`
 
 Times are processor time of the thread. What is measured is admitted three times and cancelled in
 between, untimed; `p99_of_least` is of the least of the three: what a request costs by itself comes
-again, what the machine adds does not. Memory is that of the machine room, of its arrays and as the
-process grows.
+again, what the machine adds does not. The reference is each time the same request, asked to promise
+totals, on the same Plan at the same moment (`pooled`). Memory is that of the machine room, of its
+arrays and as the process grows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.cases.planning.server_memory import as_served, resident_bytes
 from bench.workloads.generator import Mix, cluster_of, requests_of
@@ -154,14 +156,14 @@ class Fill:
     Attributes
     ----------
     times
-        Microseconds of whole admissions and of the agent's part, float64[request, round], by name
-        of what was measured.
+        Microseconds of whole admissions, of the agent's part and of the reference, by request and
+        round, by name of what was measured.
     """
 
     cluster: Cluster
     requests: list[Request]
     agent: Agent = field(default_factory=lambda: agent_named(AGENT))
-    times: dict[str, list[list[tuple[float, float]]]] = field(default_factory=dict)
+    times: dict[str, list[list[tuple[float, float, float]]]] = field(default_factory=dict)
     done: int = 0
     accepted: int = 0
     asked_work: float = 0.0
@@ -194,12 +196,20 @@ class Fill:
             times = []
             for number in range(ROUNDS):
                 asked = replace(request, id=f"{request.id}-{number}")
-                accepted, *took = self._admission(asked)
-                times.append((took[0], took[1]))
+                accepted, whole, agent = self._admission(asked)
                 if accepted and number < ROUNDS - 1:
                     self._commit(Cancel(asked.id))
+                times.append((whole, agent, self._pooled(asked)))
             self.times.setdefault(name, []).append(times)
             self._note(request, accepted=accepted)
+
+    def _pooled(self, request: Request) -> float:
+        """Return microseconds of the admission of the same request on totals; it is cancelled."""
+        totals = replace(request, id=f"{request.id}-pooled", promise=PromiseLevel.POOLED)
+        stands, whole, _ = self._admission(totals)
+        if stands:
+            self._commit(Cancel(totals.id))
+        return whole
 
     def _note(self, request: Request, *, accepted: bool) -> None:
         graph, nominal = request.graph, self.cluster.nominal
@@ -246,12 +256,28 @@ class Fill:
             "pieces": int(sum(one[:, 2].sum() for one in slots)),
         }
         for name, measured in self.times.items():
-            whole, agent = np.moveaxis(np.array(measured), 2, 0)
-            values = np.percentile(whole, (50, 99))
+            whole, agent, pooled = np.moveaxis(np.array(measured), 2, 0)
             figures[f"{name}_us"] = {
-                "p50": round(float(values[0]), 1),
-                "p99": round(float(values[1]), 1),
-                "p99_of_least": round(float(np.percentile(whole.min(axis=1), 99)), 1),
+                **percentiles(whole),
                 "agent_p50": round(float(np.median(agent)), 1),
+                "pooled": percentiles(pooled),
+                "over_pooled": {
+                    "p50": round(float(np.median(whole) / np.median(pooled)), 2),
+                    "p99_of_least": round(_p99_of_least(whole) / _p99_of_least(pooled), 2),
+                },
             }
         return figures
+
+
+def percentiles(times: NDArray[np.float64]) -> dict[str, float]:
+    """Return percentiles of float64[request, round], and the 99th of each request's least time."""
+    middle, high = np.percentile(times, (50, 99))
+    return {
+        "p50": round(float(middle), 1),
+        "p99": round(float(high), 1),
+        "p99_of_least": round(_p99_of_least(times), 1),
+    }
+
+
+def _p99_of_least(times: NDArray[np.float64]) -> float:
+    return float(np.percentile(times.min(axis=1), 99))

@@ -155,7 +155,7 @@ def test_a_present_that_is_no_time_is_told() -> None:
 
 @pytest.mark.parametrize("handover", [True, False])
 def test_a_machine_that_is_gone_cuts_a_stay(handover: bool) -> None:
-    """What went on elsewhere owes no lease to a machine that left the cluster."""
+    """What a machine that left the cluster had goes on elsewhere, and owes no lease there."""
     rest = [[0, 8, 1, None], [8, 10, 1, "m-1"], [0, 10, 1, "m-2"]]
     asked = "atom(<1 cpu>, 1, 2, 5, 20)"
     entry = placed("r", asked, [[0, 10, 2]], rest, handover=handover)
