@@ -47,6 +47,9 @@ class Admit:
         Whether the request was refused before.
     planner
         Asked once more where machines cannot hold what was placed; None asks nobody.
+    slots
+        Of each atom of what it would hold, where who asks has found them; the Plan finds others
+        where they have no room.
     """
 
     request: Request
@@ -54,6 +57,7 @@ class Admit:
     agent: str
     anew: bool = False
     planner: Agent | None = None
+    slots: tuple[Slots | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,6 +301,9 @@ class _Batch:
         """
         if self._machines_assured:
             return change.result, holding
+        known = self._with_known_slots(index, change, holding, level)
+        if known is not None:
+            return change.result, known
         placed = self.slots.stand(holding, level)
         if not isinstance(placed, MachineShortage):
             return change.result, placed
@@ -315,6 +318,19 @@ class _Batch:
         if isinstance(found, MachineShortage):
             return self._no_machines(index, change.request.id, found)
         return found
+
+    def _with_known_slots(
+        self, index: int, change: Admit, holding: Holding, level: PromiseLevel
+    ) -> Holding | None:
+        """Return a holding with the slots that came with its admission; None if it has none."""
+        if change.slots is None or level is not PromiseLevel.PLACED:
+            return None
+        mark, nothing = self.slots.mark(), Holding((), 0, 0)
+        found = self._with_slots(index, change.request.id, (nothing, holding), change.slots)
+        if isinstance(found, Holding) and self.slots.unpacked(found) is None:
+            return found
+        self.slots.undo(mark)
+        return None
 
     def _view(self) -> PlanSnapshot:
         """Return what the changes of the batch so far leave, as agents read it."""

@@ -22,12 +22,12 @@ from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
+from planner.workload.placed_improvement import PlacedImprovement
 
 _Answers: TypeAlias = dict[str, PlacementResult]
 
 #: Refusals that room on machines has nothing to do with.
 _OTHERWISE = frozenset({Code.MALFORMED, Code.DUPLICATE_ID, Code.UNSATISFIABLE, Code.BEYOND_HORIZON})
-
 
 def lacks_machines(result: PlacementResult) -> bool:
     """Return whether a request was refused that totals have room for and machines have not."""
@@ -50,12 +50,21 @@ def change_of(
 
 
 def commit_workload(
-    plan: Plan, workload: CompiledWorkload, results: Sequence[PlacementResult], agent: Agent
+    plan: Plan,
+    workload: CompiledWorkload,
+    results: Sequence[PlacementResult],
+    agent: Agent,
+    improve: PlacedImprovement | None = None,
 ) -> list[PlacementResult]:
     """Commit every answer in the order of the lines; return the answers as they ended.
 
     A placement that the Plan does not take (a limit on the number of reservations, or machines,
     which agents do not see) becomes a refusal with the Plan's reason.
+
+    Parameters
+    ----------
+    improve
+        Looks for a better plan on machines; None leaves it as it was laid.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
     committing = _Committing(plan, workload, agent)
@@ -72,11 +81,16 @@ def commit_workload(
         return [final[request.id] for request in workload.requests]
     if committing.solved and any(map(lacks_machines, final.values())):
         changes = committing.filled(prepared.record, final)
-        record = replace(prepared.record, changes=committing.in_order(changes))
-        plan.apply(record)
+        record = committing.in_lines(replace(prepared.record, changes=tuple(changes)))
+        takings = None
     else:
-        record = replace(prepared.record, changes=committing.in_order(prepared.record.changes))
-        plan.apply(record, prepared.takings)
+        record = committing.in_lines(prepared.record)
+        takings = prepared.takings
+    if improve is not None:
+        better = improve.run(plan, record, final)
+        if better is not None:
+            record, takings = committing.in_lines(better), None
+    plan.apply(record, takings)
     return [final[request.id] for request in workload.requests]
 
 
@@ -144,6 +158,10 @@ class _Committing:
             final[request.id] = outcome.result or result
             admitted[request.id] = replace(change, agent=self.agent.name)
         return [admitted.get(_id_of(one), one) for one in record.changes]
+
+    def in_lines(self, record: CommitRecord) -> CommitRecord:
+        """Return a record with its changes in the order of the lines."""
+        return replace(record, changes=self.in_order(record.changes))
 
     def in_order(self, changes: Sequence[RecordedChange]) -> tuple[RecordedChange, ...]:
         """Return changes in the order of the lines."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from planner.agent import Agent, Limits
-from planner.capacity.overlay import Overlay, takings_of
+from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.holding import holding_of
 from planner.placement import Code, PlacementResult
@@ -33,10 +33,23 @@ _NOT_TRIED: Final = "there may be a place: the search ended before it was found"
 
 
 class HeldPlace(NamedTuple):
-    """Where a request stands: the answer to it, what it holds with slots, and what it is worth."""
+    """Where a request stands.
+
+    Attributes
+    ----------
+    result
+        The answer to it.
+    holding
+        What it holds, with slots.
+    takings
+        What that takes of totals.
+    value
+        What it is worth there.
+    """
 
     result: PlacementResult
     holding: Holding
+    takings: Sequence[Taking]
     value: float
 
 
@@ -81,10 +94,7 @@ class PlacedDraft:
         self._ledger, self._first = trial.ledger, max(trial.now, trial.ledger.first)
         self._batch = SlotBatch(trial.room, self.nominal, trial.now, trial.packed)
         self._version = trial.version
-        self.held = {
-            index: HeldPlace(*place, value_of(requests[index], place[0].choices, self.nominal))
-            for index, place in held.items()
-        }
+        self.held = {index: self._place_of(index, *place) for index, place in held.items()}
         self.value = sum(place.value for place in self.held.values())
         self._steps: list[_Step] = []
         self._marks: list[int] = []
@@ -92,6 +102,12 @@ class PlacedDraft:
         self._added: Counter[tuple[str, str]] = Counter()
         for index in self.held:
             self._count(index, 1)
+
+    def _place_of(self, index: int, result: PlacementResult, holding: Holding) -> HeldPlace:
+        request = self.requests[index]
+        takings = takings_of(holding, self._ledger, request.tenant, request.queue)
+        value = value_of(request, result.choices, self.nominal)
+        return HeldPlace(result, holding, takings, value)
 
     def take_out(self, index: int) -> None:
         """Let a request hold nothing."""
@@ -120,8 +136,22 @@ class PlacedDraft:
             found = self._alone(request)
         if found is None:
             return False
-        value = value_of(request, found[0].choices, self.nominal)
-        self._note(_Step(index, HeldPlace(*found, value), 1), mark)
+        self._note(_Step(index, self._place_of(index, *found), 1), mark)
+        return True
+
+    def lay(self, index: int, result: PlacementResult) -> bool:
+        """Put a request where an agent placed it, if totals and machines hold it there."""
+        request = self.requests[index]
+        if self._counted and limit_refusal(self.origin, request, self._added) is not None:
+            return False
+        mark, holding = self._batch.mark(), holding_of(request, result)
+        takings = takings_of(holding, self._ledger, request.tenant, request.queue)
+        if Overlay(self._ledger).shortage(takings) is not None:
+            return False
+        found = self._batch.stand(holding, PromiseLevel.PLACED)
+        if isinstance(found, MachineShortage):
+            return False
+        self._note(_Step(index, self._place_of(index, result, found), 1), mark)
         return True
 
     def put_back(self, index: int, place: HeldPlace) -> bool:
@@ -136,7 +166,8 @@ class PlacedDraft:
                 self._batch.undo(mark)
                 return False
             self._batch.change(((atom.slots, atom.bundle),), 1)
-        if not self._stands(request, place.holding, Overlay(self._ledger)):
+        short = Overlay(self._ledger).shortage(place.takings)
+        if short is not None or self._batch.unpacked(place.holding) is not None:
             self._batch.undo(mark)
             return False
         self._note(_Step(index, place, 1), mark)
@@ -167,9 +198,7 @@ class PlacedDraft:
     def _count_step(self, step: _Step, way: int) -> None:
         """Let totals, counts and the value follow a step (1), or its undoing (-1)."""
         sign = step.sign * way
-        request = self.requests[step.index]
-        takings = takings_of(step.place.holding, self._ledger, request.tenant, request.queue)
-        self._ledger.take((one.demand, one.rows, sign) for one in takings)
+        self._ledger.take((one.demand, one.rows, sign) for one in step.place.takings)
         self.value += sign * step.place.value
         self._count(step.index, sign)
         if sign > 0:

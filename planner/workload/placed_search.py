@@ -8,7 +8,7 @@ than its start, whenever it is stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from planner.agents import agent_named
 from planner.metrics import preemption
+from planner.placement import PlacementResult
 from planner.value import size_of
 from planner.workload.placed_draft import HeldPlace, PlacedDraft
 from rdl.work_graph import END, START
@@ -73,6 +74,45 @@ class PlacedSearch:
         self._windows = np.array(windows, dtype=np.int64).reshape(-1, 2)
         self._spans = np.zeros((len(requests), 2), dtype=np.int64)
         self._note(range(len(requests)))
+
+    def lay_again(
+        self, answers: Mapping[int, PlacementResult], is_over: Callable[[], bool]
+    ) -> None:
+        """Lay everything in other orders, what is worth most first; keep what is better.
+
+        Parameters
+        ----------
+        answers
+            Where an agent placed requests, by index, seen on totals.
+        """
+        turns = np.array(self.turns or [0] * len(self._worth), dtype=np.int64)
+        weights = np.array([one.weight for one in self.draft.requests])
+        for keys in ((-self._worth, turns), (-self._worth, -weights, turns)):
+            self._lay(np.lexsort(keys).tolist(), answers, is_over)
+
+    def _lay(
+        self,
+        order: Sequence[int],
+        answers: Mapping[int, PlacementResult],
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Lay everything in an order; leave all as it was where that is no better or too late."""
+        draft, agent = self.draft, agent_named(_PLACERS[0])
+        mark, before, held = draft.mark(), draft.value, dict(draft.held)
+        for one in held:
+            draft.take_out(one)
+        over = False
+        for one in order:
+            over = over or is_over()
+            if over:
+                break
+            if one not in answers or not draft.lay(one, answers[one]):
+                draft.put_in(one, agent)
+        if not over and self._is_no_worse(order, held, before):
+            draft.keep()
+            self._note(order)
+        else:
+            draft.undo(mark)
 
     def run(self, is_over: Callable[[], bool], tell: Callable[[float], None]) -> None:
         """Make trials until it is over, or nobody of any worth waits.
