@@ -29,6 +29,7 @@ _Answers: TypeAlias = dict[str, PlacementResult]
 #: Refusals that room on machines has nothing to do with.
 _OTHERWISE = frozenset({Code.MALFORMED, Code.DUPLICATE_ID, Code.UNSATISFIABLE, Code.BEYOND_HORIZON})
 
+
 def lacks_machines(result: PlacementResult) -> bool:
     """Return whether a request was refused that totals have room for and machines have not."""
     return result.binding is not None and result.binding.kind == MACHINES
@@ -87,7 +88,7 @@ def commit_workload(
         record = committing.in_lines(prepared.record)
         takings = prepared.takings
     if improve is not None:
-        better = improve.run(plan, record, final)
+        better = improve.run(plan, record, final, results)
         if better is not None:
             record, takings = committing.in_lines(better), None
     plan.apply(record, takings)
@@ -117,7 +118,7 @@ class _Committing:
         workload = self.workload
         pairs = list(zip(workload.requests, workload.positions, strict=True))
         if self.solved and any(map(self._wants_machines, workload.requests)):
-            pairs.sort(key=lambda pair: -self._density(pair[0]))
+            pairs.sort(key=lambda pair: self._rank(pair[0]))
         changes: list[tuple[int, Change]] = [
             (position, change_of(request, results[request.id], self.agent.name, self.planner))
             for request, position in pairs
@@ -143,7 +144,7 @@ class _Committing:
             for one in self.workload.requests
             if not final[one.id].placed and final[one.id].code not in _OTHERWISE
         ]
-        for request in sorted(waiting, key=lambda one: -self._density(one)):
+        for request in sorted(waiting, key=self._rank):
             result = self.planner.plan([request], trial.view(), Limits())[0]
             if not result.placed:
                 continue
@@ -178,10 +179,10 @@ class _Committing:
         level = request.promise or self.plan.cluster.promise
         return level is not PromiseLevel.POOLED
 
-    def _density(self, request: Request) -> float:
-        """Return the value of a request for each bit of the cluster that it asks for."""
+    def _rank(self, request: Request) -> tuple[float, float]:
+        """Return the key of an order: most value for each bit of the cluster, then the largest."""
         size = size_of(request.graph, self.plan.cluster.nominal)
-        return request.weight if size > 0 else 0.0
+        return (-request.weight if size > 0 else 0.0, -size)
 
 
 def _id_of(change: RecordedChange) -> str:

@@ -7,7 +7,7 @@ it; in the rest of the time requests that meet there are placed again (`PlacedSe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,7 +32,7 @@ from planner.workload.placed_search import PlacedSearch
 AGENT_SHARE: Final = 0.6
 
 #: Trials where neither time nor work is limited, and most of them where only work is.
-_TRIALS: Final = 300
+_TRIALS: Final = 150
 _MOST_TRIALS: Final = 1000
 
 #: Agents besides solvers that look for the plan of most value, and whether requests have turns.
@@ -73,12 +73,18 @@ class PlacedImprovement:
     taken_s: float = 0.0
 
     def run(
-        self, plan: Plan, record: CommitRecord, final: MutableMapping[str, PlacementResult]
+        self,
+        plan: Plan,
+        record: CommitRecord,
+        final: MutableMapping[str, PlacementResult],
+        pooled: Sequence[PlacementResult],
     ) -> CommitRecord | None:
         """Return the record of a better plan, or None.
 
         Parameters
         ----------
+        pooled
+            What the agent answered, in order of the workload.
         plan
             Without the workload.
         record
@@ -87,12 +93,17 @@ class PlacedImprovement:
             Answers by id; they follow the better plan.
         """
         began = time.monotonic()
-        better = self._better(plan, record, final)
+        answers = dict(zip((one.id for one in self.workload.requests), pooled, strict=True))
+        better = self._better(plan, record, final, answers)
         self.taken_s = time.monotonic() - began
         return better
 
     def _better(
-        self, plan: Plan, record: CommitRecord, final: MutableMapping[str, PlacementResult]
+        self,
+        plan: Plan,
+        record: CommitRecord,
+        final: MutableMapping[str, PlacementResult],
+        answers: Mapping[str, PlacementResult],
     ) -> CommitRecord | None:
         trial = plan.copy()
         trial.apply(record)
@@ -115,6 +126,9 @@ class PlacedImprovement:
             deadline.rounds += not over
             return over
 
+        asked = {index: answers[one.id] for index, one in enumerate(requests)}
+        asked = {index: one for index, one in asked.items() if one.placed}
+        search.lay_again(asked, deadline.is_over)
         search.run(is_over, lambda value: self._tell(deadline, value))
         if draft.value <= start:
             return None
@@ -160,7 +174,7 @@ class PlacedImprovement:
         self,
         plan: Plan,
         draft: PlacedDraft,
-        standing: MutableMapping[str, Holding],
+        standing: Mapping[str, Holding],
         final: MutableMapping[str, PlacementResult],
     ) -> CommitRecord | None:
         """Return the record of all answers, those of a draft included; None if it does not fit."""
@@ -181,7 +195,7 @@ class PlacedImprovement:
         return prepared.record
 
     def _changes(
-        self, answers: MutableMapping[str, PlacementResult], held: MutableMapping[str, Holding]
+        self, answers: Mapping[str, PlacementResult], held: Mapping[str, Holding]
     ) -> Iterator[Change]:
         for request in self.workload.requests:
             result = answers[request.id]

@@ -30,8 +30,11 @@ _PLACERS: Final = ("gree-l", "gree", "earliest", "aligned")
 #: Most requests taken out in one trial.
 _MOST_OUT: Final = 80
 
-#: How often who was taken out tries its own place first.
-_BACK: Final = 0.9
+#: How often who was taken out tries its own place first; one of these in each trial.
+_BACK: Final = (0.0, 0.9, 0.9)
+
+#: Standard deviation of the logarithm of what an order by worth takes somebody to be worth.
+_NOISE: Final = 0.3
 
 #: Others that wait and are tried in what a trial leaves.
 _OTHERS: Final = 2
@@ -178,25 +181,28 @@ class PlacedSearch:
         kind = int(self._draw.integers(3))
         if kind == 0:
             return [seed, *out]
-        by_worth = sorted(out, key=lambda one: -self._worth[one])
-        if kind == 1:
-            return [seed, *by_worth]
-        return sorted([seed, *by_worth], key=lambda one: -self._worth[one])
+        return [seed, *self._by_worth(out)] if kind == 1 else self._by_worth([seed, *out])
 
-    def _recreate(
-        self, order: Sequence[int], held: dict[int, HeldPlace], floor: float
-    ) -> None:
+    def _by_worth(self, requests: Sequence[int]) -> list[int]:
+        """Return requests by about what they are worth, the most first."""
+        spread = _NOISE * float(self._draw.random())
+        noise = np.exp(self._draw.normal(0, spread, len(requests)))
+        order = np.argsort(-self._worth[list(requests)] * noise, kind="stable")
+        return [requests[place] for place in order]
+
+    def _recreate(self, order: Sequence[int], held: dict[int, HeldPlace], floor: float) -> None:
         """Put requests in, until it is plain that they are worth less than before."""
         draft, draw = self.draft, self._draw
         placer = agent_named(_PLACERS[int(draw.integers(len(_PLACERS)))])
         lone = None if draw.random() < 0.5 else placer
+        back = _BACK[int(draw.integers(len(_BACK)))]
         rest = float(self._worth[list(order)].sum())
         for one in order:
             if draft.value + rest < floor:
                 return
             rest -= self._worth[one]
             stood = held.get(one)
-            if stood is not None and draw.random() < _BACK and draft.put_back(one, stood):
+            if stood is not None and draw.random() < back and draft.put_back(one, stood):
                 continue
             alone = len(draft.requests[one].graph.vertices) == 1
             draft.put_in(one, lone if alone else placer)
