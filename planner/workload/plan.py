@@ -108,7 +108,7 @@ def plan_from_nothing(
     if searched:
         bound = None if report is None else report.bound
         left = _time_left(limits, time.monotonic() - began)
-        improvement = PlacedImprovement(workload, agent, left, bound)
+        improvement = PlacedImprovement(workload, agent, left, bound, timer)
     results = commit_workload(plan, workload, pooled, agent, improvement)
     runtime_ms += 0.0 if improvement is None else 1000 * improvement.taken_s
     outcomes = _outcomes(workload, results, cluster)
