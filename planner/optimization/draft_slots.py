@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from planner.adaptation.relocation import has_lost_slots, room_with, slots_on
 from planner.plan.changes import Admit, Change, Update
-from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
@@ -19,7 +18,8 @@ from planner.slots import Slots
 def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
     """Let a draft that nothing was changed in find machines for all that is promised some.
 
-    Where slots have lost their machines the draft goes on to look at totals: they are the adapter's.
+    Where slots have lost their machines the draft goes on to look at totals: those are for the
+    adapter.
 
     Parameters
     ----------
