@@ -16,8 +16,9 @@ from typing import Any
 from planner.cluster import Cluster
 from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
+from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate, Update
 from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
@@ -68,6 +69,15 @@ def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, 
                 "kept": change.kept.to_json(),
                 "reason": change.reason,
                 "cause": change.cause,
+            }
+        case Relocate():
+            return {
+                "change": "relocate",
+                "id": change.id,
+                "revision": change.revision,
+                "reason": change.reason,
+                "promise": change.promise.value,
+                **_slots_to_json(change.slots, cluster),
             }
     raise TypeError(f"an optimisation makes no {type(change).__name__}")
 
@@ -149,6 +159,14 @@ def _read_degrade(_plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     return Degrade(entry["id"], entry["revision"], kept, entry["reason"], (), cause)
 
 
+def _read_relocate(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+    slots = _read_slots(plan, entry)
+    if slots is None:
+        return "the machines of the cluster are others by now"
+    promise = PromiseLevel(entry["promise"])
+    return Relocate(entry["id"], entry["revision"], slots, promise, entry["reason"])
+
+
 def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> PlacementResult | str:
     """Return rows by path as a placement of a request, or why they are none."""
     numbered = {path: vertex for vertex, path in enumerate(request.graph.paths)}
@@ -159,4 +177,9 @@ def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> Pl
     return result_of(request.graph, vertices, [rows_of(rows[paths[v]]) for v in vertices])
 
 
-_READERS = {"update": _read_update, "admit": _read_admit, "degrade": _read_degrade}
+_READERS = {
+    "update": _read_update,
+    "admit": _read_admit,
+    "degrade": _read_degrade,
+    "relocate": _read_relocate,
+}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from planner.adaptation.relocation import has_lost_slots, room_with, slots_on
-from planner.plan.changes import Admit, Change, Update
+from planner.adaptation.relocation import has_lost_slots, relocate_change, room_with, slots_on
+from planner.plan.changes import Admit, Change, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
@@ -56,3 +56,23 @@ def slots_in(draft: DraftPlan, commitment: Commitment) -> tuple[Slots | None, ..
 def without_slots(changes: Sequence[Change]) -> list[Change]:
     """Return the same moves and admissions, for the Plan to find their machines."""
     return [replace(one, slots=None) if isinstance(one, Admit | Update) else one for one in changes]
+
+
+def relocations(draft: DraftPlan) -> Iterator[Relocate]:
+    """Yield what only changes its machines, to make room for others."""
+    machines, plan = draft.machines, draft.plan
+    if machines is None:
+        return
+    for number in sorted(machines.held):
+        if number < 0 or number in draft.moved or number in draft.lifted:
+            continue
+        before, after = plan.table.holding(number), machines.holding(number)
+        pairs = list(zip(before.atoms, after.atoms, strict=True))
+        if machines.places(number) and not all(_same(old.slots, new.slots) for old, new in pairs):
+            yield relocate_change(plan, number, after, "it makes room for others")
+
+
+def _same(slots: Slots | None, others: Slots | None) -> bool:
+    if slots is None or others is None:
+        return slots is others
+    return slots.shape == others.shape and bool((slots == others).all())

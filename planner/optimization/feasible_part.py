@@ -22,7 +22,7 @@ from planner.optimization.change_value import SAME, is_short, is_useless, value_
 from planner.optimization.draft_slots import without_slots
 from planner.placement import Code
 from planner.plan.admission import limit_refusal
-from planner.plan.changes import Admit, Change, Conflict, Degrade
+from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate
 from planner.plan.joint_commit import takings_of_change
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
@@ -31,6 +31,7 @@ from planner.plan.prepare import conflicts_but_for_room
 _Row: TypeAlias = tuple[str, int]
 
 _USELESS: Final = "it would have made room for a request that does not fit any more"
+_KEEPS_MACHINES: Final = "it keeps its machines: not all that was to have them fits any more"
 _UNNEEDED: Final = "there are machines for it again: it keeps all that it holds"
 
 
@@ -64,6 +65,9 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
     if changes and _is_taken(plan, changes):
         return FeasiblePart(tuple(changes))
     changes = without_slots(changes)
+    for index, change in enumerate(changes):
+        if isinstance(change, Relocate):
+            without[index] = Conflict(index, change.id, Code.CONFLICT, _KEEPS_MACHINES)
     while True:
         rest = [index for index in range(len(changes)) if index not in without]
         part = _pooled_part(plan, [changes[index] for index in rest])

@@ -23,7 +23,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
 from planner.optimization.candidates import waiting_commitments
-from planner.optimization.draft_slots import show_machines, slots_in, without_slots
+from planner.optimization.draft_slots import relocations, show_machines, slots_in, without_slots
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
@@ -283,6 +283,9 @@ class _Optimization:
         """
         changes = [*self._moves(best.draft), *self._losses(best.draft)]
         origin = self.origin
+        machines = [*changes, *relocations(best.draft)]
+        if origin.prepare(machines, origin.version, joint=True).record is not None:
+            return machines, best
         if origin.prepare(changes, origin.version, joint=True).record is not None:
             return changes, best
         changes = without_slots(changes)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench.cases.exact.runs import warm
 from bench.workloads.exact_shapes import narrow
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits
@@ -46,6 +47,7 @@ def run(small: bool) -> dict[str, object]:
     figures = {}
     for name, make in _sets(small):
         cluster, workload = make()
+        warm(cluster, workload.requests[:10])
         for seconds in (1.0,) if small else SECONDS:
             figures[f"{name}, {seconds:g} s"] = _losses(cluster, workload, seconds)
     return {"params": {"agent": EXACT.name, "agent_share": AGENT_SHARE}, "figures": figures}
