@@ -95,6 +95,7 @@ class MachineRoom:
         self._tree = np.zeros((shape[0], 2 * self._ring.size, *shape[1:]), dtype=np.int32)
         self._numbers = self._ring.numbers()
         self._kinds: dict[tuple[Resources, str | None, int, str | None], BundleKind] = {}
+        self._known_amounts: dict[Resources, I64] = {}
         self._set(self._ring.first, self._ring.end)
 
     @property
@@ -170,6 +171,15 @@ class MachineRoom:
         stripes = self._stripes
         return MachineTable(self._tree, self._numbers, stripes.first_machine, stripes.lane_of)
 
+    def _amounts(self, bundle: Resources) -> I64:
+        """Return what a bundle takes, as compiled code reads it."""
+        known = self._known_amounts.get(bundle)
+        if known is None:
+            if len(self._known_amounts) >= _MOST_KINDS:
+                self._known_amounts = {}
+            known = self._known_amounts[bundle] = self._stripes.amounts(bundle)
+        return known
+
     def _kind(self, bundle: Resources, label: str | None, rule: MachineRule) -> BundleKind:
         key = (bundle, label, rule.spread, rule.domain)
         kind = self._kinds.get(key)
@@ -201,7 +211,7 @@ class MachineRoom:
             machine -1 is none.
         """
         if len(slots):
-            amounts = self._stripes.amounts(bundle)
+            amounts = self._amounts(bundle)
             _tree_kernels().take_slots(self._table(), amounts, _copy_of(slots), sign)
 
     def fits(self, slots: I64, bundle: Resources) -> bool:
@@ -215,7 +225,7 @@ class MachineRoom:
             return True
         if any(name not in self._stripes.shifts for name in bundle):
             return not np.any((slots[:, 3] >= 0) & (slots[:, 2] > 0))
-        return bool(all_fit(self._table(), self._stripes.amounts(bundle), _copy_of(slots)))
+        return bool(all_fit(self._table(), self._amounts(bundle), _copy_of(slots)))
 
     def count(
         self,

@@ -1,28 +1,38 @@
 """Changes of an optimisation as plain JSON, and back on a Plan that may have moved on meanwhile.
 
 What is written of a placement is rows by the path of each atom, in steps; the request itself is
-compiled again on the Plan that is to take the change, because its grid may have rolled on. A
-change that no longer means anything there (the reservation is gone) is a `Conflict`, as one that
-no longer fits is.
+compiled again on the Plan that is to take the change, because its grid may have rolled on. Slots
+are written with a digest of the machines, and forgotten where those are others by now: the Plan
+then finds some. A change that no longer means anything there (the reservation is gone) is a
+`Conflict`, as one that no longer fits is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
+from planner.cluster import Cluster
 from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
+from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate, Update
 from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
 from planner.reservation import Holding, rows_of
+from planner.slots import Slots, slots_of
 
 
-def change_to_json(change: Change) -> dict[str, Any]:
+def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, Any]:
     """Return a change of an optimisation as plain JSON.
+
+    Parameters
+    ----------
+    cluster
+        Whose machines slots name; None writes no slots.
 
     Raises
     ------
@@ -38,11 +48,19 @@ def change_to_json(change: Change) -> dict[str, Any]:
                 "agent": change.agent,
                 "cause": change.cause,
                 "rows": _rows_by_path(change.request, change.result),
+                **_slots_to_json(change.slots, cluster),
             }
         case Admit():
             request = change.request
             rows = _rows_by_path(request, change.result)
-            return {"change": "admit", "id": request.id, "agent": change.agent, "rows": rows}
+            slots = _slots_to_json(change.slots, cluster)
+            return {
+                "change": "admit",
+                "id": request.id,
+                "agent": change.agent,
+                "rows": rows,
+                **slots,
+            }
         case Degrade():
             return {
                 "change": "degrade",
@@ -52,7 +70,36 @@ def change_to_json(change: Change) -> dict[str, Any]:
                 "reason": change.reason,
                 "cause": change.cause,
             }
+        case Relocate():
+            return {
+                "change": "relocate",
+                "id": change.id,
+                "revision": change.revision,
+                "reason": change.reason,
+                "promise": change.promise.value,
+                **_slots_to_json(change.slots, cluster),
+            }
     raise TypeError(f"an optimisation makes no {type(change).__name__}")
+
+
+def _slots_to_json(slots: Sequence[Slots | None] | None, cluster: Cluster | None) -> dict[str, Any]:
+    """Return the slots of each atom with the machines that they name; nothing without slots."""
+    if slots is None or cluster is None:
+        return {}
+    told = [None if one is None else one.tolist() for one in slots]
+    return {"slots": told, "machines": _digest(cluster)}
+
+
+def _read_slots(plan: Plan, entry: Mapping[str, Any]) -> tuple[Slots | None, ...] | None:
+    told = entry.get("slots")
+    if told is None or entry.get("machines") != _digest(plan.cluster):
+        return None
+    return tuple(None if one is None else slots_of(one) for one in told)
+
+
+def _digest(cluster: Cluster) -> str:
+    """Return a text that is another where the machines of a cluster are others."""
+    return sha256(repr(cluster.machines).encode()).hexdigest()[:16]
 
 
 def changes_from_json(
@@ -89,7 +136,8 @@ def _read_update(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     if isinstance(result, str):
         return result
     revision, agent, cause = entry["revision"], entry["agent"], entry["cause"]
-    return Update(entry["id"], revision, commitment.request, result, agent, cause)
+    slots = _read_slots(plan, entry)
+    return Update(entry["id"], revision, commitment.request, result, agent, cause, slots)
 
 
 def _read_admit(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
@@ -100,13 +148,23 @@ def _read_admit(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     if request is None:
         return "its request can no longer be planned"
     result = _result(request, entry["rows"])
-    return result if isinstance(result, str) else Admit(request, result, entry["agent"], anew=True)
+    if isinstance(result, str):
+        return result
+    return Admit(request, result, entry["agent"], anew=True, slots=_read_slots(plan, entry))
 
 
 def _read_degrade(_plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     kept = Holding.from_json(entry["kept"])
     cause = entry["cause"]
     return Degrade(entry["id"], entry["revision"], kept, entry["reason"], (), cause)
+
+
+def _read_relocate(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+    slots = _read_slots(plan, entry)
+    if slots is None:
+        return "the machines of the cluster are others by now"
+    promise = PromiseLevel(entry["promise"])
+    return Relocate(entry["id"], entry["revision"], slots, promise, entry["reason"])
 
 
 def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> PlacementResult | str:
@@ -119,4 +177,9 @@ def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> Pl
     return result_of(request.graph, vertices, [rows_of(rows[paths[v]]) for v in vertices])
 
 
-_READERS = {"update": _read_update, "admit": _read_admit, "degrade": _read_degrade}
+_READERS = {
+    "update": _read_update,
+    "admit": _read_admit,
+    "degrade": _read_degrade,
+    "relocate": _read_relocate,
+}

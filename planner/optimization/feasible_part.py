@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from planner.capacity.overlay import Overlay, RowChange, Taking
 from planner.optimization.change_value import SAME, is_short, is_useless, value_of_change
+from planner.optimization.draft_slots import without_slots
 from planner.placement import Code
 from planner.plan.admission import limit_refusal
-from planner.plan.changes import Admit, Change, Conflict, Degrade
+from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate
 from planner.plan.joint_commit import takings_of_change
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
@@ -30,6 +31,7 @@ from planner.plan.prepare import conflicts_but_for_room
 _Row: TypeAlias = tuple[str, int]
 
 _USELESS: Final = "it would have made room for a request that does not fit any more"
+_KEEPS_MACHINES: Final = "it keeps its machines: not all that was to have them fits any more"
 _UNNEEDED: Final = "there are machines for it again: it keeps all that it holds"
 
 
@@ -55,10 +57,17 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
     Two rules say which change is left out where too much is taken: that of the least value; or an
     admission before any move, that of the least value first. The part of more value is returned. A
     reservation is not degraded where the present machines, with the changes that are made, leave it
-    all that it holds. Where machines do not hold what the pool does, changes are left out one by
-    one, of those without machines that of the least value first.
+    all that it holds. Machines that were found with a change are looked at first, others where they
+    are taken by now; all that finds none is left out at once, for none of it makes room for
+    another.
     """
     without: dict[int, Conflict] = {}
+    if changes and _is_taken(plan, changes):
+        return FeasiblePart(tuple(changes))
+    changes = without_slots(changes)
+    for index, change in enumerate(changes):
+        if isinstance(change, Relocate):
+            without[index] = Conflict(index, change.id, Code.CONFLICT, _KEEPS_MACHINES)
     while True:
         rest = [index for index in range(len(changes)) if index not in without]
         part = _pooled_part(plan, [changes[index] for index in rest])
@@ -67,9 +76,16 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
             left = [replace(one, index=rest[one.index]) for one in part.left_out]
             return FeasiblePart(part.kept, tuple(sorted([*left, *without.values()], key=_index_of)))
         places = {id(changes[index]): index for index in rest}
-        least = min(lacking, key=lambda one: value_of_change(plan, part.kept[one.index]))
-        index = places[id(part.kept[least.index])]
-        without[index] = replace(least, index=index)
+        for one in lacking:
+            index = places[id(part.kept[one.index])]
+            without[index] = replace(one, index=index)
+
+
+def _is_taken(plan: Plan, changes: Sequence[Change]) -> bool:
+    """Return whether a Plan takes all changes as they are, none of which is a loss."""
+    if any(isinstance(one, Degrade) for one in changes):
+        return False
+    return plan.prepare(changes, plan.version, joint=True).record is not None
 
 
 def _index_of(conflict: Conflict) -> int:

@@ -7,9 +7,11 @@ from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
+from planner.holding import holding_of
 from planner.optimization.candidates import cannot_wait
 from planner.optimization.result import LeftOut
 from planner.placement import Code, PlacementResult
+from planner.plan.machine_search import machines_refusal
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.reservation_state import State
@@ -53,5 +55,17 @@ def _without_place(draft: DraftPlan, commitment: Commitment, agent: Agent) -> Le
     assert commitment.request is not None
     found = agent.plan([commitment.request], draft.view(), Limits())[0]
     if found.code is None:
-        return LeftOut(commitment.id, Code.TIME_LIMIT, _NOT_TRIED)
+        found = _missed(draft, commitment, found) or PlacementResult(Code.TIME_LIMIT, _NOT_TRIED)
+    assert found.code is not None
     return LeftOut(commitment.id, found.code, found.detail)
+
+
+def _missed(
+    draft: DraftPlan, commitment: Commitment, result: PlacementResult
+) -> PlacementResult | None:
+    """Return why machines do not hold a request where totals have room for it, or None."""
+    machines = draft.copy().machines
+    if machines is None or commitment.request is None:
+        return None
+    missed = machines.swap(commitment.number, holding_of(commitment.request, result))
+    return None if missed is None else machines_refusal(missed, draft.plan.grid)

@@ -131,10 +131,11 @@ class NeighbourhoodSearch:
                     or self.value(draft, commitment) > commitment.value
                 ):
                     continue
-                draft.lift(commitment)
-                if draft.put_back(commitment):
-                    restless = True
-                elif not draft.take(commitment, result):
+                trial = draft if draft.machines is None else draft.copy()
+                trial.lift(commitment)
+                if trial.put_back(commitment):
+                    draft, restless = trial, True
+                elif trial is draft and not draft.take(commitment, result):
                     raise RuntimeError(f"{commitment.id} lost its place though nothing took it")
         return draft
 

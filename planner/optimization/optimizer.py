@@ -23,6 +23,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
 from planner.optimization.candidates import waiting_commitments
+from planner.optimization.draft_slots import relocations, show_machines, slots_in, without_slots
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
@@ -100,7 +101,7 @@ class _Optimization:
         self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
         self.everything = [*kept, *self.waiting]
         self.trials = 0
-        self.requested = self.bound = 0.0
+        self.requested = self.bound = self.pooled = 0.0
         self.too_many: dict[str, PlacementResult] = {}
 
     def run(self) -> Optimized:
@@ -131,6 +132,7 @@ class _Optimization:
     def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
         draft = DraftPlan.of(self.plan)
+        show_machines(draft, self.waiting)
         pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
         repair = Repair(self.plan, draft, pinned=pinned)
         if repair.hit:
@@ -198,6 +200,7 @@ class _Optimization:
 
         solving = SolverStep(search, name, self.effort.limits, lower)
         found = solving.run(start.draft)
+        self.pooled = others + solving.pooled
         self._lower(others + solving.bound, start)
         if found is None or found.score >= start.score:
             return start
@@ -248,7 +251,7 @@ class _Optimization:
 
     def _answer(self, search: NeighbourhoodSearch, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
-        pooled = self._value(best)
+        pooled = max(self.pooled, self._value(best))
         changes, best = self._on_machines(search, best)
         stop = self.effort.limits.stop
         value = self._value(best)
@@ -267,7 +270,7 @@ class _Optimization:
             left_out=tuple(
                 explain_left_out(best.draft, self.too_many, admit_refused=self.scope.admit_refused)
             ),
-            machine_loss=1 - value / pooled if value < pooled else None,
+            machine_loss=1 - value / pooled if value < pooled * (1 - _SAME) else None,
         )
 
     def _on_machines(
@@ -275,10 +278,17 @@ class _Optimization:
     ) -> tuple[list[Change], Candidate]:
         """Return the changes to a draft, and it, without what machines do not hold.
 
-        The search sees totals; what is left out stays as it is on the Plan.
+        A draft that looked at totals only may ask for more than they hold; what is left out stays
+        as it is on the Plan.
         """
         changes = [*self._moves(best.draft), *self._losses(best.draft)]
         origin = self.origin
+        machines = [*changes, *relocations(best.draft)]
+        if origin.prepare(machines, origin.version, joint=True).record is not None:
+            return machines, best
+        if origin.prepare(changes, origin.version, joint=True).record is not None:
+            return changes, best
+        changes = without_slots(changes)
         prepared = origin.prepare(changes, origin.version, joint=True)
         if not any(one.lacks_machines for one in prepared.conflicts):
             return changes, best
@@ -307,11 +317,15 @@ class _Optimization:
                     commitment.before, holding
                 ):
                     continue  # it went and came back
-                yield Update(
-                    commitment.id, commitment.revision, request, result, OPTIMIZED, OPTIMIZED
+                id_, revision, slots = (
+                    commitment.id,
+                    commitment.revision,
+                    slots_in(draft, commitment),
                 )
+                yield Update(id_, revision, request, result, OPTIMIZED, OPTIMIZED, slots)
             else:
-                yield Admit(request, result, OPTIMIZED, anew=True)
+                slots = slots_in(draft, commitment)
+                yield Admit(request, result, OPTIMIZED, anew=True, slots=slots)
 
     def _losses(self, draft: DraftPlan) -> Iterator[Change]:
         """Yield what machines that are short leave no place for."""

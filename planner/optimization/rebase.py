@@ -18,6 +18,7 @@ import numpy as np
 from planner.agents import agent_named
 from planner.optimization.candidates import refused_commitment
 from planner.optimization.change_value import is_useless
+from planner.optimization.draft_slots import show_machines, slots_in
 from planner.optimization.feasible_part import (
     FeasiblePart,
     feasible_part,
@@ -147,6 +148,7 @@ class _PlaceSearch:
         starts = []
         for first in (frozenset(range(len(self.changes))), self.fits):
             self._draft = DraftPlan.of(self.twin)
+            show_machines(self._draft, (one.commitment for one in movers))
             if self._start(movers, first):
                 starts.append(search.evaluate(self._draft, "plan"))
         if not starts:
@@ -264,9 +266,10 @@ class _PlaceSearch:
         moved = self._draft.moved.get(one.commitment.number)
         if moved is None or not is_useless(self.twin, replace(one.change, result=moved[1])):
             return
-        self._draft.lift(one.commitment)
-        if not self._draft.put_back(one.commitment):
-            self._draft.take(one.commitment, moved[1])
+        trial = self._draft.copy()
+        trial.lift(one.commitment)
+        if trial.put_back(one.commitment):
+            self._draft = trial
 
     def _limit_conflict(self, one: _Mover, others: Iterable[_Mover]) -> Conflict | None:
         """Return which `limits` policy a change breaks beside those that have a place, or None."""
@@ -284,7 +287,8 @@ class _PlaceSearch:
             moved = None if one is None else self._draft.moved.get(one.commitment.number)
             if one is not None and moved is not None:
                 assert one.commitment.request is not None
-                kept.append(replace(one.change, request=one.commitment.request, result=moved[1]))
+                request, slots = one.commitment.request, slots_in(self._draft, one.commitment)
+                kept.append(replace(one.change, request=request, result=moved[1], slots=slots))
                 continue
             why = self.invalid.get(index)
             if why is None and one is not None and index in self.limited:

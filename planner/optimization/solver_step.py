@@ -18,6 +18,7 @@ from planner.agents.check import check_plan
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.renegotiation import result_of
+from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of
 from planner.request import Request
@@ -70,6 +71,8 @@ class SolverStep:
     ----------
     bound
         Most value that the commitments of the search can have in any plan that loses nobody.
+    pooled
+        Value of the solver's plan, which looks at totals only.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class SolverStep:
     ) -> None:
         self._search, self._name, self._limits = search, name, limits
         self._tell = tell
+        self.pooled = 0.0
         self.bound = sum(search.cost_model.requested_value(one) for one in search.commitments)
 
     def run(self, start: DraftPlan) -> Candidate | None:
@@ -97,6 +101,8 @@ class SolverStep:
         limits = self._share(lambda bound: self._lower(question.aside + bound))
         results, report = agent.solve(question.rests, question.draft.view(), limits, must_keep)
         self._lower(question.aside + report.bound)
+        if all(results[index].placed for index in question.kept):
+            self.pooled = min(self.bound, question.aside + report.value)
         return results
 
     def _lower(self, bound: float) -> None:
@@ -178,16 +184,46 @@ class SolverStep:
     ) -> Candidate | None:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
         draft, search = question.draft, self._search
-        for move, result in zip(question.moves, results, strict=True):
-            search.take(draft, move.commitment, move.whole(result))
+        kept, answers = set(question.kept), list(results)
+        # Where machines hold less than totals, who was kept chooses first, then the most valuable.
+        for index in sorted(
+            range(len(answers)), key=lambda i: (i not in kept, self._rank(question, i))
+        ):
+            move = question.moves[index]
+            search.take(draft, move.commitment, move.whole(answers[index]))
         for one in search.commitments:
             if one.number not in draft.lifted or one.number in start.lifted:
                 continue
-            if not draft.put_back(one) and not search.place(draft, one, search.placers[0]):
+            if not self._returned(draft, one):
                 return None
+        if draft.machines is not None:
+            for one in sorted(search.commitments, key=lambda other: -other.value):
+                if one.number in draft.lifted:
+                    search.place(draft, one, search.placers[0])
         calmer = search.undo_needless_moves(draft.copy())
         found = [search.evaluate(one, self._name) for one in (draft, calmer)]
         return min(found, key=lambda one: one.score)
+
+    def _rank(self, question: _Question, index: int) -> float:
+        """Return less for what is worth more."""
+        return -self._search.cost_model.requested_value(question.moves[index].commitment)
+
+    def _returned(self, draft: DraftPlan, commitment: Commitment) -> bool:
+        """Give somebody who was kept a place; on machines, newcomers make way, the least first."""
+        search = self._search
+        if draft.put_back(commitment) or search.place(draft, commitment, search.placers[0]):
+            return True
+        if draft.machines is None:
+            return False
+        before = commitment.before
+        newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
+        for other in sorted(newcomers, key=lambda one: one.value):
+            held = draft.held(other)
+            if held.begin < before.finish and held.finish > before.begin:
+                draft.lift(other)
+                if draft.put_back(commitment):
+                    return True
+        return False
 
 
 def _standing(start: DraftPlan, move: Move) -> PlacementResult | None:

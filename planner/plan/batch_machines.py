@@ -157,6 +157,9 @@ class BatchMachines:
         """
         if level is PromiseLevel.POOLED or self._assured:
             return change.result, holding
+        known = self._with_known_slots(change, holding, level)
+        if known is not None:
+            return change.result, known
         placed = self.slots.stand(holding, level)
         if not isinstance(placed, MachineShortage):
             return change.result, placed
@@ -169,6 +172,20 @@ class BatchMachines:
 
         search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
         return search.elsewhere(change.request, level, placed, change.planner, asked=_asked(change))
+
+    def _with_known_slots(
+        self, change: Admit, holding: Holding, level: PromiseLevel
+    ) -> Holding | None:
+        """Return a holding with the slots that came with its admission; None if it has none."""
+        if change.slots is None or level is not PromiseLevel.PLACED:
+            return None
+        mark, nothing = self.slots.mark(), Holding((), 0, 0)
+        swap = (nothing, holding)
+        found = self._with_slots(change.request.id, swap, change.slots, _leases(change))
+        if isinstance(found, Holding) and self.slots.unpacked(found) is None:
+            return found
+        self.slots.undo(mark)
+        return None
 
     @property
     def _first(self) -> int:
@@ -314,7 +331,7 @@ class BatchMachines:
         return steps
 
 
-def _leases(change: Update) -> LeaseOf:
+def _leases(change: Admit | Update) -> LeaseOf:
     leases = leases_of(change.request.graph)
     return lambda atom: leases.get(atom.path, 0)
 

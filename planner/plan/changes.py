@@ -52,6 +52,9 @@ class Admit:
         What its history is to say besides.
     hold
         Until when it is held unless somebody accepts it, and for whom; None keeps it.
+    slots
+        Of each atom of what it would hold, where who asks has found them; the Plan finds others
+        where they have no room.
     """
 
     request: Request
@@ -61,6 +64,7 @@ class Admit:
     planner: Agent | None = None
     note: str = ""
     hold: Hold | None = None
+    slots: tuple[Slots | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,12 +55,15 @@ class DraftMachines:
     ----------
     homeless
         Reservations with slots that found no machine before anything was moved in time.
+    newcomers
+        Numbers, below 0, of requests that would be promised machines if they came in.
     held
         Number -> what it holds with its slots, where that is not what it began with.
     """
 
     shared: _SharedRoom
     homeless: frozenset[int]
+    newcomers: frozenset[int] = frozenset()
     held: dict[int, Holding] = field(default_factory=dict)
 
     @classmethod
@@ -70,6 +73,7 @@ class DraftMachines:
         room: MachineRoom,
         base: Callable[[int], Holding],
         homeless: frozenset[int],
+        newcomers: frozenset[int] = frozenset(),
     ) -> DraftMachines:
         """Return the machines of a draft.
 
@@ -81,12 +85,14 @@ class DraftMachines:
             Gives what a reservation holds, with slots.
         homeless
             Those that have slots without a machine.
+        newcomers
+            Requests, numbered below 0, that would be promised machines.
         """
-        return cls(_SharedRoom(plan, room, base), homeless)
+        return cls(_SharedRoom(plan, room, base), homeless, newcomers)
 
     def copy(self) -> DraftMachines:
         """Return the machines of an equal draft."""
-        return DraftMachines(self.shared, self.homeless, dict(self.held))
+        return DraftMachines(self.shared, self.homeless, self.newcomers, dict(self.held))
 
     def holding(self, number: int) -> Holding:
         """Return what a reservation holds in this draft, with its slots."""
@@ -98,7 +104,9 @@ class DraftMachines:
         return self.shared.batch.room.copy()
 
     def places(self, number: int) -> bool:
-        """Return whether a reservation is promised machines."""
+        """Return whether a reservation is promised machines, or a newcomer would be."""
+        if number < 0:
+            return number in self.newcomers
         return self.shared.plan.table.promise(number) is PromiseLevel.PLACED
 
     def lacking(self, number: int) -> frozenset[str]:

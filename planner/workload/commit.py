@@ -22,6 +22,7 @@ from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
+from planner.workload.placed_improvement import PlacedImprovement
 
 _Answers: TypeAlias = dict[str, PlacementResult]
 
@@ -50,12 +51,21 @@ def change_of(
 
 
 def commit_workload(
-    plan: Plan, workload: CompiledWorkload, results: Sequence[PlacementResult], agent: Agent
+    plan: Plan,
+    workload: CompiledWorkload,
+    results: Sequence[PlacementResult],
+    agent: Agent,
+    improve: PlacedImprovement | None = None,
 ) -> list[PlacementResult]:
     """Commit every answer in the order of the lines; return the answers as they ended.
 
     A placement that the Plan does not take (a limit on the number of reservations, or machines,
     which agents do not see) becomes a refusal with the Plan's reason.
+
+    Parameters
+    ----------
+    improve
+        Looks for a better plan on machines; None leaves it as it was laid.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
     committing = _Committing(plan, workload, agent)
@@ -72,11 +82,16 @@ def commit_workload(
         return [final[request.id] for request in workload.requests]
     if committing.solved and any(map(lacks_machines, final.values())):
         changes = committing.filled(prepared.record, final)
-        record = replace(prepared.record, changes=committing.in_order(changes))
-        plan.apply(record)
+        record = committing.in_lines(replace(prepared.record, changes=tuple(changes)))
+        takings = None
     else:
-        record = replace(prepared.record, changes=committing.in_order(prepared.record.changes))
-        plan.apply(record, prepared.takings)
+        record = committing.in_lines(prepared.record)
+        takings = prepared.takings
+    if improve is not None:
+        better = improve.run(plan, record, final, results)
+        if better is not None:
+            record, takings = committing.in_lines(better), None
+    plan.apply(record, takings)
     return [final[request.id] for request in workload.requests]
 
 
@@ -103,7 +118,7 @@ class _Committing:
         workload = self.workload
         pairs = list(zip(workload.requests, workload.positions, strict=True))
         if self.solved and any(map(self._wants_machines, workload.requests)):
-            pairs.sort(key=lambda pair: -self._density(pair[0]))
+            pairs.sort(key=lambda pair: self._rank(pair[0]))
         changes: list[tuple[int, Change]] = [
             (position, change_of(request, results[request.id], self.agent.name, self.planner))
             for request, position in pairs
@@ -129,7 +144,7 @@ class _Committing:
             for one in self.workload.requests
             if not final[one.id].placed and final[one.id].code not in _OTHERWISE
         ]
-        for request in sorted(waiting, key=lambda one: -self._density(one)):
+        for request in sorted(waiting, key=self._rank):
             result = self.planner.plan([request], trial.view(), Limits())[0]
             if not result.placed:
                 continue
@@ -144,6 +159,10 @@ class _Committing:
             final[request.id] = outcome.result or result
             admitted[request.id] = replace(change, agent=self.agent.name)
         return [admitted.get(_id_of(one), one) for one in record.changes]
+
+    def in_lines(self, record: CommitRecord) -> CommitRecord:
+        """Return a record with its changes in the order of the lines."""
+        return replace(record, changes=self.in_order(record.changes))
 
     def in_order(self, changes: Sequence[RecordedChange]) -> tuple[RecordedChange, ...]:
         """Return changes in the order of the lines."""
@@ -160,10 +179,10 @@ class _Committing:
         level = request.promise or self.plan.cluster.promise
         return level is not PromiseLevel.POOLED
 
-    def _density(self, request: Request) -> float:
-        """Return the value of a request for each bit of the cluster that it asks for."""
+    def _rank(self, request: Request) -> tuple[float, float]:
+        """Return the key of an order: most value for each bit of the cluster, then the largest."""
         size = size_of(request.graph, self.plan.cluster.nominal)
-        return request.weight if size > 0 else 0.0
+        return (-request.weight if size > 0 else 0.0, -size)
 
 
 def _id_of(change: RecordedChange) -> str:

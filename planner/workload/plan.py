@@ -26,12 +26,16 @@ from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import prices_of
-from planner.workload.commit import change_of, commit_workload, lacks_machines
+from planner.workload.commit import change_of, commit_workload
 from planner.workload.compile import CompiledWorkload
+from planner.workload.placed_improvement import AGENT_SHARE, PlacedImprovement, improves
 from planner.workload.warm_up import load_kernels
 
 #: How single agents take requests, larger priority first, in the word of plan files.
 SUBMITTED_ORDER = "submitted"
+
+#: Refusals for want of room.
+_FOR_ROOM = frozenset({Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.TIME_LIMIT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +97,20 @@ def plan_from_nothing(
     load_kernels()
     if cluster.promise is PromiseLevel.PLACED:
         load_machine_kernels()
-    started = timer()
-    placed, report = _answers(agent, asked, plan, limits or Limits())
+    limits = limits or Limits()
+    searched = improves(agent, cluster, requests)
+    started, began = timer(), time.monotonic()
+    placed, report = _answers(agent, asked, plan, _agent_limits(limits) if searched else limits)
     runtime_ms = (timer() - started) * 1000
     answers = iter(placed)
     pooled = [next(answers) if refused is None else refused for refused in screened]
-    results = commit_workload(plan, workload, pooled, agent)
+    improvement = None
+    if searched:
+        bound = None if report is None else report.bound
+        left = _time_left(limits, time.monotonic() - began)
+        improvement = PlacedImprovement(workload, agent, left, bound, timer)
+    results = commit_workload(plan, workload, pooled, agent, improvement)
+    runtime_ms += 0.0 if improvement is None else 1000 * improvement.taken_s
     outcomes = _outcomes(workload, results, cluster)
     loss = _machine_loss(workload, pooled, results, cluster)
     metrics = measure(
@@ -118,6 +130,17 @@ def plan_from_nothing(
             f"machines hold {100 * (1 - loss):.1f} % of the value that totals have room for"
         )
     return Planned(plan, tuple(results), metrics, document, "; ".join(told))
+
+
+def _agent_limits(limits: Limits) -> Limits:
+    """Return the limits of an agent whose plan is searched on machines afterwards."""
+    return limits if limits.time_s is None else replace(limits, time_s=AGENT_SHARE * limits.time_s)
+
+
+def _time_left(limits: Limits, elapsed_s: float) -> Limits:
+    if limits.time_s is None:
+        return limits
+    return replace(limits, time_s=max(0.0, limits.time_s - elapsed_s))
 
 
 def _outcomes(
@@ -140,14 +163,15 @@ def _machine_loss(
 ) -> float | None:
     """Return the part of the value of a pooled plan that machines do not hold.
 
-    What the Plan refuses for other reasons counts in neither. None where no machines are promised,
+    What the Plan refuses by a rule counts in neither; what has no room because another request
+    stands elsewhere for the sake of machines counts as lost. None where no machines are promised,
     or nothing is placed.
     """
     levels = (request.promise or cluster.promise for request in workload.requests)
     if all(level is PromiseLevel.POOLED for level in levels):
         return None
     before = [
-        old if not old.placed or result.placed or lacks_machines(result) else result
+        old if not old.placed or result.placed or result.code in _FOR_ROOM else result
         for old, result in zip(pooled, results, strict=True)
     ]
     value = _value(_outcomes(workload, results, cluster))

@@ -52,7 +52,7 @@ def _result(plan: Plan, found: Optimized, asked: OptimizationJob) -> bytes:
         difference = _difference(plan, prepared.record)
     body = {
         "based_on": found.based_on,
-        "changes": [change_to_json(one) for one in found.changes],
+        "changes": [change_to_json(one, plan.cluster) for one in found.changes],
         "found": {**found.to_json(), "goal": asked.goal.to_json()},
         "diff": {**difference.to_json(), "origin": rfc3339_text(plan.grid.instant_at(0))},
     }

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from planner.optimization.codec import changes_from_json
+from planner.optimization.draft_slots import without_slots
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
 from planner.plan.changes import Change, Conflict
@@ -94,13 +95,14 @@ class Applier:
 
     def _applied(self, job: QueuedChange, command: OptimizationCommand) -> OptimizationAnswer:
         left: tuple[Conflict, ...] = ()
+        slots_known = True
 
         def made(plan: Plan) -> Made:
             nonlocal left
             same = plan.grid == command.grid
             changes, strange = command.read if same else changes_from_json(command.written, plan)
             if not command.partial:
-                return changes, strange
+                return changes if slots_known else without_slots(changes), strange
             fitting = feasible_part(plan, changes)
             left = (*strange, *fitting.left_out)
             return fitting.kept, () if fitting.kept else left
@@ -118,6 +120,9 @@ class Applier:
             if outcome.version is not None:
                 return OptimizationAnswer(outcome.version, before > command.based_on, left_out=left)
             job.response = None
+            if outcome.conflicts and slots_known and not command.partial:
+                slots_known = False  # machines that were free are taken: the Plan finds others
+                continue
             if outcome.conflicts or not command.written:
                 return self._refused(outcome, command.based_on)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")

@@ -1,0 +1,78 @@
+"""Drafts of an optimisation on machines: what moves or comes in finds its slots as it is placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from planner.adaptation.relocation import has_lost_slots, relocate_change, room_with, slots_on
+from planner.plan.changes import Admit, Change, Relocate, Update
+from planner.promise import PromiseLevel
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_machines import DraftMachines
+from planner.replanning.draft_plan import DraftPlan
+from planner.reservation import Holding
+from planner.slots import Slots
+
+
+def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
+    """Let a draft that nothing was changed in find machines for all that is promised some.
+
+    Where slots have lost their machines the draft goes on to look at totals: those are for the
+    adapter.
+
+    Parameters
+    ----------
+    waiting
+        Refused requests that may come in are among them.
+    """
+    plan = draft.plan
+    newcomers = frozenset(
+        one.number
+        for one in waiting
+        if one.number < 0
+        and one.request is not None
+        and (one.request.promise or plan.cluster.promise) is PromiseLevel.PLACED
+    )
+    held = slots_on(plan, plan.cluster)
+    if not (newcomers or len(held.slots)) or has_lost_slots(plan):
+        return
+    room = room_with(held, plan, plan.cluster)
+
+    def base(number: int) -> Holding:
+        return Holding((), plan.now, plan.now) if number < 0 else plan.table.holding(number)
+
+    draft.machines = DraftMachines.of(plan, room, base, frozenset(), newcomers)
+
+
+def slots_in(draft: DraftPlan, commitment: Commitment) -> tuple[Slots | None, ...] | None:
+    """Return the slots of each atom of what a commitment holds in a draft; None if it has none."""
+    machines = draft.machines
+    if machines is None or not machines.places(commitment.number):
+        return None
+    return tuple(atom.slots for atom in machines.holding(commitment.number).atoms)
+
+
+def without_slots(changes: Sequence[Change]) -> list[Change]:
+    """Return the same moves and admissions, for the Plan to find their machines."""
+    return [replace(one, slots=None) if isinstance(one, Admit | Update) else one for one in changes]
+
+
+def relocations(draft: DraftPlan) -> Iterator[Relocate]:
+    """Yield what only changes its machines, to make room for others."""
+    machines, plan = draft.machines, draft.plan
+    if machines is None:
+        return
+    for number in sorted(machines.held):
+        if number < 0 or number in draft.moved or number in draft.lifted:
+            continue
+        before, after = plan.table.holding(number), machines.holding(number)
+        pairs = list(zip(before.atoms, after.atoms, strict=True))
+        if machines.places(number) and not all(_same(old.slots, new.slots) for old, new in pairs):
+            yield relocate_change(plan, number, after, "it makes room for others")
+
+
+def _same(slots: Slots | None, others: Slots | None) -> bool:
+    if slots is None or others is None:
+        return slots is others
+    return slots.shape == others.shape and bool((slots == others).all())

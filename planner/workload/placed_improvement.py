@@ -1,0 +1,211 @@
+"""A better plan on machines for a workload that was laid: who searches, how long, what comes of it.
+
+Solvers and portfolios see totals. What they placed is laid on machines, which do not hold all of
+it; in the rest of the time requests that meet there are placed again (`PlacedSearch`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from planner.agent import Agent, Limits, SolveProgress, SolverAgent
+from planner.agents import DEFAULT_AGENT, agent_named
+from planner.cluster import Cluster
+from planner.deadline import Deadline
+from planner.placement import Code, PlacementResult
+from planner.plan.admission import rule_refusal
+from planner.plan.changes import Admit, Change, Refuse
+from planner.plan.plan import Plan
+from planner.plan.records import CommitRecord
+from planner.plan.reservation_records import Admitted
+from planner.promise import PromiseLevel
+from planner.request import Request
+from planner.reservation import Holding
+from planner.workload.compile import CompiledWorkload
+from planner.workload.placed_draft import PlacedDraft
+from planner.workload.placed_search import PlacedSearch
+
+#: Part of the time that the agent has before its plan is laid on machines.
+AGENT_SHARE: Final = 0.6
+
+#: Trials where neither time nor work is limited, and most of them where only work is.
+_TRIALS: Final = 150
+_MOST_TRIALS: Final = 1000
+
+#: Agents besides solvers that look for the plan of most value, and whether requests have turns.
+_PORTFOLIOS: Final = {"portfolio": True, "portfolio-free": False}
+
+#: Refusals after which other places may still be there.
+_FOR_ROOM: Final = frozenset(
+    {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.COUNT_LIMIT, Code.TIME_LIMIT}
+)
+
+
+def improves(agent: Agent, cluster: Cluster, requests: Sequence[Request]) -> bool:
+    """Return whether the plans of an agent are searched on machines once they are laid."""
+    if not (isinstance(agent, SolverAgent) or agent.name in _PORTFOLIOS):
+        return False
+    levels = (request.promise or cluster.promise for request in requests)
+    return any(level is PromiseLevel.PLACED for level in levels)
+
+
+@dataclass(slots=True)
+class PlacedImprovement:
+    """One search for a better plan on machines.
+
+    Attributes
+    ----------
+    limits
+        When to stop; its time is what the agent has left over.
+    bound
+        Most value that any plan can have; None where nothing is proven.
+    timer
+        Seconds that only move forward; measures `taken_s`.
+    taken_s
+        Seconds that it took.
+    """
+
+    workload: CompiledWorkload
+    agent: Agent
+    limits: Limits
+    bound: float | None = None
+    timer: Callable[[], float] = time.perf_counter
+    taken_s: float = 0.0
+
+    def run(
+        self,
+        plan: Plan,
+        record: CommitRecord,
+        final: MutableMapping[str, PlacementResult],
+        pooled: Sequence[PlacementResult],
+    ) -> CommitRecord | None:
+        """Return the record of a better plan, or None.
+
+        Parameters
+        ----------
+        pooled
+            What the agent answered, in order of the workload.
+        plan
+            Without the workload.
+        record
+            Admits what was laid.
+        final
+            Answers by id; they follow the better plan.
+        """
+        began = self.timer()
+        answers = dict(zip((one.id for one in self.workload.requests), pooled, strict=True))
+        better = self._better(plan, record, final, answers)
+        self.taken_s = self.timer() - began
+        return better
+
+    def _better(
+        self,
+        plan: Plan,
+        record: CommitRecord,
+        final: MutableMapping[str, PlacementResult],
+        answers: Mapping[str, PlacementResult],
+    ) -> CommitRecord | None:
+        trial = plan.copy()
+        trial.apply(record)
+        standing = {one.id: one.holding for one in record.changes if isinstance(one, Admitted)}
+        requests = [one for one in self.workload.requests if self._may_move(plan, one, final)]
+        held = {
+            index: (final[one.id], standing[one.id])
+            for index, one in enumerate(requests)
+            if one.id in standing
+        }
+        if len(held) == len(requests):
+            return None
+        draft = PlacedDraft(plan, trial, requests, held)
+        start = draft.value
+        search = PlacedSearch(draft, self._turns(requests), self.limits.seed)
+        deadline = self._deadline()
+
+        def is_over() -> bool:
+            over = self._is_reached(draft.value) or deadline.is_over()
+            deadline.rounds += not over
+            return over
+
+        asked = {index: answers[one.id] for index, one in enumerate(requests)}
+        asked = {index: one for index, one in asked.items() if one.placed}
+        search.lay_again(asked, deadline.is_over)
+        search.run(is_over, lambda value: self._tell(deadline, value))
+        if draft.value <= start:
+            return None
+        return self._recorded(plan, draft, standing, final)
+
+    def _may_move(
+        self, plan: Plan, request: Request, final: MutableMapping[str, PlacementResult]
+    ) -> bool:
+        """Return whether a request is promised machines and has a place, or may have one."""
+        if (request.promise or plan.cluster.promise) is not PromiseLevel.PLACED:
+            return False
+        result = final[request.id]
+        if result.placed:
+            return True
+        return result.code in _FOR_ROOM and rule_refusal(plan, request) is None
+
+    def _turns(self, requests: Sequence[Request]) -> Sequence[int]:
+        """Return the turn of each request, as the portfolio takes them; nothing for others."""
+        if not _PORTFOLIOS.get(self.agent.name, False):
+            return ()
+        keys = [(-one.priority, one.submitted_ms) for one in requests]
+        number = {key: turn for turn, key in enumerate(sorted(set(keys)))}
+        return [number[key] for key in keys]
+
+    def _deadline(self) -> Deadline:
+        limits = self.limits
+        if limits.time_s is None and limits.work is not None:
+            limits = replace(limits, work=min(limits.work, _MOST_TRIALS))
+        elif limits.work is not None:
+            limits = replace(limits, work=None)
+        return Deadline(limits, _TRIALS)
+
+    def _is_reached(self, value: float) -> bool:
+        return self.bound is not None and value >= self.bound
+
+    def _tell(self, deadline: Deadline, value: float) -> None:
+        news = self.limits.news
+        if news is not None and self.bound is not None:
+            told = SolveProgress(deadline.elapsed_s, value, self.bound, "machines", "totals")
+            news(told)
+
+    def _recorded(
+        self,
+        plan: Plan,
+        draft: PlacedDraft,
+        standing: Mapping[str, Holding],
+        final: MutableMapping[str, PlacementResult],
+    ) -> CommitRecord | None:
+        """Return the record of all answers, those of a draft included; None if it does not fit."""
+        answers = dict(final)
+        known = dict(standing)
+        agent = agent_named(DEFAULT_AGENT)
+        for index, request in enumerate(draft.requests):
+            place = draft.held.get(index)
+            if place is not None:
+                answers[request.id], known[request.id] = place.result, place.holding
+            elif known.pop(request.id, None) is not None:
+                answers[request.id] = draft.refusal(index, agent)
+        changes = list(self._changes(answers, known))
+        prepared = plan.prepare(changes, plan.version, atomic=True)
+        if prepared.record is None:
+            return None
+        final.update(answers)
+        return prepared.record
+
+    def _changes(
+        self, answers: Mapping[str, PlacementResult], held: Mapping[str, Holding]
+    ) -> Iterator[Change]:
+        for request in self.workload.requests:
+            result = answers[request.id]
+            if result.code is not None:
+                yield Refuse(request, result.code, result.detail, result.binding)
+            else:
+                slots = tuple(atom.slots for atom in held[request.id].atoms)
+                yield Admit(request, result, self.agent.name, slots=slots)
+        for one in self.workload.refusals:
+            yield Refuse(one.request, one.code, str(one.error))
