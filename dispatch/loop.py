@@ -95,6 +95,8 @@ def reconcile(table: ExecutionTable, state: VirtualAssignment, now_ms: int) -> N
         for part in execution.parts:
             for held in list(part.held):
                 row = there.pop((execution.id, part.component.name, held.index), None)
+                if row is None and held.ended:
+                    continue
                 if row is None or row.machine != held.machine:
                     _lose(table, execution, part, held, now_ms)
                 if row is not None and row.machine != held.machine:

@@ -27,6 +27,7 @@ from rdl.work_graph import (
     HANDOVER,
     KIND,
     LABEL,
+    LEASE,
     PARENT,
     SHIFT_COUNT,
     SPREAD,
@@ -101,6 +102,17 @@ def patterns_of(graph: WorkGraph) -> dict[str, tuple[int, ...]]:
     """Return the shifts of every atom by its path with ``@*``."""
     return {
         _pattern_of(graph, vertex)[0]: tuple(shifts_of(graph, vertex).tolist())
+        for vertex in graph.atoms.tolist()
+    }
+
+
+def leases_of(graph: WorkGraph) -> dict[str, int]:
+    """Return the steps of a lease of every atom, by the path that a holding has it at."""
+    recurring = bool((graph.vertices[:, KIND] == EVERY).any())
+    return {
+        _pattern_of(graph, vertex)[0] if recurring else graph.paths[vertex]: int(
+            graph.vertices[vertex, LEASE]
+        )
         for vertex in graph.atoms.tolist()
     }
 

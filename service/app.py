@@ -67,8 +67,8 @@ def runtime_of(app: Flask) -> Runtime:
 
 def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
     def view(**path: str) -> FlaskResponse:
-        accept = request.headers.get("Accept", "")
-        return _flask_response(answering.respond(lambda route: _read_call(route, path), accept))
+        response = answering.respond(request.environ, lambda route: _read_call(route, path))
+        return _flask_response(response)
 
     return view
 

@@ -12,10 +12,16 @@ DEFAULT_DATABASE = "sqlite:///agenda.db"
 #: prometheus_client reads it when it is imported.
 MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
+#: How short and how long executors may be silent, in seconds.
+MIN_LEASE_S, MAX_LEASE_S = 2.0, 86_400.0
+
 
 class ConfigError(ValueError):
     """A setting that cannot work; the message says what would."""
 
+
+#: Who must show a token: nobody, or everybody.
+AUTH_MODES = ("none", "token")
 
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
@@ -38,6 +44,10 @@ class ServiceConfig:
         given again replaces it where it differs.
     host, port
         Where to listen. Without tokens only loopback is allowed. Port 0 takes a free one.
+    auth
+        ``none``: whoever reaches it may do everything; ``token``: each call shows a token.
+    trusted_header, proxies
+        Header in which a proxy at one of these addresses names the user, and the addresses.
     names
         Names besides those of this machine under which it answers (the header Host), as where a
         proxy hands on the name that its clients use.
@@ -79,6 +89,10 @@ class ServiceConfig:
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
         on its machines begins anew then.
+    executors
+        Whether components run where executors are; else they run in memory, by their sizes.
+    lease_s
+        After how long without a report an executor, and what it runs, is lost.
     """
 
     database: str = DEFAULT_DATABASE
@@ -104,9 +118,14 @@ class ServiceConfig:
     agent_s: float = 10.0
     plan_timeout_s: float = 60.0
     tick_s: float = 1.0
-    takeover_s: float = 10.0
+    takeover_s: float = 8.0
     skip_records: tuple[int, ...] = ()
     log_format: str = "text"
+    executors: bool = False
+    lease_s: float = 30.0
+    auth: str = "none"
+    trusted_header: str | None = None
+    proxies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -132,6 +151,9 @@ class ServiceConfig:
             raise ConfigError(message)
         if self.log_format not in ("text", "json"):
             raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
+        if not MIN_LEASE_S <= self.lease_s <= MAX_LEASE_S:
+            message = f"lease_s must be {MIN_LEASE_S:g} to {MAX_LEASE_S:g}, not {self.lease_s}"
+            raise ConfigError(message)
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):
@@ -150,17 +172,29 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def require_loopback(config: ServiceConfig) -> None:
-    """Refuse an address that others can reach.
+def require_access(config: ServiceConfig) -> None:
+    """Refuse settings under which somebody could call who may not.
 
     Raises
     ------
     ConfigError
-        Unless the host is loopback: this server knows no tokens, so whoever reaches it may change
-        the Plan.
+        For an address that others can reach where nobody has to show a token, a header without the
+        addresses of the proxies that may send it, or an address that is none.
     """
-    if not is_loopback(config.host):
+    if config.auth not in AUTH_MODES:
+        raise ConfigError(f"auth is one of {', '.join(AUTH_MODES)}, not {config.auth!r}")
+    if config.auth == "none" and not is_loopback(config.host):
         raise ConfigError(
-            f"refusing to listen on {config.host!r}: this server has no tokens, so anyone who "
-            "reaches it could change the Plan; use 127.0.0.1, ::1 or localhost"
+            f"refusing to listen on {config.host!r} without tokens: anyone who reaches it could "
+            "change the Plan; create a token (agenda token create) and serve with --auth token, "
+            "or listen on 127.0.0.1, ::1 or localhost"
+        )
+    for address in config.proxies:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError as error:
+            raise ConfigError(f"a proxy is named by its address, not {address!r}") from error
+    if config.trusted_header is not None and not (config.proxies and config.auth == "token"):
+        raise ConfigError(
+            "a header names users only where a proxy sets it: give --proxy ADDRESS and --auth token"
         )

@@ -107,6 +107,18 @@ class Telemetry:
 
     def _begin_dispatching(self, registry: CollectorRegistry) -> None:
         """Add the metrics of the dispatcher and of the promises that it keeps."""
+        self.leads = Gauge(
+            "agenda_leads",
+            "1 on the server that leads the dispatch.",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        self.clock_ahead = Gauge(
+            "agenda_clock_ahead_seconds",
+            "How far this host's clock is ahead of the database's.",
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
         self.ticks = Histogram(
             "agenda_dispatch_tick_seconds",
             "Time of a tick of the dispatcher.",

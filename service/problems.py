@@ -17,6 +17,8 @@ TYPE_PREFIX: Final = "/docs#problem-"
 #: code -> (HTTP status, title). docs/api.md lists exactly these (tested).
 CODES: Final[dict[str, tuple[int, str]]] = {
     Code.MALFORMED: (400, "The request cannot be read"),
+    "unauthenticated": (401, "The server does not know who calls"),
+    "forbidden": (403, "This user may not do this"),
     "foreign_origin": (403, "A page from elsewhere may not ask for this"),
     "not_found": (404, "There is no such thing here"),
     "method_not_allowed": (405, "This path does not know that method"),

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
 from planner.plan.plan import Plan
@@ -24,6 +24,7 @@ from service.clock import Clock, SystemClock, instant_of, unix_ms
 from service.commits.pending import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
 from service.monitoring.exposition import PlanExposition
@@ -33,6 +34,10 @@ from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store.driver import UNAVAILABLE
+from service.store.host_clock import HostClock
+from service.store.notifications import LOG
+from service.store.token_book import TokenBook
+from service.store.tokens import TokenRows
 from service.warm_up import warm_up
 
 logger = logging.getLogger("agenda.service")
@@ -46,7 +51,7 @@ class Runtime:
     Parameters
     ----------
     replica, clock
-        The Plan and the time.
+        The Plan, and the clock that all hosts tell the time by.
     loaded
         Called once, by the planner thread, when the Plan is replayed and before it plans.
 
@@ -64,13 +69,15 @@ class Runtime:
         What YARN's clients asked for.
     exposition
         The Plan in figures, for Prometheus.
+    token_book
+        Who may call.
     """
 
     def __init__(
         self,
         config: ServiceConfig,
         replica: Replica,
-        clock: Clock,
+        clock: HostClock,
         loaded: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
@@ -78,6 +85,7 @@ class Runtime:
         self.telemetry = Telemetry()
         self._replica = replica
         self._clock = clock
+        self.token_book = TokenBook(replica.store.tokens)
         self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)
         self.yarn = replica.store.yarn
@@ -85,10 +93,12 @@ class Runtime:
         self.dispatcher = DispatcherThread(
             replica,
             clock,
-            Pace(config.tick_s, config.takeover_s),
+            Pace(config.tick_s, config.takeover_s, config.lease_s if config.executors else None),
             Releaser(self.planner),
+            MachineWatch(self.planner, replica),
             self.telemetry,
         )
+        self._listener = replica.store.listener(self._hear, self._compare_clocks)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -104,6 +114,7 @@ class Runtime:
         if self._closing:
             return
         self._closing = True
+        self._listener.close()
         self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -145,6 +156,17 @@ class Runtime:
         """Return what the database holds, in numbers."""
         return self._replica.store.facts()
 
+    def require_clock(self) -> None:
+        """Refuse where this host's clock is too far from the database's.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable``.
+        """
+        if (fault := self._clock.fault) is not None:
+            raise problem("unavailable", fault, headers=_RETRY)
+
     def require_writable(self) -> None:
         """Refuse where the last change could not be made durable and none could be now.
 
@@ -160,6 +182,11 @@ class Runtime:
             detail = f"the database takes no changes: {why}"
             raise problem("unavailable", detail, headers=_RETRY) from error
 
+    @property
+    def tokens(self) -> TokenRows:
+        """The tokens on disk."""
+        return self._replica.store.tokens
+
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""
         return self._replica.plan_ms(self._clock.now_ms())
@@ -171,6 +198,10 @@ class Runtime:
     def calendar(self, plan_ms: int) -> str:
         """Return ms from the Plan's origin by the calendar, RFC 3339."""
         return rfc3339_text(instant_of(plan_ms - self._replica.plan_ms(0)))
+
+    def unix_of(self, plan_ms: int) -> int:
+        """Return ms from the Plan's origin as Unix ms."""
+        return plan_ms - self._replica.plan_ms(0)
 
     def new_id(self) -> str:
         """Return an id that no reservation has."""
@@ -224,8 +255,21 @@ class Runtime:
             return
         finally:
             self._ready.set()
+        self._listener.start()
         self.dispatcher.start()
         self.planner.serve()
+
+    def _hear(self, what: str) -> None:
+        """Follow what another process has made durable."""
+        if what == LOG:
+            with suppress(ReplayError):  # every call is answered so
+                self.telemetry.version.set(self._replica.follow())
+        else:
+            self.dispatcher.nudge()
+
+    def _compare_clocks(self) -> None:
+        self._clock.measure()
+        self.telemetry.clock_ahead.set(self._clock.ahead_ms / 1000)
 
 
 def open_runtime(
@@ -245,5 +289,7 @@ def open_runtime(
     ConfigError, FileError
         As `open_replica`.
     """
-    used = SystemClock() if clock is None else clock
-    return Runtime(config, open_replica(config, used), used, loaded).start()
+    replica = open_replica(config, clock or SystemClock())
+    # A clock that is given is everybody's.
+    shared = replica.store.host_clock(SystemClock()) if clock is None else HostClock(clock)
+    return Runtime(config, replica, shared, loaded).start()

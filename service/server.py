@@ -12,11 +12,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from service.clock import SystemClock
-from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_loopback
+from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
 from service.processes import end_with_parent, listener_on
 
 if TYPE_CHECKING:
     from flask import Flask
+
+    from service.store import Store
 
 #: Seconds a thread may keep the interpreter while others wait for it.
 _SWITCH_S = 0.0005
@@ -38,12 +40,12 @@ def run(config: ServiceConfig) -> None:
     Raises
     ------
     ConfigError
-        For an address that others can reach or that is taken, a database that cannot be opened, or
-        one without a cluster.
+        For an address that others can reach without a token or that is taken, a database that
+        cannot be opened, or one without a cluster, or without an admin's token where one is needed.
     FileError
         If the cluster file cannot be read.
     """
-    require_loopback(config)
+    require_access(config)
     require_port(config)
     with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
         # Read when prometheus_client is imported, so it is set before anything imports it.
@@ -52,8 +54,27 @@ def run(config: ServiceConfig) -> None:
         from service.replication.replica import open_replica
 
         begin_log(config.log_format)
-        open_replica(config, SystemClock()).store.close()
+        store = open_replica(config, SystemClock()).store
+        try:
+            _require_admin(config, store)
+        finally:
+            store.close()
         _application(config).run()
+
+
+def _require_admin(config: ServiceConfig, store: Store) -> None:
+    """Refuse a start after which nobody could create a token.
+
+    Raises
+    ------
+    ConfigError
+        Saying what creates one.
+    """
+    if config.auth == "token" and not store.tokens.has_admin(SystemClock().now_ms()):
+        raise ConfigError(
+            "this database has no token of an admin that is good now; create one: "
+            "agenda token create NAME --role admin --database URL"
+        )
 
 
 def require_port(config: ServiceConfig) -> None:

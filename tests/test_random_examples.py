@@ -56,6 +56,7 @@ def test_no_test_goes_its_own_way() -> None:
     soaks = [
         _TESTS / "soak.py",
         _TESTS / "end_to_end" / "test_kill_mixed.py",
+        _TESTS / "end_to_end" / "test_executor_kills.py",
         _TESTS / "planner" / "plan" / "test_slot_histories.py",
     ]
     own = [_TESTS / "conftest.py", *soaks, Path(__file__)]

@@ -43,6 +43,7 @@ class InMemoryBackend:
         self._run = run_ms
         self._ends: dict[Key, tuple[int, int]] = {}
         self._rows: dict[Key, AssignmentRow] = {}
+        self._ended: set[Key] = set()
         self._coming: list[tuple[int, int, BackendEvent]] = []
         self._starts: dict[Key, tuple[int, int]] = {}
         self._overtaken: set[int] = set()
@@ -60,10 +61,14 @@ class InMemoryBackend:
             if reason is not None:
                 found.append(NotDone(delta, reason))
             elif delta.op in (Op.STOP, Op.SHRINK):
+                if _key(delta) not in self._rows:
+                    self._ended.discard(_key(delta))
+                    continue
                 self._leave(self._rows[_key(delta)], EventKind.STOPPED, at_ms, delta.reason)
             else:
                 row = AssignmentRow(*_key(delta), delta.machine, at_ms, covered=False)
                 self._rows[row.key] = row
+                self._ended.discard(row.key)
                 after = 0 if self._delay is None else self._delay(delta)
                 self._starts[row.key] = (self._sequence, at_ms + after)
                 self._tell(EventKind.STARTED, at_ms + after, row)
@@ -86,12 +91,15 @@ class InMemoryBackend:
                 self._starts.pop(key, None)
             elif self._ends.get(key, (-1, 0))[0] == sequence:
                 del self._ends[key], self._rows[key]
+                self._ended.add(key)
             found.append(event)
         return tuple(found)
 
     def end(self, key: Key, at_ms: int, *, failed: bool = False) -> None:
         """End a component by itself; KeyError where it is not."""
         kind = EventKind.FAILED if failed else EventKind.EXITED
+        if not failed:
+            self._ended.add(key)
         self._leave(self._rows[key], kind, at_ms, "")
 
     def lose(self, machine: str, at_ms: int) -> None:
@@ -117,6 +125,8 @@ class InMemoryBackend:
     def _problem(self, delta: Delta) -> str | None:
         row = self._rows.get(_key(delta))
         if delta.op in (Op.STOP, Op.SHRINK):
+            if row is None and _key(delta) in self._ended:
+                return None
             if row is None or row.machine != delta.machine:
                 return f"it is not on {delta.machine}"
         elif delta.machine not in self._machines:

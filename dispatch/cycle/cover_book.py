@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from dispatch.cycle.cover import Counts, covered_counts, demand_of
-from dispatch.cycle.slot_cover import Places, counts_of, slot_places
+from dispatch.cycle.slot_cover import Places, counts_of, slot_places, why_uncovered
 from dispatch.cycle.slot_needs import SlotNeeds
 from dispatch.entitlements.directive import Directive, Entitlement
 from dispatch.executions.execution import Execution
@@ -123,7 +123,9 @@ class CoverBook:
             machines = None if places is None else places.get(execution)
             if given != before.get(execution) or _moves(execution, machines):
                 changed.append(execution)
+            uncovered = self._why_uncovered(now, execution, given)
             for place, part in enumerate(execution.parts):
+                part.uncovered = uncovered[place] if uncovered else ""
                 part.covered = 0 if given is None else given[place]
                 part.places = None if machines is None else machines[place]
                 if given is None and execution in before:
@@ -151,6 +153,14 @@ class CoverBook:
             return covered_counts(entitlement, fellows, self._pool), None, frozenset()
         places, idle = slot_places(entitlement, fellows, self._pool, away)
         return counts_of(places), places, idle
+
+    def _why_uncovered(
+        self, entitlement: Entitlement | None, execution: Execution, given: tuple[int, ...] | None
+    ) -> list[str]:
+        """Return why groups of an execution find no slot; nothing where all of them do."""
+        if entitlement is None or not entitlement.is_placed or (given is not None and all(given)):
+            return []
+        return why_uncovered(entitlement, execution, self._pool)
 
     def _sum_of(self, counts: Counts) -> list[int]:
         total = [0] * len(self._pool.resources)

@@ -40,6 +40,34 @@ def slot_places(
     return places, room.idle()
 
 
+def why_uncovered(entitlement: Entitlement, execution: Execution, pool: MachinePool) -> list[str]:
+    """Return why no slot can cover any component of each group of an execution, or empty texts.
+
+    One that takes more than the reservation holds on any one machine is never covered, however
+    much it holds on all of them.
+    """
+    held: dict[str, list[int]] = {}
+    for share in entitlement.atoms:
+        if execution.application.atom is None or names_atom(share.path, execution.application.atom):
+            bundle = pool.vector(dict(share.bundle))
+            for slot in share.slots or ():
+                if slot.machine is not None:
+                    here = held.setdefault(slot.machine, [0] * len(bundle))
+                    for kind, amount in enumerate(bundle):
+                        here[kind] += slot.bundles * amount
+    return [
+        ""
+        if not held or any(_holds(here, part.amounts) for here in held.values())
+        else f"no slot covers {part.component.name!r}: its reservation holds less than "
+        f"{part.component.resources} on each of its machines"
+        for part in execution.parts
+    ]
+
+
+def _holds(there: Sequence[int], amounts: Sequence[int]) -> bool:
+    return all(amount <= room for amount, room in zip(amounts, there, strict=True))
+
+
 class _SlotRoom:
     """What the slots of an entitlement have left on each machine, whole and atom by atom."""
 

@@ -13,6 +13,7 @@ class EventKind(StrEnum):
     STOPPED = "stopped"  # it was stopped, as asked
     EXITED = "exited"  # it ended by itself
     FAILED = "failed"  # it, or its start, failed
+    LOST = "lost"  # it is gone by no fault of its own
     MACHINE_LOST = "machine_lost"  # with all that ran there, each of which has failed
     MACHINE_BACK = "machine_back"
 

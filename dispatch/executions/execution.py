@@ -32,12 +32,15 @@ class HeldComponent:
         Since when it holds the machine, in ms from the origin.
     up
         Whether it has started.
+    ended
+        Whether it has ended by itself; a core keeps its machine until all of its likes have.
     """
 
     index: int
     machine: str
     since_ms: int
     up: bool = False
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -60,6 +63,8 @@ class ComponentGroup:
     allowed, quota
         How many elastic ones quotas let run without cover, and what says so where it is fewer than
         wanted; the dispatcher writes them.
+    uncovered
+        Why slots of its reservation cannot cover any of them; empty where they could.
     places
         On which machines how many are covered; None where they are covered wherever they run.
     failures
@@ -77,6 +82,7 @@ class ComponentGroup:
     granted: int = 0
     allowed: int = UNLIMITED
     quota: str = ""
+    uncovered: str = ""
     places: Mapping[str, int] | None = None
     failures: int = 0
     paused_until_ms: int = 0
@@ -103,7 +109,12 @@ class ComponentGroup:
     @property
     def running(self) -> int:
         """How many run; those that are starting do not."""
-        return sum(held.up for held in self.held)
+        return sum(held.up and not held.ended for held in self.held)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of them have run and ended by themselves."""
+        return len(self.held) == self.component.count and all(held.ended for held in self.held)
 
     def cover_flags(self) -> list[bool]:
         """Return which of those held are covered: the first to have started lose cover first."""

@@ -181,26 +181,57 @@ class ExecutionTable:
             if execution.state is ExecutionState.STARTING and all(p.up for p in cores):
                 self._move(execution, ExecutionEvent.CORES_UP, event.at_ms, "")
             return
+        goes_on = execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING)
+        core = part.component.core
+        if goes_on and core and event.kind is EventKind.EXITED:
+            self._end_core(execution, part, held, event.at_ms)
+            return
         self.drop(execution, part, held)
-        if execution.state not in (ExecutionState.STARTING, ExecutionState.RUNNING):
+        if not goes_on:
             self.pause(part, event.at_ms)
             return
-        core = part.component.core
         if event.kind is EventKind.EXITED:
-            if core:
-                self._move(execution, ExecutionEvent.FINISH, event.at_ms, "")
-            else:
-                part.count_exit()
+            part.count_exit()
             return
-        if not self.pool.is_up(held.machine):
+        if event.kind is EventKind.LOST or not self.pool.is_up(held.machine):
             if core:  # it waits with its first submission, whatever `restart` says
-                self.requeue(execution, event.at_ms, f"{held.machine} was lost")
+                self.requeue(execution, event.at_ms, event.detail or f"{held.machine} was lost")
             return
         self.pause(part, event.at_ms)
         happens = after_component_failure(core=core, restart=execution.application.restart)
         if happens is not None:
             reason = event.detail or f"core component {part.component.name!r} failed"
             self._move(execution, happens, event.at_ms, reason)
+
+    def _end_core(
+        self, execution: Execution, part: ComponentGroup, held: HeldComponent, at_ms: int
+    ) -> None:
+        """Note that a core has ended by itself; with the last of its likes its application does."""
+        held.ended = True
+        self.note(execution)
+        if part.has_ended:
+            self._move(execution, ExecutionEvent.FINISH, at_ms, "")
+
+    def resume(
+        self, execution: Execution, held: Iterable[tuple[ComponentGroup, HeldComponent]]
+    ) -> None:
+        """Take an execution in as a backend runs it, after a restart of what dispatches.
+
+        One that has all of its cores goes on; what others have is stopped, and they begin anew.
+        """
+        placed = list(held)
+        for part, one in placed:
+            self.put_on(execution, part, one)
+            self._came.append((execution, part, one))
+        cores = [part for part in execution.parts if part.component.core]
+        whole = all(len(part.held) == part.component.count for part in cores)
+        if execution.state is ExecutionState.QUEUED and whole:
+            self.admit(execution, min(one.since_ms for _, one in placed))
+            if all(one.up for part in cores for one in part.held):
+                self._move(execution, ExecutionEvent.CORES_UP, execution.started_ms or 0, "")
+        else:
+            execution.must_leave = True
+        self._changed[execution.id] = execution
 
     def take_starts(self) -> list[tuple[Resources, int]]:
         """Return what started since the last call, and how long after it had its machine, in ms."""

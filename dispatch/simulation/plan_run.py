@@ -17,6 +17,7 @@ from dispatch.accounts.slot_account import SlotAccount, SlotCounts
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
@@ -64,15 +65,24 @@ class _Work:
     end_ms: int
 
 
-def run_plan(plan: Plan, best_effort: Sequence[Application] = ()) -> PlanRun:
+def run_plan(
+    plan: Plan,
+    best_effort: Sequence[Application] = (),
+    options: DispatchOptions | None = None,
+) -> PlanRun:
     """Carry a Plan out from its first step to the end of its last reservation.
 
-    Best effort is submitted at the beginning and never ends.
+    Parameters
+    ----------
+    best_effort
+        Submitted at the beginning; it never ends.
+    options
+        How the dispatcher works; None as it does by default.
     """
     work = sorted(_work_of(plan), key=lambda one: one.start_ms)
     pool = MachinePool(plan.cluster)
     table = ExecutionTable(pool)
-    loop = DispatchLoop(table, Dispatcher(), InMemoryBackend(pool.names))
+    loop = DispatchLoop(table, Dispatcher(options), InMemoryBackend(pool.names))
     follower = PlanFollower(plan)
     promises, slots = PromiseBook(), SlotAccount(_TICK_MS)
     for number, application in enumerate(best_effort):

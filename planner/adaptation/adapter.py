@@ -32,6 +32,7 @@ from planner.agents import DEFAULT_AGENT, agent_named
 from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
+from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
@@ -285,8 +286,14 @@ class _Answer:
         return "machines were lost, and its place went to commitments that are worth more"
 
     def _search(self) -> OfferSearch:
-        view = self.draft.view(self.plan.version + 1)
-        return OfferSearch(view, self.draft.ledger.book.cluster)
+        """Return the search for offers on what the answer leaves of the pool and of machines."""
+        view, cluster = self.draft.view(self.plan.version + 1), self.draft.ledger.book.cluster
+        machines = None
+        if self.draft.machines is not None:
+            first = max(self.plan.now, self.plan.ledger.first)
+            room, packed = self.draft.machines.room(), self.plan.packed.copy()
+            machines = TrialMachines(room, cluster, first, packed)
+        return OfferSearch(view, cluster, machines=machines)
 
     def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""

@@ -92,6 +92,23 @@ def lay_plan(plan: Plan, budget: int = EJECTIONS) -> Migration:
     return Migration(tuple(changes), tuple(plan.table.id_of(one) for one in laid), tuple(stay))
 
 
+def lay_in_place(plan: Plan, budget: int = EJECTIONS) -> Migration:
+    """Do what :func:`lay_plan` says on a Plan of which no log hears, as one that was read back.
+
+    Raises
+    ------
+    ValueError
+        If the Plan does not take it.
+    """
+    found = lay_plan(plan, budget)
+    if found.changes:
+        prepared = plan.prepare(found.changes, plan.version, joint=True)
+        if prepared.record is None:
+            raise ValueError(prepared.conflicts[0].detail)
+        plan.apply(prepared.record)
+    return found
+
+
 def is_of_before(plan: Plan) -> bool:
     """Return whether a Plan has reservations that :func:`lay_plan` would give machines."""
     return bool(len(_pooled_before(plan)))

@@ -353,6 +353,10 @@ class _Ejection:
         near = np.concatenate([mine, slots_of(more)])
         near = near[(near[:, 0] < piece.end) & (near[:, 1] > piece.start) & (near[:, 3] >= 0)]
         use = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.int64)
+        if (
+            rule.domain is not None
+        ):  # only asked of a rule with a spread: a machine of no value of the domain holds none
+            allowed &= domains >= len(domains)
         # Those that stand one after the other count as if at once: never too few.
         np.add.at(use, domains[near[:, 3]], near[:, 2])
         return allowed & (use[domains] < rule.spread)

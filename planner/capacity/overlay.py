@@ -104,9 +104,7 @@ class Overlay:
         self._count_waiting()
         ledger = self.ledger
         columns = slice(low - ledger.first, high - ledger.first)
-        fit = np.array(demand.fit, dtype=np.int64)
-        steps = np.arange(low, high)
-        room = fit[np.searchsorted(ledger.calendar.breaks, steps, side="right") - 1]
+        room = _fit_over(demand.fit, ledger.calendar.breaks, low, high)
         for row, amount in zip(demand.rows, demand.amounts, strict=True):
             left = ledger.free[row, columns]
             taken = self._use.get(row)
@@ -347,6 +345,17 @@ class RowChange:
         out = np.zeros(ledger.free.shape[1], dtype=np.int64)
         out[self.low : self.high] = self.values
         return out
+
+
+def _fit_over(
+    fit: Sequence[int], breaks: NDArray[np.int64], low: int, high: int
+) -> NDArray[np.int64]:
+    """Return int64[high - low]: the bundles that machines hold, given by segment."""
+    if len(fit) == 1:
+        return np.full(high - low, fit[0], dtype=np.int64)
+    segments = np.searchsorted(breaks, np.arange(low, high), side="right") - 1
+    found: NDArray[np.int64] = np.array(fit, dtype=np.int64)[segments]
+    return found
 
 
 def _span(groups: Sequence[MergedTaking], first: int, horizon: int) -> tuple[int, int] | None:

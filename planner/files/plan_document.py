@@ -35,6 +35,8 @@ class PlanDocument:
         In the order of the workload; together each request once.
     metrics
         See `planner.metrics.Metrics.to_json`.
+    now_s
+        The present of the Plan in seconds from the origin.
     """
 
     cluster: Mapping[str, Any]
@@ -45,6 +47,7 @@ class PlanDocument:
     reservations: tuple[Mapping[str, Any], ...]
     refusals: tuple[Mapping[str, Any], ...]
     metrics: Mapping[str, Any]
+    now_s: int | float = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON in the order of the format."""
@@ -52,6 +55,7 @@ class PlanDocument:
             "cluster": dict(self.cluster),
             "version": self.version,
             "step_s": self.step_s,
+            **({"now": self.now_s} if self.now_s else {}),
             "agent": self.agent,
             "order": self.order,
             "reservations": [dict(one) for one in self.reservations],
@@ -81,6 +85,7 @@ class PlanDocument:
             tuple(value["reservations"]),
             tuple(value["refusals"]),
             value["metrics"],
+            value.get("now", 0),
         )
         document.read_cluster(path)
         return document

@@ -20,6 +20,9 @@ from rdl.time_grid import TimeGrid
 
 I64 = NDArray[np.int64]
 
+#: Up to so many rows a loop is faster than NumPy.
+_FEW = 16
+
 _NO_SLOTS = np.zeros((0, 4), dtype=np.int64)
 
 #: Kinds of bundles whose order of stripes is remembered.
@@ -155,7 +158,8 @@ class MachineRoom:
         """Return where bundles may be packed at a step by itself."""
         stripes = self._stripes
         stripe_of = stripes.lane_of // STRIPE
-        of = [np.flatnonzero(stripe_of == one) for one in stripes.order(bundle, label).tolist()]
+        order = stripes.order(bundle, label, rule.domain if rule.spread else None)
+        of = [np.flatnonzero(stripe_of == one) for one in order.tolist()]
         machines = np.concatenate([np.zeros(0, dtype=np.int64), *of]).astype(np.int64)
         if any(name not in stripes.shifts for name in bundle):
             machines = machines[:0]
@@ -182,7 +186,7 @@ class MachineRoom:
         return BundleKind(
             amounts,
             1.0 / largest,
-            stripes.order(bundle, label),
+            stripes.order(bundle, label, rule.domain if rule.spread else None),
             stripes.domains(rule),
             rule.spread,
         )
@@ -364,15 +368,25 @@ def _beside(slots: I64 | None) -> I64:
 
 def _joint(pieces: I64) -> I64:
     """Return pieces with those of one interval joined, the longest first, then the earliest."""
+    if len(pieces) <= _FEW:
+        return _joint_few(pieces)
     kept: I64 = _copy_of(pieces[pieces[:, 2] > 0])
-    if len(kept) < 2:
-        return kept
     order = np.lexsort((kept[:, 0], kept[:, 0] - kept[:, 1]))
     kept = kept[order]
     new = np.append(True, np.any(kept[1:, :2] != kept[:-1, :2], axis=1))
     joined: I64 = kept[new]
     joined[:, 2] = np.add.reduceat(kept[:, 2], np.flatnonzero(new))
     return joined
+
+
+def _joint_few(pieces: I64) -> I64:
+    """Do as `_joint` without NumPy's cost of a call."""
+    counts: dict[tuple[int, int], int] = {}
+    for start, end, bundles in pieces.tolist():
+        if bundles > 0:
+            counts[start - end, start] = counts.get((start - end, start), 0) + bundles
+    found = [(start, start - less, count) for (less, start), count in sorted(counts.items())]
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
 def _in_order(slots: I64) -> I64:

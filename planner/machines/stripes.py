@@ -108,9 +108,10 @@ class Stripes:
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
-    def order(self, bundle: Resources, label: str | None) -> I64:
+    def order(self, bundle: Resources, label: str | None, domain: str | None = None) -> I64:
         """Return int64[k]: the stripes that a bundle may stand on, best matches first.
 
+        Where bundles are spread over the values of a domain, none stands on a machine without one.
         Without a label, machines with few labels come first; then those of which the bundle takes
         the least dominant share.
         """
@@ -119,7 +120,8 @@ class Stripes:
         for index in groups_with(self.cluster, label):
             share = bundle.dominant_share(groups[index].resources)
             labels = 0 if label is not None else len(groups[index].labels)
-            if bundle and share <= 1:
+            named = domain is None or domain in dict(groups[index].domains)
+            if bundle and share <= 1 and named:
                 keys.append((labels, share, index))
         found = [np.flatnonzero(self.group_of == index) for _, _, index in sorted(keys)]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)

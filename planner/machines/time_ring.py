@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 #: Bytes of trees that a room takes at most before its machine steps become longer than a step.
 ROOM_BYTES = 128 * 2**20
 
-#: A ring is that much longer than what it spans, so that it can grow by an eighth in place.
-_SPARE = 8
+#: A ring is longer than what it spans by one part in so many, so that it can grow in place.
+_SPARE = 16
 
 
 @dataclass(frozen=True, slots=True)

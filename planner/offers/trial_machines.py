@@ -18,6 +18,7 @@ from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
+from planner.reservation import Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,11 @@ class TrialMachines:
             found = batch.stand(holding_of(request, result), level)
             if not isinstance(found, MachineShortage):
                 return result
-            search = MachineSearch(batch, view.overlay(), lambda: view, self.now)
+
+            def stand(one: Request, placed: PlacementResult) -> Holding | MachineShortage:
+                return batch.stand(holding_of(one, placed), level)
+
+            search = MachineSearch(batch, view.overlay(), lambda: view, self.now, stand)
             asked = agent is None or agent == planner.name
             other = search.elsewhere(request, level, found, planner, asked=asked)
         finally:

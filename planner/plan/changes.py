@@ -73,7 +73,9 @@ class Update:
 
     `result` holds everything from the request's first step on; rows before the Plan's present step
     must be those the reservation already has. `cause` is the word of the history. `slots` are those
-    of each atom of what it then holds, where who asks has found them; else the Plan finds them.
+    of each atom of what it then holds, where who asks has found them; else the Plan finds them. A
+    request that asks for no level keeps the one that the reservation has. `planner` places the
+    request on other views, where machines cannot hold what was placed; None asks nobody.
     """
 
     id: str
@@ -83,6 +85,7 @@ class Update:
     agent: str
     cause: str = RENEGOTIATED
     slots: tuple[Slots | None, ...] | None = None
+    planner: Agent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,8 @@ class Committed:
     Attributes
     ----------
     result
-        Where an admission stands if it is elsewhere than its agent put it, for want of machines.
+        Where an admission or an update stands if it is elsewhere than its agent put it, for want
+        of machines.
     """
 
     index: int

@@ -78,12 +78,19 @@ class MachineSearch:
         Returns the same as agents read it.
     first
         The earliest step.
+    stand
+        Returns what a request holds where an agent placed it, with machines, taken; or what found
+        none.
+    begun
+        Whether some of the request has begun: then only its planner knows what may move.
     """
 
     batch: SlotBatch
     overlay: Overlay
     view: Callable[[], PlanView]
     first: int
+    stand: Callable[[Request, PlacementResult], Holding | MachineShortage]
+    begun: bool = False
 
     def elsewhere(
         self,
@@ -111,18 +118,13 @@ class MachineSearch:
             Its place, or what found no machine.
         """
         if planner is not None and not asked:
-            fresh = self._answer(request, level, planner, self.view())
+            fresh = self._answer(request, planner, self.view())
             if not isinstance(fresh, MachineShortage):
                 return missed if fresh is None else fresh
             missed = fresh
-        placed = level is PromiseLevel.PLACED
-        if placed:
-            alone = self._alone(request)
-            if alone is not None:
-                return alone
-        if planner is None or (placed and len(request.graph.atoms) < 2):
-            return missed
-        return self._again(request, level, planner, missed)
+        if level is PromiseLevel.PLACED and is_lone(request) and not self.begun:
+            return self._alone(request) or missed
+        return missed if planner is None else self._again(request, planner, missed)
 
     def _alone(self, request: Request) -> Found | None:
         mark = self.batch.mark()
@@ -136,27 +138,32 @@ class MachineSearch:
         return None
 
     def _again(
-        self, request: Request, level: PromiseLevel, planner: Agent, missed: MachineShortage
+        self, request: Request, planner: Agent, missed: MachineShortage
     ) -> Found | MachineShortage:
         """Ask the planner until what it answers finds machines."""
         capped = CappedView(self.view())
         for _ in range(_ROUNDS):
             capped.cap(missed)
-            found = self._answer(request, level, planner, capped)
+            found = self._answer(request, planner, capped)
             if not isinstance(found, MachineShortage):
                 return missed if found is None else found
             missed = found
         return missed
 
     def _answer(
-        self, request: Request, level: PromiseLevel, planner: Agent, view: PlanView
+        self, request: Request, planner: Agent, view: PlanView
     ) -> Found | MachineShortage | None:
         """Return where a planner places a request, on machines; None if it refuses."""
         result = planner.plan([request], view, Limits())[0]
         if not result.placed:
             return None
-        found = self.batch.stand(holding_of(request, result), level)
+        found = self.stand(request, result)
         return found if isinstance(found, MachineShortage) else (result, found)
+
+
+def is_lone(request: Request) -> bool:
+    """Return whether a request is one atom that occurs once."""
+    return len(request.graph.vertices) == 1 and len(request.graph.shifts) == 1
 
 
 def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
@@ -169,9 +176,9 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
     first
         The earliest step.
     """
-    graph = request.graph
-    if len(graph.vertices) != 1 or len(graph.shifts) != 1:
+    if not is_lone(request):
         return None
+    graph = request.graph
     row, ledger = graph.vertices[0], overlay.ledger
     low, high = max(first, int(row[START])), min(int(row[END]), ledger.grid.horizon)
     if low >= high:

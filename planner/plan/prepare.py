@@ -5,11 +5,19 @@ Pure: the Plan is read, never written. Each change sees the changes of the batch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.holding import details_of, holding_of, past_of, release_rows, with_slots
+from planner.holding import (
+    details_of,
+    holding_of,
+    leases_of,
+    past_of,
+    release_rows,
+    with_slots,
+)
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.changes import (
@@ -45,13 +53,23 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.rolling_horizon import extensions
-from planner.plan.slot_batch import MachineShortage, SlotBatch, slots_fault
+from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slot_faults import (
+    LeaseOf,
+    SlotCounts,
+    SlotJudge,
+    gives_up,
+    level_fault,
+    lost_slots_of,
+)
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request, header_of
-from planner.reservation import Holding, Refusal
+from planner.reservation import AtomAllocation, Holding, Refusal
 from planner.reservation_state import Event, State, may
 from planner.slots import Slots
+from rdl.expressions import atom_at
+from rdl.text.parser import parse
 
 _Answer = RecordedChange | Conflict
 
@@ -132,6 +150,7 @@ class _Batch:
         self._may_search = True
         self._machines_assured = False
         self._given = False
+        self._lost: dict[str, SlotCounts] = {}
         self._slots: SlotBatch | None = None
         #: What each admission so far takes.
         self.admitted: list[list[Taking]] = []
@@ -159,11 +178,33 @@ class _Batch:
         """Give back the machines of all that a joint batch changes, before any change is judged."""
         self._given = True
         for change in changes:
+            self._note_lost(change)
+        for change in changes:
             number = self.plan.table.number_of(getattr(change, "id", "") or "")
             if number is not None and not isinstance(change, Release):
                 self._give(number)
         for change in changes:
             self._hold(change, 1)
+
+    def _note_lost(self, change: Change) -> None:
+        """Note which slots that a change leaves have no machine any more, while all stand."""
+        match change:
+            case Relocate(slots=slots):
+                held = None
+            case Update(slots=slots) if slots is not None:
+                held = holding_of(change.request, change.result)
+            case Degrade(kept=kept):
+                held, slots = kept, tuple(atom.slots for atom in kept.atoms)
+            case _:
+                return
+        number = self.plan.table.number_of(change.id)
+        if number is None or self.plan.table.promise(number) is not PromiseLevel.PLACED:
+            return
+        before = self.plan.table.holding(number)
+        held = held or before
+        if len(slots) == len(held.atoms):
+            after, room = with_slots(held, slots), self.slots.room
+            self._lost[change.id] = lost_slots_of(before, after, room, self.plan.now)
 
     def _hold(self, change: Change, sign: int) -> None:
         """Take what a change leaves in its place (1), so that others do not; or return it (-1)."""
@@ -176,6 +217,9 @@ class _Batch:
         elif isinstance(change, Relocate) and len(change.slots) == len(before.atoms):
             after = with_slots(before, change.slots)
             self.slots.change(self.slots.staying(before, after), sign)
+        elif isinstance(change, Update) and before.begin < self.plan.now:
+            after = holding_of(change.request, change.result)
+            self.slots.change(self.slots.running(before, after), sign)
 
     def _give(self, number: int) -> None:
         level = self.plan.table.promise(number)
@@ -249,7 +293,7 @@ class _Batch:
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
             return Conflict(index, request.id, short.code, short.detail, short.binding)
-        level = self._level(request)
+        level = request.promise or self.plan.cluster.promise
         if level is not PromiseLevel.POOLED:
             found = self._place(index, change, holding, level)
             if isinstance(found, Conflict):
@@ -288,10 +332,6 @@ class _Batch:
             self._assured = False
             self.overlay.add(self._changed)
 
-    def _level(self, request: Request) -> PromiseLevel:
-        """Return what a request is promised, if it is."""
-        return request.promise or self.plan.cluster.promise
-
     def _place(
         self, index: int, change: Admit, holding: Holding, level: PromiseLevel
     ) -> Found | Conflict:
@@ -310,18 +350,22 @@ class _Batch:
         planner = change.planner
         asked = planner is not None and planner.name == change.agent
         first = max(self.plan.now, self.plan.ledger.first)
-        search = MachineSearch(self.slots, self.overlay, self._view, first)
+
+        def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
+            return self.slots.stand(holding_of(request, result), level)
+
+        search = MachineSearch(self.slots, self.overlay, self._view, first, stand)
         found = search.elsewhere(change.request, level, placed, planner, asked=asked)
         if isinstance(found, MachineShortage):
             return self._no_machines(index, change.request.id, found)
         return found
 
-    def _view(self) -> PlanSnapshot:
-        """Return what the changes of the batch so far leave, as agents read it."""
+    def _view(self, more: Sequence[Taking] = ()) -> PlanSnapshot:
+        """Return what the changes of the batch so far, and `more`, leave, as agents read it."""
         ledger = self.plan.ledger
-        if self._changed:
+        if self._changed or more:
             ledger = ledger.copy()
-            ledger.take((one.demand, one.rows, one.sign) for one in self._changed)
+            ledger.take((one.demand, one.rows, one.sign) for one in (*self._changed, *more))
         return PlanSnapshot(ledger, self.plan.version)
 
     def _no_machines(self, index: int, id_: str, missed: MachineShortage) -> Conflict:
@@ -360,7 +404,7 @@ class _Batch:
             detail = "what was held before now is not what the new allocation says"
             return Conflict(index, change.id, Code.PAST_CHANGED, detail)
         holding = keep_released(holding, before, change.request, change.result)
-        level = self._level(change.request)
+        level = change.request.promise or plan.table.promise(number)
         takings = takings_of_change(plan, change)
         short = None if self._assured else self.overlay.shortage(takings)
         if short is not None:
@@ -370,17 +414,21 @@ class _Batch:
             return self._no_machines(index, change.id, placed)
         if isinstance(placed, Conflict):
             return placed
-        holding = placed
+        result, holding = placed
+        request = change.request
+        if result is not change.result:
+            self.results[index] = result
+            takings = takings_of(before, plan.ledger, *plan.table.scope(number), -1)
+            takings += takings_of(holding, plan.ledger, *plan.table.scope(number))
         self._add(takings)
         self.touched.add(change.id)
-        request = change.request
         return Updated(
             change.id,
             int(plan.table.meta[number]["revision"]) + 1,
             change.agent,
             request.weight,
             request.priority,
-            details_of(request, change.result),
+            details_of(request, result),
             holding,
             change.cause,
             level,
@@ -392,46 +440,101 @@ class _Batch:
         id_: str,
         swap: tuple[Holding, Holding],
         slots: Sequence[Slots | None],
+        lease_of: LeaseOf | None = None,
     ) -> Holding | Conflict:
         """Return what is held after a swap with the slots that somebody found, taken.
 
-        Else why it cannot have them. What was held before must have been given back.
+        Else why it cannot have them. What was held before must have been given back, and what of it
+        lost its machine noted.
         """
         before, after = swap
         detail = f"{len(slots)} lists of slots for {len(after.atoms)} atoms"
         if len(slots) == len(after.atoms):
             after = with_slots(after, slots)
-            detail = slots_fault(before, after, self.plan.now, self.slots.room.machines)
+            judge = SlotJudge(self.plan.cluster, self.plan.now)
+            detail = judge.fault(before, after, self._lost.get(id_, Counter()), lease_of)
         if not detail and not self.slots.move(before, after):
             detail = "its new machines have no room any more"
         return Conflict(index, id_, Code.CONFLICT, detail) if detail else after
 
     def _replace(
         self, index: int, change: Update, holding: Holding, level: PromiseLevel
-    ) -> Holding | MachineShortage | Conflict:
-        """Return what a reservation then holds as a level promises it; its old machines given."""
+    ) -> Found | MachineShortage | Conflict:
+        """Return where a reservation then stands, and what it holds as a level promises it.
+
+        Its old machines are given. First where its agent put it, then where machines have room.
+        """
         number = self.plan.table.number_of(change.id)
         assert number is not None
         before, pooled = self.plan.table.holding(number), level is PromiseLevel.POOLED
         if pooled and self.plan.table.promise(number) is PromiseLevel.POOLED:
-            return holding
+            return change.result, holding
         mark = self.slots.mark()
-        if not self._given:
+        if self._given:
+            self._hold(change, -1)
+        else:
+            self._note_lost(change)
             self._give(number)
         if pooled or self._machines_assured:
-            return holding
-        found: Holding | MachineShortage | Conflict
-        if level is PromiseLevel.PACKABLE:
-            found = self.slots.stand(holding, level)
-        elif change.slots is None:
-            found = self.slots.replace(before, holding, may_wait=True)
+            return change.result, holding
+        if change.slots is None:
+            swap = before, holding
+            found: Holding | MachineShortage | Conflict = self._swap(swap, level, change.request)
         else:
-            found = self._with_slots(index, change.id, (before, holding), change.slots)
+            leases = leases_of(change.request.graph)
+            swap, id_ = (before, holding), change.id
+            found = self._with_slots(
+                index, id_, swap, change.slots, lambda atom: leases.get(atom.path, 0)
+            )
+            if isinstance(found, Holding):
+                found = self.slots.unpacked(found) or found
         if isinstance(found, Holding):
-            found = self.slots.unpacked(found) or found
-        if not isinstance(found, Holding):
-            self.slots.undo(mark)
+            return change.result, found
+        if isinstance(found, MachineShortage) and self._may_search and change.slots is None:
+            other = self._change_elsewhere(change, before, level, found)
+            if not isinstance(other, MachineShortage):
+                return other
+            found = other
+        self.slots.undo(mark)
         return found
+
+    def _swap(
+        self, swap: tuple[Holding, Holding], level: PromiseLevel, request: Request
+    ) -> Holding | MachineShortage:
+        """Return the second of two holdings as a level promises it, taken; the first is given."""
+        before, holding = swap
+        if level is PromiseLevel.PACKABLE:
+            return self.slots.stand(holding, level)
+        mark = self.slots.mark()
+        leases = leases_of(request.graph) if before.begin < self.plan.now else None
+        found = self.slots.replace(before, holding, leases, may_wait=True)
+        if isinstance(found, MachineShortage):
+            return found
+        missed = self.slots.unpacked(found)
+        if missed is not None:
+            self.slots.undo(mark)
+        return missed or found
+
+    def _change_elsewhere(
+        self, change: Update, before: Holding, level: PromiseLevel, missed: MachineShortage
+    ) -> Found | MachineShortage:
+        """Return another place for a changed request; what has begun of it stays."""
+        plan, request = self.plan, change.request
+        self._doubt()
+        old = takings_of(before, plan.ledger, request.tenant, request.queue, -1)
+        view = self._view(old)
+
+        def stand(asked: Request, result: PlacementResult) -> Holding | MachineShortage:
+            holding = keep_released(holding_of(asked, result), before, asked, result)
+            if past_of(holding, plan.now) != past_of(before, plan.now):
+                return missed
+            return self._swap((before, holding), level, asked)
+
+        first, begun = max(plan.now, plan.ledger.first), before.begin < plan.now
+        search = MachineSearch(self.slots, view.overlay(), lambda: view, first, stand, begun)
+        planner = change.planner
+        asked = planner is not None and planner.name == change.agent
+        return search.elsewhere(request, level, missed, planner, asked=asked)
 
     def _degrade(self, index: int, change: Degrade) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
@@ -454,6 +557,7 @@ class _Batch:
             if self._given:
                 self._hold(change, -1)
             else:
+                self._note_lost(change)
                 self._give(number)
             if self.plan.table.promise(number) is PromiseLevel.PACKABLE:
                 self.slots.pack(kept)
@@ -476,18 +580,41 @@ class _Batch:
             return blocked
         number = self.plan.table.number_of(change.id)
         assert number is not None
-        before = self.plan.table.holding(number)
+        before, level = self.plan.table.holding(number), self.plan.table.promise(number)
+        unlike = level_fault(change, level)
+        if unlike:
+            return Conflict(index, change.id, Code.CONFLICT, unlike)
+        packs = not self._given and self.slots.unpacked(before) is None
+        mark = self.slots.mark()
         if self._given:
             self._hold(change, -1)
         else:
-            self.slots.give(before)
-        after = self._with_slots(index, change.id, (before, before), change.slots)
+            self._note_lost(change)
+            self._give(number)
+        swap, lost = (before, before), self._lost.get(change.id, Counter())
+        after = self._with_slots(index, change.id, swap, change.slots, self._lease_of(number))
+        if not isinstance(after, Conflict) and gives_up(before, after, lost, self.plan.now):
+            detail = "it would have no machine where it has one"
+            after = Conflict(index, change.id, Code.CONFLICT, detail)
+        if not isinstance(after, Conflict) and packs:
+            missed = self.slots.unpacked(after)
+            after = after if missed is None else self._no_machines(index, change.id, missed)
         if isinstance(after, Conflict):
-            if not self._given:
-                self.slots.take(before)
+            self.slots.undo(mark)
             return after
         self.touched.add(change.id)
         return Relocated(change.id, change.slots, change.promise, change.reason)
+
+    def _lease_of(self, number: int) -> LeaseOf:
+        """Return what tells the leases of a reservation's atoms from its expression."""
+
+        def steps(atom: AtomAllocation) -> int:
+            details = self.plan.table.details.get(number)
+            expression = details.expression or parse(details.text)
+            asked = atom_at(expression, atom.path.replace("@*", "@0"))
+            return 0 if asked is None else max(1, self.plan.grid.ceil(asked.lease_ms))
+
+        return steps
 
     def _release(self, index: int, change: Release) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)

@@ -7,8 +7,9 @@ everything is undone, because only `Plan.apply` changes a Plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,13 @@ from planner.slots import (
     split_slots,
 )
 from rdl.resources import Resources
+
+
+class _Running(NamedTuple):
+    """Slots that go on, and the step until which each has had its machine so far."""
+
+    slots: Slots
+    owned: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +209,26 @@ class SlotBatch:
         return found
 
     def replace(
-        self, before: Holding, after: Holding, *, may_wait: bool = False
+        self,
+        before: Holding,
+        after: Holding,
+        leases: Mapping[str, int] | None = None,
+        *,
+        may_wait: bool = False,
     ) -> Holding | MachineShortage:
         """Return a new holding with slots, taken: what has begun stays where it is.
 
         What `before` has must have been given back. Atoms that hold what they held keep their
-        machines; of the others, what began before now goes on where it runs. With `may_wait` what
-        is changed to itself may go on waiting for machines that it lost.
+        machines; of the others, what began before now goes on where it runs. Where others take that
+        machine later it goes on elsewhere after a lease, if its atom allows a handover.
+
+        Parameters
+        ----------
+        leases
+            Steps of a lease by atom path (`planner.holding.leases_of`); an atom that is not there
+            is handed over only where its machine was lost.
+        may_wait
+            Whether what is changed to itself may go on waiting for machines that it lost.
         """
         mark = self.mark()
         known = _known_slots(before, after)
@@ -218,7 +239,8 @@ class SlotBatch:
         )
         for index in order:
             atom = after.atoms[index]
-            found = self._again(atom, known, may_wait=may_wait)
+            lease = (leases or {}).get(atom.path, 0)
+            found = self._again(atom, known, lease, may_wait=may_wait)
             if isinstance(found, MachineShortage):
                 self.undo(mark)
                 return found
@@ -226,14 +248,24 @@ class SlotBatch:
         return replace(after, atoms=tuple(atoms[i] for i in range(len(after.atoms))))
 
     def _again(
-        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]], *, may_wait: bool
+        self,
+        atom: AtomAllocation,
+        known: dict[str, tuple[Rows, Slots]],
+        lease: int,
+        *,
+        may_wait: bool,
     ) -> Slots | MachineShortage:
         """Return the slots of one atom of a changed holding, taken."""
         parts = [no_slots()]
         for path, rows in atom.occurrences():
             old_rows, old = known.get(path, (rows[:0], no_slots()))
-            kept, rest = (old, rows[:0]) if _equal(rows, old_rows) else self._going_on(rows, old)
-            kept, lost = self._standing(kept, atom.bundle)
+            running, rest = _Running(old, old[:, 1]), rows[:0]
+            if not _equal(rows, old_rows):
+                running, rest = self._going_on(rows, old)
+            stand = self._standing(running, atom, lease)
+            if isinstance(stand, MachineShortage):
+                return stand
+            kept, lost = stand
             self._change(kept, atom.bundle, 1)
             parts.append(kept)
             pieces = np.concatenate([rest, lost])
@@ -249,20 +281,31 @@ class SlotBatch:
                 parts.append(found)
         return sort_slots(np.concatenate(parts))
 
-    def _standing(self, slots: Slots, bundle: Resources) -> tuple[Slots, NDArray[np.int64]]:
+    def _standing(
+        self, running: _Running, atom: AtomAllocation, lease: int
+    ) -> tuple[Slots, NDArray[np.int64]] | MachineShortage:
         """Return the slots that can stay, and the pieces of those that cannot, from then on.
 
-        What has begun stays until its machine is lost; its past stays in any case.
+        What has begun stays until its machine is lost; its past stays in any case. Beyond what it
+        had before it stays for as long as there is room, and is then handed over.
         """
-        now = self._now
+        now, slots, bundle = self._now, running.slots, atom.bundle
         later = slots[:, 1] > now
         homeless = later & (slots[:, 3] == NOWHERE)
         if not homeless.any() and self.room.fits(split_slots(slots, now)[1], bundle):
-            return slots, slots[:0, :3]
+            return sort_slots(slots), slots[:0, :3]
         stay, lost = [slots[~later]], [slots[:0, :3]]
         mark = self.mark()
-        for slot in slots[later][np.lexsort((slots[later][:, 0] >= now,))]:
+        missed = None
+        for index in np.flatnonzero(later)[np.argsort(slots[later, 0] >= now, kind="stable")]:
+            slot, owned = slots[index], int(running.owned[index])
             until = stays_until(self.room, slot, bundle, now)
+            if owned <= until < slot[1]:
+                cut = _handover_step(slot, until, lease if atom.rule.handover else 0, now)
+                if cut is None:
+                    missed = MachineShortage(atom, until, until + 1, int(slot[2]), 0)
+                    break
+                until = cut
             if until < slot[1]:
                 lost.append(np.array([[max(until, slot[0]), slot[1], slot[2]]]))
             if until > slot[0]:
@@ -270,9 +313,9 @@ class SlotBatch:
                 stay.append(kept)
                 self._change(kept, bundle, 1)
         self.undo(mark)
-        return sort_slots(np.concatenate(stay)), np.concatenate(lost)
+        return missed or (sort_slots(np.concatenate(stay)), np.concatenate(lost))
 
-    def _going_on(self, rows: Rows, old: Slots) -> tuple[Slots, NDArray[np.int64]]:
+    def _going_on(self, rows: Rows, old: Slots) -> tuple[_Running, NDArray[np.int64]]:
         """Return what is past or runs now, on its machines, and the pieces that are to be laid."""
         now = self._now
         pieces = pieces_of(rows)
@@ -281,7 +324,7 @@ class SlotBatch:
         past = old[old[:, 1] <= now]
         ended = pieces[(pieces[:, 0] < now) & (pieces[:, 1] <= now)]
         later = pieces[pieces[:, 0] >= now]
-        goes_on, over = _match(begun, running, now)
+        goes_on, owned, over = _match(begun, running, now)
         kept = np.concatenate([past, goes_on, over])
         if len(ended) or len(running):
             held = add_up(kept[:, :3]) if len(kept) else rows[:0]
@@ -290,7 +333,9 @@ class SlotBatch:
             if len(missing):  # of a reservation that had no machines before
                 nowhere = np.full((len(missing), 1), NOWHERE, dtype=np.int64)
                 kept = np.concatenate([kept, np.concatenate([missing, nowhere], axis=1)])
-        return sort_slots(kept), later
+        ends = kept[:, 1].copy()
+        ends[len(past) : len(past) + len(owned)] = owned
+        return _Running(kept, ends), later
 
     def staying(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
         """Return the slots of `before` that stay where they are, with their bundles.
@@ -309,6 +354,13 @@ class SlotBatch:
                     less = subtract(old_rows, rows)
                     found.append((split_by_rows(old, less)[1] if len(less) else old, atom.bundle))
         return found
+
+    def running(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
+        """Return the slots of `before` that have begun and that rows of `after` leave in place."""
+        return [
+            (slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)], bundle)
+            for slots, bundle in self.staying(before, after)
+        ]
 
     def change(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
         """Take slots (sign 1) or give them back (-1), whether there is room or not."""
@@ -466,40 +518,6 @@ def _row_at(atom: AtomAllocation, step: int) -> tuple[int, int, int] | None:
     return None
 
 
-def slots_fault(before: Holding, after: Holding, now: int, machines: int) -> str:
-    """Return why `after` cannot have the slots it has, or an empty text.
-
-    They must be on some of so many machines or `NOWHERE`, make up its rows, and what is past of
-    `before` is on the machines it was on. Atoms that are promised totals only are not judged.
-    """
-    for atom in after.atoms:
-        where = atom.path or "the request"
-        if atom.slots is not None and bool(
-            ((atom.slots[:, 3] < NOWHERE) | (atom.slots[:, 3] >= machines)).any()
-        ):
-            return f"a slot of {where} is on a machine that is not there; there are {machines}"
-        if atom.slots is not None and not _equal(
-            add_up(atom.slots[:, :3]), add_up(atom.all_rows())
-        ):
-            return f"the slots of {where} are not what it holds"
-    old, new = _past_slots(before, now), _past_slots(after, now)
-    for path, past in old.items():
-        if path in new and not _equal(past, new[path]):
-            return f"what is past of {path or 'the request'} cannot change its machine"
-    return ""
-
-
-def _past_slots(holding: Holding, now: int) -> dict[str, Slots]:
-    """Return the slots before `now` of every occurrence that has slots."""
-    found: dict[str, Slots] = {}
-    if holding.begin < now:
-        for atom in holding.atoms:
-            for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True):
-                if slots is not None:
-                    found[path] = split_slots(slots, now)[0]
-    return found
-
-
 def _equal(rows: Rows, others: Rows) -> bool:
     return rows.shape == others.shape and bool((rows == others).all())
 
@@ -508,17 +526,23 @@ def _is_same(atom: AtomAllocation, known: dict[str, tuple[Rows, Slots]]) -> bool
     return all(path in known and _equal(rows, known[path][0]) for path, rows in atom.occurrences())
 
 
-def _match(begun: Slots, running: NDArray[np.int64], now: int) -> tuple[Slots, Slots]:
-    """Give the ends of running pieces to begun slots, the oldest first; return both parts.
+def _match(
+    begun: Slots, running: NDArray[np.int64], now: int
+) -> tuple[Slots, NDArray[np.int64], Slots]:
+    """Give the ends of running pieces to begun slots, the oldest first.
 
-    The second part are bundles whose new rows end at `now`.
+    Returns
+    -------
+    goes_on, owned, over
+        Those that go on, the ends that they had before, and bundles whose new rows end at `now`.
     """
     ends: list[list[int]] = [[end, count] for _, end, count in running.tolist()]
     goes_on: list[list[int]] = []
+    owned: list[int] = []
     over: list[list[int]] = []
     # Those that the rows no longer hold at `now` are the oldest.
     spare = int(begun[:, 2].sum()) - sum(count for _, count in ends)
-    for start, _, bundles, machine in begun.tolist():
+    for start, end, bundles, machine in begun.tolist():
         left = bundles
         if spare > 0:
             part = min(spare, left)
@@ -527,8 +551,18 @@ def _match(begun: Slots, running: NDArray[np.int64], now: int) -> tuple[Slots, S
         while left and ends:
             part = min(left, ends[0][1])
             goes_on.append([start, ends[0][0], part, machine])
+            owned.append(end)
             left -= part
             ends[0][1] -= part
             if not ends[0][1]:
                 ends.pop(0)
-    return slots_of(goes_on), slots_of(over)
+    return slots_of(goes_on), np.array(owned, dtype=np.int64), slots_of(over)
+
+
+def _handover_step(slot: NDArray[np.int64], until: int, lease: int, now: int) -> int | None:
+    """Return where a begun slot leaves its machine by `until`, a lease on either side; or None.
+
+    A lease of 0 allows no handover.
+    """
+    step = min(until, int(slot[1]) - lease)
+    return step if lease and step > now and step - int(slot[0]) >= lease else None

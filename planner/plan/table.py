@@ -30,7 +30,7 @@ from planner.reservation import (
     Reservation,
 )
 from planner.reservation_state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
-from planner.slots import NOWHERE, MachineRule, Slots
+from planner.slots import NOWHERE, MachineRule, Slots, sort_slots
 from rdl.resources import Resources
 
 _META = np.dtype(
@@ -337,8 +337,30 @@ class ReservationTable:
         """
         known = self._slots.data["machine"]
         there = known != NOWHERE
-        known[there] = numbers[known[there]]
+        kept = numbers[known[there]]
+        in_order = bool((np.diff(numbers[numbers != NOWHERE]) > 0).all())
+        known[there] = kept
         self.machines = machines
+        if not in_order or bool((kept == NOWHERE).any()):
+            self._sort_slots()
+
+    def _sort_slots(self) -> None:
+        """Bring the slots of every atom in order again, those that are alike now joined."""
+        atoms = self._atoms.data
+        several = np.flatnonzero(atoms["slots"] > 1)
+        counts = atoms["slots"][several].astype(np.int64)
+        slots = self._slots.data[_ranges(atoms["slot"][several].astype(np.int64), counts)]
+        owner = np.repeat(several, counts)
+        order = np.lexsort((slots["machine"], slots["end"], slots["start"], owner))
+        spans = slots[["start", "end", "machine"]]
+        alike = (spans[order][1:] == spans[order][:-1]) & (owner[1:] == owner[:-1])
+        moved = owner[order != np.arange(len(order))]
+        for index in np.union1d(moved, owner[1:][alike]).tolist():
+            first, count = int(atoms[index]["slot"]), int(atoms[index]["slots"])
+            ordered = sort_slots(_plain_slots(self._slots.data[first : first + count]))
+            self._slots.data[first : first + len(ordered)] = _structured_slots(ordered)
+            atoms["slots"][index] = len(ordered)
+            self._idle_slots += count - len(ordered)
 
     def matching(
         self,

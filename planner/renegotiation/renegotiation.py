@@ -28,6 +28,7 @@ from planner.request import Request
 from planner.reservation import AtomAllocation, Holding, Rows
 from planner.rows import add_up, split
 from planner.value import options_of
+from planner.view import PlanView
 from rdl.errors import RdlError
 from rdl.oracle.satisfaction import Violation, check
 from rdl.work_graph import (
@@ -67,6 +68,8 @@ class PreparedUpdate:
         The answer where no agent is needed.
     max_period_ms
         The cluster's, for the oracle.
+    has_begun
+        Whether the reservation holds something before now.
     """
 
     request: Request
@@ -75,18 +78,55 @@ class PreparedUpdate:
     remainder: Remainder | None = None
     answer: PlacementResult | None = None
     max_period_ms: int = DAY_MS
+    has_begun: bool = False
 
     def place(self, agent: Agent, limits: Limits) -> PlacementResult:
         """Return the whole new allocation, or the refusal; the long part, and it holds no lock."""
         if self.answer is not None:
             return self.answer
+        return self.place_on(self.view, agent, limits)
+
+    def place_on(self, view: PlanView, agent: Agent, limits: Limits) -> PlacementResult:
+        """Return the whole new allocation on a view that holds what is fixed of it."""
         if self.remainder is None or self.remainder.request is None:
-            return agent.plan([self.request], self.view, limits)[0]
-        result = agent.plan([self.remainder.request], self.view, limits)[0]
+            return agent.plan([self.request], view, limits)[0]
+        result = agent.plan([self.remainder.request], view, limits)[0]
         if not result.placed:
             return result
         whole = join_parts(self.request, self.begun, self.remainder, result)
         return verify(self.request, whole, self.max_period_ms)
+
+    def planner(self, agent: Agent) -> Agent | None:
+        """Return what places the request on other views with an agent; None if nothing may move."""
+        if not self.has_begun:
+            return agent
+        if self.remainder is None or self.remainder.request is None:
+            return None
+        return RemainderAgent(self, agent)
+
+
+@dataclass(frozen=True, slots=True)
+class RemainderAgent:
+    """Places a request that has begun on views without it: only its remainder may move."""
+
+    update: PreparedUpdate
+    agent: Agent
+
+    @property
+    def name(self) -> str:
+        """That of the agent that places the remainder."""
+        return self.agent.name
+
+    def plan(
+        self, requests: Sequence[Request], view: PlanView, limits: Limits
+    ) -> Sequence[PlacementResult]:
+        """Place the one request of the update."""
+        begun = self.update.begun
+        graph = self.update.request.graph
+        vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in begun]
+        fixed = result_of(graph, vertices, [begun[graph.paths[v]].rows for v in vertices])
+        beside = view.after([(self.update.request, fixed)], view.version)
+        return [self.update.place_on(beside, self.agent, limits) for _ in requests]
 
 
 def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  # noqa: A002
@@ -108,12 +148,11 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
     before = plan.table.holding(number)
     view = plan.view_without([id])
     period = plan.cluster.max_period_ms
+    has_begun = any(len(split(atom.all_rows(), plan.now)[0]) for atom in before.atoms)
     same = _same(request, before, period)
     if same is not None:
-        return PreparedUpdate(request, view, {}, answer=same)
-    if not any(
-        len(split(rows, plan.now)[0]) for atom in before.atoms for rows in [atom.all_rows()]
-    ):
+        return PreparedUpdate(request, view, {}, answer=same, has_begun=has_begun)
+    if not has_begun:
         return PreparedUpdate(request, view, {})
     try:
         begun = begun_of(request.graph, before, plan.now)
@@ -121,15 +160,15 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
         remainder = remainder_of(request, begun, context, plan.now)
     except PastChangedError as error:
         answer = PlacementResult(Code.PAST_CHANGED, str(error))
-        return PreparedUpdate(request, view, {}, answer=answer)
+        return PreparedUpdate(request, view, {}, answer=answer, has_begun=True)
     except RdlError as error:
         answer = PlacementResult(Code(error.code), f"what is left to do cannot be planned: {error}")
-        return PreparedUpdate(request, view, {}, answer=answer)
+        return PreparedUpdate(request, view, {}, answer=answer, has_begun=True)
     view = _with_fixed(plan, number, begun)
     if remainder.request is None:
         answer = verify(request, join_parts(request, begun, remainder, PlacementResult()), period)
-        return PreparedUpdate(request, view, begun, answer=answer)
-    return PreparedUpdate(request, view, begun, remainder, max_period_ms=period)
+        return PreparedUpdate(request, view, begun, answer=answer, has_begun=True)
+    return PreparedUpdate(request, view, begun, remainder, None, period, has_begun=True)
 
 
 def verify(request: Request, whole: PlacementResult, max_period_ms: int) -> PlacementResult:

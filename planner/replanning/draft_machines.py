@@ -92,6 +92,11 @@ class DraftMachines:
         """Return what a reservation holds in this draft, with its slots."""
         return self.held.get(number) or self.shared.base(number)
 
+    def room(self) -> MachineRoom:
+        """Return a copy of what this draft leaves of every machine."""
+        self.shared.show(self.held)
+        return self.shared.batch.room.copy()
+
     def places(self, number: int) -> bool:
         """Return whether a reservation is promised machines."""
         return self.shared.plan.table.promise(number) is PromiseLevel.PLACED
@@ -106,17 +111,25 @@ class DraftMachines:
             if slots is not None and bool(((slots[:, 3] == NOWHERE) & (slots[:, 1] > now)).any())
         )
 
-    def swap(self, number: int, after: Holding) -> MachineShortage | None:
+    def swap(
+        self, number: int, after: Holding, leases: Mapping[str, int] | None = None
+    ) -> MachineShortage | None:
         """Let a reservation hold something else; return what finds no machine, if any.
 
         What it held at first keeps its machines where they are free.
+
+        Parameters
+        ----------
+        leases
+            Steps of a lease by atom path: what has begun may be handed over after one; None hands
+            nothing over.
         """
         if not self.places(number):
             return None
         batch = self._batch()
         mark = batch.mark()
         batch.give(self.holding(number))
-        found = batch.replace(self.shared.base(number), after)
+        found = batch.replace(self.shared.base(number), after, leases)
         if isinstance(found, MachineShortage):
             batch.undo(mark)
             return found

@@ -15,7 +15,7 @@ from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster
-from planner.holding import holding_of
+from planner.holding import holding_of, leases_of
 from planner.placement import PlacementResult
 from planner.plan.machine_search import CappedView
 from planner.plan.plan import Plan
@@ -223,7 +223,7 @@ class DraftPlan:
         holding = holding_of(commitment.request, result)
         if not self.fits(commitment, holding):
             return False
-        missed = self._missed(commitment, holding)
+        missed = self._missed(commitment, holding, leases_of(commitment.request.graph))
         if missed is not None:
             return missed
         self._swap(commitment, holding)
@@ -232,9 +232,13 @@ class DraftPlan:
         self.moved[commitment.number] = (commitment, result, holding)
         return True
 
-    def _missed(self, commitment: Commitment, holding: Holding) -> MachineShortage | None:
+    def _missed(
+        self, commitment: Commitment, holding: Holding, leases: Mapping[str, int] | None = None
+    ) -> MachineShortage | None:
         """Give a commitment the machines of another holding; return what finds none."""
-        return None if self.machines is None else self.machines.swap(commitment.number, holding)
+        if self.machines is None:
+            return None
+        return self.machines.swap(commitment.number, holding, leases)
 
     def lacks_machines(self, commitment: Commitment) -> frozenset[str]:
         """Return the paths of occurrences of a commitment that have no machine for something."""

@@ -28,7 +28,7 @@ from planner.validation.machines.packing import PlanDoubt, packing_findings
 from planner.validation.machines.room import room_violations
 from planner.validation.machines.slot_rules import slot_violations
 from planner.validation.metrics import metrics_violations
-from planner.validation.plain_values import UnreadableError
+from planner.validation.plain_values import UnreadableError, milliseconds
 from planner.validation.policies import policy_violations
 from rdl.oracle.satisfaction import check
 from rdl.time_grid import TimeGrid
@@ -48,6 +48,7 @@ def validate(
     grid: TimeGrid | None = None,
     asked: Iterable[str] | None = None,
     policies: bool = True,
+    now_s: float | None = None,
 ) -> list[PlanViolation]:
     """Return every rule that a plan document breaks, in document order; empty when valid.
 
@@ -64,8 +65,13 @@ def validate(
     policies
         Whether to hold the plan against the policies. A policy that was lowered evicts nobody, so
         a plan may rightly exceed the policies of today.
+    now_s
+        The present in seconds from the origin; by default what the document says, or 0. The machine
+        of a slot that ended by then may have left the cluster.
     """
-    verdict = judge(document, cluster=cluster, grid=grid, asked=asked, policies=policies)
+    verdict = judge(
+        document, cluster=cluster, grid=grid, asked=asked, policies=policies, now_s=now_s
+    )
     return verdict.violations
 
 
@@ -76,6 +82,7 @@ def judge(
     grid: TimeGrid | None = None,
     asked: Iterable[str] | None = None,
     policies: bool = True,
+    now_s: float | None = None,
 ) -> PlanVerdict:
     """Return what :func:`validate` does, and the doubts beside it; the parameters are its own.
 
@@ -87,6 +94,11 @@ def judge(
         grid = cluster.grid() if grid is None else grid
     except (UnreadableError, ClusterError, ValueError) as error:
         return PlanVerdict([PlanViolation("/cluster", "shape", str(error))], [])
+    try:
+        told = document.get("now", 0) if now_s is None else now_s
+        now = grid.floor(milliseconds(told, "/now"))
+    except UnreadableError as error:
+        return PlanVerdict([PlanViolation(error.where, error.rule, str(error))], [])
     held, found = _read(document, grid)
     found += _ids(document, asked)
     found += _refusals(document)
@@ -98,7 +110,7 @@ def judge(
     ]
     found += capacity_violations(held, cluster, grid)
     found += fit_violations(held, cluster, grid)
-    machines = NamedMachines(cluster, grid)
+    machines = NamedMachines(cluster, grid, now)
     found += slot_violations(held, machines)
     found += room_violations(held, machines)
     unpacked, doubts = packing_findings(held, machines)

@@ -185,6 +185,7 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
         tuple(one.to_json(grid) for one in plan.reservations()),
         tuple(one.to_json(grid) for one in plan.refusals),
         metrics.to_json(),
+        grid.seconds(plan.now),
     )
 
 

@@ -17,7 +17,7 @@ class Role(IntEnum):
     OPERATOR
         Sees all tenants; acts for all; changes cluster, outages and dispatch policy.
     ADMIN
-        Creates and revokes tokens besides.
+        Creates and revokes tokens besides; may do whatever there is to do.
     """
 
     USER = 1
@@ -53,6 +53,11 @@ class User:
         """Whether details of every tenant are shown to it."""
         return self.role >= Role.OPERATOR
 
+    @property
+    def scope(self) -> frozenset[str] | None:
+        """The tenants whose details are shown to it; None: those of all."""
+        return None if self.sees_all else self.tenants
+
     def acts_for(self, tenant: str) -> bool:
         """Return whether it may see details of a tenant, and change what belongs to it."""
         return self.sees_all or tenant in self.tenants
@@ -60,3 +65,6 @@ class User:
 
 #: Who calls a server that knows no tokens: whoever is on its machine.
 LOCAL_USER: Final = User("local", Role.ADMIN)
+
+#: Who calls what everybody may call.
+ANYBODY: Final = User("anybody", Role.USER)

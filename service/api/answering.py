@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
+from service.access.actor import acting
+from service.access.user import LOCAL_USER
 from service.api.call import Call
+from service.api.gate import Environ, Gate
 from service.api.route import Route
 from service.problems import ApiProblemError, ProblemDocument
 from service.response import Response, problem_response
@@ -40,27 +44,36 @@ class Answering:
     def __init__(self, runtime: Runtime, route: Route) -> None:
         self.route = route
         self._runtime = runtime
+        self._gate = Gate(runtime)
+        self._name = f"{route.method} {route.path}"
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
-    def respond(self, read: Callable[[Route], Call], accept: str = "") -> Response:
+    def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
         """Return the response to the call that `read` reads; every problem is a response too.
 
-        `accept` is the call's header of that name.
+        Who may not make the call is told so before any of its body is read.
         """
         with self._observe() as outcome:
             try:
+                actor = self._gate.admit(self.route, self._name, environ)
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
-                response = self.route.view(self._runtime, read(self.route))
+                call = read(self.route)
+                if actor.user is not LOCAL_USER:
+                    call = replace(call, user=actor.user)
+                with acting(actor):
+                    response = self.route.view(self._runtime, call)
             except ApiProblemError as error:
-                response = self._failure(error.document, accept)
+                response = self._failure(error.document, environ)
             except UNAVAILABLE:
                 logger.exception("%s %s was not answered", self.route.method, self.route.path)
-                response = self._failure(_NO_DATABASE, accept)
+                response = self._failure(_NO_DATABASE, environ)
             outcome.status = response.status
             return response
 
-    def _failure(self, document: ProblemDocument, accept: str) -> Response:
+    def _failure(self, document: ProblemDocument, environ: Environ) -> Response:
         form = self.route.failure
-        return problem_response(document) if form is None else form.render(document, accept)
+        if form is None:
+            return problem_response(document)
+        return form.render(document, environ.get("HTTP_ACCEPT", ""))

@@ -44,6 +44,7 @@ def description_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
             _openapi,
             {200: Documented("The description.", {"type": "object"})},
             live=True,
+            role=None,
         ),
         Route(
             "GET",
@@ -53,6 +54,7 @@ def description_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
             _docs,
             {200: Documented("The page.", {"type": "string"}, media="text/html")},
             live=True,
+            role=None,
         ),
     )
     return calls

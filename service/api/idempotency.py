@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from service.access.user import LOCAL_USER, User
 from service.api.call import Call
 from service.api.route import Header
 from service.commits.commands import Key
@@ -25,6 +27,17 @@ KEY: Final = (
 KeyedView: TypeAlias = "Callable[[Runtime, Call, Key | None], Response]"
 
 
+def kept_key(user: User, given: str) -> str:
+    """Return under what a key is kept: those of two users are two, though they are spelt alike.
+
+    Where there are no tokens it is kept as it is. Else it begins with a word and a space, which no
+    key holds.
+    """
+    if user is LOCAL_USER:
+        return given
+    return f"user {hashlib.sha256(f'{user.name} {given}'.encode()).hexdigest()}"
+
+
 def keyed(view: KeyedView) -> Callable[[Runtime, Call], Response]:
     """Return the view that gives the stored answer of the call's key, or lets `view` answer."""
 
@@ -32,7 +45,7 @@ def keyed(view: KeyedView) -> Callable[[Runtime, Call], Response]:
         given = call.idempotency_key()
         if given is None:
             return view(runtime, call, None)
-        key = Key(given, call.fingerprint)
+        key = Key(kept_key(call.user, given), call.fingerprint)
         known = runtime.planner.recall(key)
         return view(runtime, call, key) if known is None else known
 

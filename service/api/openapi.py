@@ -8,11 +8,19 @@ from typing import Any
 
 from planner.files.schema import load_schema
 from planner.placement import Code
+from service.access.user import Role
 from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, FailureForm, Header, Route
 from service.api.schemas import SCHEMAS
-from service.api.views import applications, assignments, dispatch_policy, optimizations, yarn
+from service.api.views import (
+    applications,
+    assignments,
+    dispatch_policy,
+    optimizations,
+    tokens,
+    yarn,
+)
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -20,7 +28,10 @@ from service.response import JSON
 _ANYWHERE = ("malformed", "foreign_host", "internal", "request_timeout", "too_many")
 _WITH_PLAN = ("unavailable",)
 _CHANGING = ("foreign_origin",)
+_WITH_USER = ("unauthenticated", "forbidden")
 _WITH_BODY = ("too_large", "unsupported_media_type")
+
+_WHO = {Role.USER: "users", Role.OPERATOR: "operators and admins", Role.ADMIN: "admins"}
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
@@ -46,8 +57,16 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **dispatch_policy.SCHEMAS,
                 **optimizations.SCHEMAS,
                 **yarn.SCHEMAS,
+                **tokens.SCHEMAS,
                 "Cluster": _cluster_schema(),
-            }
+            },
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token; not needed where the server asks for none.",
+                }
+            },
         },
     }
 
@@ -61,6 +80,8 @@ def codes_of(route: Route) -> tuple[str, ...]:
         codes += _CHANGING
     if "{" in route.path:
         codes.append("not_found")
+    if route.role is not None:
+        codes += _WITH_USER
     return tuple(code for code in CODES if code in codes)
 
 
@@ -74,6 +95,10 @@ def _operation(route: Route) -> dict[str, Any]:
             **_failures(route),
         },
     }
+    if route.role is not None:
+        # Or none: a server on loopback that asks for no tokens.
+        operation["security"] = [{}, {"token": []}]
+        operation["description"] = f"For {_WHO[route.role]}."
     if route.body is not None:
         content = {media: _content(route.body, media) for media in route.body.media}
         operation["requestBody"] = {"required": True, "content": content}

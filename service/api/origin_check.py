@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -12,13 +13,34 @@ from service.problems import ApiError, ProblemDocument, problem
 _LONGEST_HOST: Final = 100
 
 
+#: Hosts that stand for every address of the machine.
+_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
+
+
 def is_own_host(names: tuple[str, ...], host: str) -> bool:
-    """Return whether a Host is this machine's loopback or one of `names`, at whatever port."""
+    """Return whether a Host is this machine's loopback or one of `names`, at whatever port.
+
+    Where the server listens on every address, any address is its own: what a foreign page can let
+    point here is a name.
+    """
+    return _is_own(names, f"//{host}")
+
+
+def _is_own(names: tuple[str, ...], url: str) -> bool:
     try:
-        name = urlsplit(f"//{host}").hostname or ""
+        name = urlsplit(url).hostname or ""
     except ValueError:
         return False
-    return is_loopback(name) or name in (own.strip("[]").lower() for own in names)
+    own = {one.strip("[]").lower() for one in names}
+    return is_loopback(name) or name in own or (bool(own & _EVERY_ADDRESS) and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def foreign_host(host: str) -> ProblemDocument:
@@ -34,28 +56,25 @@ def foreign_host(host: str) -> ProblemDocument:
     )
 
 
-def refuse_foreign_page(origin: str | None) -> None:
+def refuse_foreign_page(origin: str | None, names: tuple[str, ...]) -> None:
     """Refuse a change that a browser sends for a page of somebody else.
 
-    Whoever reaches this server may change the Plan, and a browser on this machine reaches it for
-    any page it shows. Browsers name the page's origin with every change; other clients name none.
+    Without tokens, whoever reaches this server may change the Plan, and a browser on this machine
+    reaches it for any page it shows. Browsers name the page's origin with every change; other
+    clients name none.
 
     Parameters
     ----------
     origin
         The header Origin, or None where there is none.
+    names
+        Under which this server answers besides loopback.
 
     Raises
     ------
     ApiProblemError
         ``foreign_origin``.
     """
-    if origin is None:
-        return
-    try:
-        own = is_loopback(urlsplit(origin).hostname or "")
-    except ValueError:
-        own = False
-    if not own:
-        error = ApiError("changes come from pages of this machine only", "foreign_origin", "Origin")
+    if origin is not None and not _is_own(names, origin):
+        error = ApiError("changes come from pages of this server only", "foreign_origin", "Origin")
         raise problem("foreign_origin", f"a page of {origin!r} may change nothing here", [error])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from service.api.request_reading import Environ
+from service.api.gate import Environ
 from service.api.shortcut import StartResponse, Wsgi
 from service.logs import REQUEST_ID
 

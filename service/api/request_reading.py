@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from service.api.call import Call
 from service.api.fields import parse_json, read_object, read_query
-from service.api.origin_check import refuse_foreign_page
+from service.api.gate import Environ
 from service.api.route import Body, Route
 from service.problems import ApiError, problem
 from service.response import JSON
-
-Environ: TypeAlias = dict[str, Any]
 
 
 class Headers(Mapping[str, str]):
@@ -61,10 +59,8 @@ def read_call(
     Raises
     ------
     ApiProblemError
-        ``malformed``, ``unsupported_media_type``, ``foreign_origin``.
+        ``malformed``, ``unsupported_media_type``.
     """
-    if route.method != "GET":
-        refuse_foreign_page(environ.get("HTTP_ORIGIN"))
     media = media_of(environ)
     values = read_query(route.query, query or {})
     body = None if route.body is None else _read_body(route.body, media, raw)

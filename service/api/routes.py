@@ -12,6 +12,7 @@ from service.api.views import (
     cluster,
     diagnostics,
     dispatch_policy,
+    executors,
     health,
     offers,
     optimizations,
@@ -19,6 +20,7 @@ from service.api.views import (
     plan,
     rdl,
     reservations,
+    tokens,
     yarn,
 )
 
@@ -34,6 +36,8 @@ _CALLS: Final[tuple[Route, ...]] = (
     *applications.ROUTES,
     *assignments.ROUTES,
     *yarn.ROUTES,
+    *executors.ROUTES,
+    *tokens.ROUTES,
     *health.ROUTES,
     *diagnostics.ROUTES,
 )

@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias
 
 from planner.placement import Code
 from service.api.answering import FAULT, Answering
+from service.api.gate import Environ
 from service.api.origin_check import foreign_host, is_own_host
-from service.api.request_reading import Environ, read_call
+from service.api.request_reading import read_call
 from service.config import ServiceConfig
 from service.problems import problem
 from service.response import Response, problem_response
@@ -68,8 +69,7 @@ class Shortcut:
             return self._rest(environ, start_response)
         try:
             response = answering.respond(
-                lambda route: read_call(route, environ, _whole(environ, length)),
-                environ.get("HTTP_ACCEPT", ""),
+                environ, lambda route: read_call(route, environ, _whole(environ, length))
             )
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])

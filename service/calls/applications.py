@@ -21,9 +21,11 @@ from planner.placement import Code
 from planner.reservation_state import LIVE
 from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
+from service.access.actor import present_actor
 from service.calls.application_quotas import check_alone, count_judge
 from service.commits.commands import Key
 from service.commits.idempotency import stored_answer
+from service.commits.ownership import require_own, tenant_of
 from service.dispatching.documents import Document, encode_document, read_document
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.response import Response
@@ -47,6 +49,7 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     ApiProblemError
         ``malformed`` with every problem, ``not_found`` for its reservation, ``wrong_state`` for
         one that holds nothing any more, ``unsatisfiable`` where no machine could ever run it,
+        ``forbidden`` for a tenant that the caller does not act for,
         ``quota`` and ``count_limit`` where a quota on applications leaves it no room,
         ``duplicate_id``, ``idempotency_mismatch``.
     """
@@ -70,10 +73,13 @@ def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> tuple[ApplicationRow
 
     With it comes what has to count the others before the row is written.
     """
-    application, tenant = _read(values), values["tenant"]
+    user = present_actor().user
+    application, tenant = _read(values), tenant_of(user, values["tenant"], "")
     at = "" if values["atom"] else "/application"
     with runtime.reading() as plan:
         cluster = plan.cluster
+        if application.reservation is not None:
+            require_own(plan, user, application.reservation)
         after = _check_reservation(plan, application, tenant, f"{at}/atom")
         queue = _queue_of(plan, application, values["queue"])
     _check_machines(application, MachinePool(cluster))
@@ -112,10 +118,15 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
+    return shown(runtime, _own(runtime, id_))
+
+
+def _own(runtime: Runtime, id_: str) -> ApplicationRow:
+    """Return the row of an application of a tenant that the caller acts for."""
     row = runtime.dispatcher.rows.get(id_)
-    if row is None:
+    if row is None or not present_actor().user.acts_for(row.tenant):
         raise problem("not_found", f"there is no application {id_!r}")
-    return shown(runtime, row)
+    return row
 
 
 def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
@@ -135,6 +146,7 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
+    _own(runtime, id_)
     row = runtime.dispatcher.rows.end(id_)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")

@@ -15,7 +15,9 @@ from planner.request import Request
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.text.formatter import format_expression
+from service.access.actor import present_actor
 from service.calls.reservations import agent_of
+from service.commits.ownership import tenant_of
 from service.commits.refusal_offers import seconds_of_search
 from service.problems import ApiError, malformed, problem_of_rdl
 from service.runtime import Runtime
@@ -37,9 +39,11 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ApiProblemError
-        ``malformed``; ``too_many`` or ``unavailable`` where a solver is asked for and has no time
-        for it; a request that no plan could satisfy is answered with offers all the same.
+        ``malformed``; ``forbidden``; ``too_many`` or ``unavailable`` where a solver is asked for
+        and has no time for it. A request that no plan could satisfy is answered with offers all the
+        same.
     """
+    tenant = tenant_of(present_actor().user, values["tenant"], "")
     agent = agent_named(agent_of(runtime, values, ""))
     with runtime.reading() as plan:
         search = OfferSearch.of(plan, seconds_of_search(_SECONDS), (asked_level(values),))
@@ -52,7 +56,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         expression = read_source(values["rdl"])
         asked = UncompiledRequest(
             values["id"] or runtime.new_id(),
-            values["tenant"],
+            tenant,
             values["queue"],
             runtime.now_ms(),
             values["weight"],

@@ -157,6 +157,9 @@ def _drained(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) ->
 def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
     """Give machines back: what has not begun is forgotten, what has ends now.
 
+    One that work has left in this very step lasts until the end of the step: it says why that work
+    goes on elsewhere.
+
     Raises
     ------
     ApiProblemError
@@ -177,13 +180,27 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
         if index is None:
             raise problem("not_found", f"there is no outage {id_!r}, or it is over")
         outage = present.outages[index]
-        ended = None if outage.start_ms >= now_ms else replace(outage, end_ms=now_ms)
+        ended = None
+        if outage.start_ms < now_ms:
+            ended = replace(outage, end_ms=now_ms)
+        elif outage.start_ms < now_ms + step_ms and _was_left(runtime, outage, now_ms // step_ms):
+            ended = replace(outage, end_ms=now_ms + step_ms)
         others = [one for number, one in enumerate(present.outages) if number != index]
         left = tuple(others if ended is None else [*others, ended])
         version = _reconfigured(runtime, replace(present, outages=left), tag)
         if version is not None:
             return _adapted(runtime, ended, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def _was_left(runtime: Runtime, outage: Outage, step: int) -> bool:
+    """Return whether some slot that began before ends at a step on a machine of an outage."""
+    with runtime.reading() as plan:
+        names = {name: number for number, name in enumerate(plan.cluster.machine_names)}
+        machines = [names.get(f"{outage.machines}-{index}") for index in outage.indices]
+        slots, _ = plan.table.slots_after(step - 1)
+    ends = slots[(slots[:, 1] == step) & (slots[:, 0] < step), 3].tolist()
+    return not set(machines).isdisjoint(ends)
 
 
 def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> Outage:

@@ -16,6 +16,8 @@ from planner.reservation import Refusal, Reservation
 from planner.reservation_state import State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
+from service.access.actor import present_actor
+from service.commits.ownership import require_own
 from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
 
@@ -30,13 +32,17 @@ CURSOR: Final = re.compile(r"([ax])([0-9]{1,12})")
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list is narrowed to; None does not narrow. Times are ms from the origin."""
+    """What a list is narrowed to; None does not narrow. Times are ms from the origin.
+
+    `tenants` are those whose entries may be shown at all.
+    """
 
     tenant: str | None = None
     queue: str | None = None
     state: str | None = None
     start_ms: int | None = None
     end_ms: int | None = None
+    tenants: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
         ``not_found``.
     """
     with runtime.reading() as plan:
+        require_own(plan, present_actor().user, id_)
         reservation, refusal = plan.reservation(id_), plan.refusal(id_)
         grid, version = plan.grid, plan.version
     if reservation is not None:
@@ -179,7 +186,11 @@ def _refusals(
 def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
     """Return the reservations among `numbers` that are wanted."""
     state = None if wanted.state is None else State(wanted.state)
-    found = plan.table.matching(numbers, wanted.tenant, wanted.queue, state)
+    tenants: list[str | None] = [wanted.tenant]
+    if wanted.tenant is None and wanted.tenants is not None:
+        tenants = [*sorted(wanted.tenants)]
+    parts = [plan.table.matching(numbers, one, wanted.queue, state) for one in tenants]
+    found = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
     if wanted.start_ms is None and wanted.end_ms is None:
         return found
     start = 0 if wanted.start_ms is None else plan.grid.floor(wanted.start_ms)
@@ -191,6 +202,7 @@ def _refusal_matches(refusal: Refusal, wanted: Filter) -> bool:
     """A refusal holds nothing: its time is that of its submission."""
     return (
         wanted.tenant in (None, refusal.tenant)
+        and (wanted.tenants is None or refusal.tenant in wanted.tenants)
         and wanted.queue in (None, refusal.queue)
         and wanted.state in (None, State.REFUSED.value)
         and (wanted.start_ms is None or refusal.submitted_ms >= wanted.start_ms)

@@ -12,6 +12,7 @@ from planner.request import Request
 from planner.reservation_state import Event
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
+from service.access.actor import present_actor
 from service.calls.rdl import text_of
 from service.commits.commands import (
     Admission,
@@ -21,6 +22,7 @@ from service.commits.commands import (
     Key,
     Renegotiation,
 )
+from service.commits.ownership import require_own, tenant_of
 from service.commits.responses import (
     atomic_render,
     batch_render,
@@ -76,8 +78,10 @@ def read_ask(
     Raises
     ------
     ApiProblemError
-        For RDL that cannot be planned, or an unknown agent.
+        For RDL that cannot be planned, an unknown agent, or a tenant that the caller does not act
+        for.
     """
+    tenant = tenant_of(present_actor().user, values["tenant"], pointer)
     agent = agent_of(runtime, values, pointer)
     submitted_ms = runtime.now_ms()
     rdl = values["rdl"]
@@ -89,7 +93,7 @@ def read_ask(
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
     request = Request(
         id=values["id"] or runtime.new_id(),
-        tenant=values["tenant"],
+        tenant=tenant,
         queue=values["queue"],
         submitted_ms=submitted_ms,
         weight=values["weight"],
@@ -110,6 +114,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         ``not_found``, ``wrong_state`` for a refused request, or as :func:`read_ask`.
     """
     with runtime.reading() as plan:
+        require_own(plan, present_actor().user, reservation)
         present = plan.reservation(reservation)
         if present is None:
             raise ApiProblemError(no_reservation(plan, reservation, Event.RENEGOTIATE))

@@ -44,6 +44,20 @@ PARTS = (
     LazyCommand("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
     LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
     LazyCommand(
+        "backup", "service.cli.maintenance:backup", "Write a server's database into a file."
+    ),
+    LazyCommand(
+        "restore", "service.cli.maintenance:restore", "Fill an empty database from a backup."
+    ),
+    LazyCommand(
+        "upgrade",
+        "service.cli.maintenance:upgrade",
+        "Bring the database of an older version up to date.",
+    ),
+    LazyCommand(
+        "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
+    ),
+    LazyCommand(
         "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
     ),
     LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),
@@ -63,6 +77,11 @@ PARTS = (
         "assignments",
         "service.cli.client.assignments:assignments",
         "Show what runs on which machine of a server.",
+    ),
+    LazyCommand(
+        "executor",
+        "service.cli.client.executor.command:executor",
+        "Run components on this machine for a server.",
     ),
     LazyCommand(
         "dispatch",

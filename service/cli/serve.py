@@ -23,7 +23,7 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     help="Cluster file; needed at the first start. A changed file is taken over at a later start.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address to listen on; only addresses of this machine are allowed.")  # fmt: skip
+              help="Address to listen on; any but loopback needs --auth token.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True,
               help="Port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--name", "names", multiple=True, metavar="HOST",
@@ -51,12 +51,17 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     "--takeover",
     "takeover_s",
     type=FiniteRange(min=4),
-    default=10.0,
+    default=8.0,
     show_default=True,
     metavar="SECONDS",
     help="Seconds without a sign of life from the dispatching worker after which another "
     "takes over.",
 )
+@click.option("--executors", is_flag=True,
+              help="Run components on executors; else they run in memory only.")  # fmt: skip
+@click.option("--executor-lease", "lease_s", type=FiniteRange(min=2, max=86_400), default=30.0,
+              show_default=True, metavar="SECONDS",
+              help="Seconds of silence after which an executor is lost.")  # fmt: skip
 @click.option(
     "--skip-record",
     "skip_records",
@@ -72,6 +77,19 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     show_default=True,
     help="Lines of the log: text, or one JSON object each.",
 )
+@click.option(
+    "--auth",
+    type=click.Choice(["none", "token"]),
+    default="none",
+    show_default=True,
+    help="Whether every call must show a token; `agenda token create` makes them.",
+)
+@click.option("--proxy", "proxies", multiple=True, metavar="ADDRESS",
+              help="Address of a proxy whose X-Forwarded-For is believed; may be "
+              "repeated.")  # fmt: skip
+@click.option("--trusted-header", metavar="NAME",
+              help="Header in which a --proxy names the user, such as X-Remote-User. "
+              "[default: none]")  # fmt: skip
 @reports_errors
 def serve(
     database: str,
@@ -84,8 +102,13 @@ def serve(
     agent: str,
     agent_s: float,
     takeover_s: float,
+    executors: bool,
+    lease_s: float,
     skip_records: tuple[int, ...],
     log_format: str,
+    auth: str,
+    proxies: tuple[str, ...],
+    trusted_header: str | None,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -105,5 +128,10 @@ def serve(
             takeover_s=takeover_s,
             skip_records=skip_records,
             log_format=log_format,
+            executors=executors,
+            lease_s=lease_s,
+            auth=auth,
+            proxies=proxies,
+            trusted_header=trusted_header,
         )
     )

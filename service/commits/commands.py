@@ -74,17 +74,25 @@ class Cancellation:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """End a reservation that needs no more: the rest is released."""
+    """End a reservation that needs no more: the rest is released.
+
+    Attributes
+    ----------
+    tenure
+        Of the leader of the dispatch that does so; None where a client asks for it.
+    """
 
     id: str
     revision: int | None
+    tenure: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Releasing:
-    """Give back rows of the future whose work was done early."""
+    """Give back rows of the future whose work was done early, by the leader of a tenure."""
 
     change: Release
+    tenure: int | None = None
 
     @property
     def id(self) -> str:
@@ -295,8 +303,10 @@ class QueuedChange:
         """Whether it must be committed in a record of its own.
 
         All or nothing; a batch whose whole answer is remembered; a change of the cluster, on
-        which everything after it is to be planned.
+        which everything after it is to be planned; a change that counts for one tenure alone.
         """
+        if self.tenure is not None:
+            return True
         match self.command:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
@@ -304,6 +314,11 @@ class QueuedChange:
                 return isinstance(
                     self.command, Reconfiguration | AdaptationCommand | OptimizationCommand
                 )
+
+    @property
+    def tenure(self) -> int | None:
+        """The tenure in which it may be committed; None: at any time."""
+        return self.command.tenure if isinstance(self.command, Closing | Releasing) else None
 
     @property
     def size(self) -> int:

@@ -21,12 +21,15 @@ class Group:
         Whether it is a single job that needs a commit record of its own.
     atomic
         Whether all requests of the group are admitted, or none.
+    tenure
+        The tenure of the dispatch in which it may be committed; None: at any time.
     """
 
     def __init__(self, jobs: Sequence[QueuedChange]) -> None:
         self.alone = len(jobs) == 1 and jobs[0].alone
         command = jobs[0].command if self.alone else None
         self.atomic = isinstance(command, Admission) and command.atomic
+        self.tenure = jobs[0].tenure if self.alone else None
         self._drafts = [(job, pending_changes_of(job.command, job)) for job in jobs]
 
     def open(self) -> list[PendingChange]:

@@ -205,7 +205,7 @@ class GroupCommit:
                 prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
             if prepared.record is None:
                 raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
-            if self._replica.commit(prepared.record, self._clock.now_ms(), ()):
+            if self._replica.commit(prepared.record, self._clock.now_ms()):
                 return
 
     def limits_of(self, agent: str) -> Limits:
@@ -329,7 +329,8 @@ class GroupCommit:
         ]
         self.attempts += 1
         began = time.perf_counter()
-        if not self._replica.commit(record, clock_ms, kept, prepared.takings):
+        takings = prepared.takings
+        if not self._replica.commit(record, clock_ms, kept, takings, group.tenure):
             self._telemetry.lost_races.inc()
             return False
         self._telemetry.commit.observe(time.perf_counter() - began)

@@ -19,7 +19,7 @@ def recall(store: Store, key: Key) -> Response | None:
         headers = dict(stored.headers)
         media = headers.pop(_MEDIA, JSON)
         return Response(stored.status, stored.body, headers, media)
-    detail = f"the key {key.text!r} was used for another request"
+    detail = "the Idempotency-Key was used for another request"
     error = ApiError(
         "use a new key for a new request", "idempotency_mismatch", pointer="Idempotency-Key"
     )

@@ -140,8 +140,10 @@ def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None
     draft = one.draft
     if not result.placed:
         _refuse(draft, result)
-    elif isinstance(draft.command, Renegotiation):
-        draft.change = Update(draft.request.id, one.revision, draft.request, result, agent)
+    elif one.update is not None:
+        planner = one.update.planner(quick(agent_named(agent)))
+        id_, revision = draft.request.id, one.revision
+        draft.change = Update(id_, revision, draft.request, result, agent, planner=planner)
     else:
         draft.change = Admit(draft.request, result, agent, planner=quick(agent_named(agent)))
 

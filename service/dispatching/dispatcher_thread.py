@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
-from service.clock import Clock
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
 from service.replication.replica import Replica
 from service.store import ApplicationRows, LeadershipLostError
 from service.store.driver import UNAVAILABLE
+from service.store.host_clock import HostClock
+from service.store.runs import RunRows
 
 logger = logging.getLogger("agenda.service")
 
@@ -35,10 +37,13 @@ class Pace:
         Pause between two ticks; 0 never ticks by itself.
     takeover_s
         How long a process that has gone silent keeps others from dispatching.
+    lease_s
+        After how long an executor that is silent is lost; None where components run in memory.
     """
 
     tick_s: float
     takeover_s: float
+    lease_s: float | None = None
 
     @property
     def leadership_ms(self) -> int:
@@ -57,31 +62,37 @@ class DispatcherThread:
         How often it ticks.
     releaser
         Gives back to the Plan what is not needed any more.
+    watch
+        Tells the Plan which machines are lost.
     telemetry
         Where ticks are counted.
 
     Attributes
     ----------
-    rows
-        The applications on disk.
+    rows, runs
+        The applications on disk, and what executors carry out.
     """
 
     def __init__(
         self,
         replica: Replica,
-        clock: Clock,
+        clock: HostClock,
         pace: Pace,
         releaser: Releaser,
+        watch: MachineWatch,
         telemetry: Telemetry,
     ) -> None:
         self._replica = replica
         self.rows: ApplicationRows = replica.store.applications
+        self.runs: RunRows = replica.store.runs
         self._clock = clock
         self._pace = pace
         self._releaser = releaser
+        self._watch = watch
         self._telemetry = telemetry
         self._holder = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._leads_until_ms = -1
+        self._number = 0
         self._tenure: Tenure | None = None
         self._wake, self._closing = threading.Event(), threading.Event()
         self._ticking = threading.Lock()
@@ -132,8 +143,11 @@ class DispatcherThread:
         """
         with self._ticking:
             clock_ms = self._clock.now_ms()
-            if not self._leads(clock_ms):
+            self._number = self._lead(clock_ms)
+            self._telemetry.leads.set(self._number > 0)
+            if self._tenure is not None and self._tenure.number != self._number:
                 self._tenure = None
+            if not self._number:
                 return None
             now_ms = self._replica.plan_ms(clock_ms)
             tenure = self._tenure_at(now_ms)
@@ -144,32 +158,44 @@ class DispatcherThread:
                     cycle = tenure.tick(now_ms)
             except LeadershipLostError:
                 logger.warning("another process leads the dispatch by now")
-                self._leads_until_ms, self._tenure = -1, None
+                self._leads_until_ms, self._number, self._tenure = -1, 0, None
+                self._telemetry.leads.set(0)
                 return None
             self._telemetry.below.set(len(cycle.below))
             return cycle
 
-    def _leads(self, clock_ms: int) -> bool:
-        """Return whether this process leads; take or renew leadership where that is due."""
+    def _lead(self, clock_ms: int) -> int:
+        """Return the number of this process's tenure, 0 without one.
+
+        Leadership is taken or renewed where that is due, by the clock that all hosts share.
+        """
         left_ms, whole_ms = self._leads_until_ms - clock_ms, self._pace.leadership_ms
-        if whole_ms // 2 < left_ms <= whole_ms:
-            return True
-        leads = self.rows.lead(self._holder, clock_ms, clock_ms + whole_ms)
-        self._leads_until_ms = clock_ms + whole_ms if leads else -1
-        return leads
+        if self._number and whole_ms // 2 < left_ms <= whole_ms:
+            return self._number
+        self._clock.measure()
+        if self._clock.fault:
+            if self._number:
+                self.rows.give_up_leadership(self._holder)
+            return 0
+        now_ms = self._clock.now_ms()
+        number = self.rows.lead(self._holder, now_ms, now_ms + whole_ms)
+        self._leads_until_ms = now_ms + whole_ms if number else -1
+        return number
 
     def _tenure_at(self, now_ms: int) -> Tenure | None:
         """Return the tenure with what was submitted or ended since; None with nothing to do."""
         rows = self.rows.open(fresh=self._tenure is not None)
         if self._tenure is None:
-            if not rows:
+            if not rows and self._pace.lease_s is None:
                 return None
             self._tenure = Tenure(
                 self._replica,
-                self._holder,
+                self._number,
                 self._releaser,
+                self._watch,
                 self._telemetry,
                 tables_beside=self._pace.tick_s > 0,
+                lease_s=self._pace.lease_s,
             )
         for row in rows:
             self._tenure.submit(row)

@@ -24,13 +24,25 @@ class Releaser:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
 
-    def close(self, reservation: str) -> None:
-        """Close a reservation: all that it still holds; one that is over stays as it is."""
-        self._change(Closing(reservation, None), f"the rest of {reservation}")
+    def close(self, reservation: str, tenure: int) -> None:
+        """Close a reservation: all that it still holds; one that is over stays as it is.
 
-    def release(self, change: Release) -> None:
-        """Release rows; where the reservation has changed since, the next tick judges again."""
-        self._change(Releasing(change), f"what {change.id} no longer needs")
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun; nothing was changed.
+        """
+        self._change(Closing(reservation, None, tenure), f"the rest of {reservation}")
+
+    def release(self, change: Release, tenure: int) -> None:
+        """Release rows; where the reservation has changed since, the next tick judges again.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun; nothing was changed.
+        """
+        self._change(Releasing(change, tenure), f"what {change.id} no longer needs")
 
     def _change(self, command: Command, what: str) -> None:
         try:

@@ -33,6 +33,8 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster import Cluster
 from planner.plan.plan import Plan
 from service.dispatching.documents import assignment_of, read_document, status_of
+from service.dispatching.executor_backend import ExecutorBackend, run_document_of
+from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
@@ -54,29 +56,36 @@ class Tenure:
     ----------
     replica
         The Plan that is followed.
-    holder
-        Name under which this process leads.
+    number
+        Of the tenure; what it writes is not taken once another has begun.
     releaser
         Gives back to the Plan what is not needed any more.
+    watch
+        Tells the Plan which machines are lost.
     telemetry
         Where loads and times below the entitlement are counted.
     tables_beside
         Whether dispatch tables are made beside the ticks; else each tick waits for its table.
+    lease_s
+        After how long an executor that is silent is lost; None where components run in memory.
     """
 
     def __init__(
         self,
         replica: Replica,
-        holder: str,
+        number: int,
         releaser: Releaser,
+        watch: MachineWatch,
         telemetry: Telemetry,
         *,
         tables_beside: bool,
+        lease_s: float | None,
     ) -> None:
         self._replica = replica
         self._rows: ApplicationRows = replica.store.applications
-        self._holder = holder
+        self.number = number
         self._releaser = releaser
+        self._watch = watch
         self._telemetry = telemetry
         self._tables = TableSolver(beside=tables_beside, set_load=telemetry.table_load.set)
         with replica.newest() as plan:
@@ -85,7 +94,14 @@ class Tenure:
             self._cluster: Cluster = plan.cluster
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
-        self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
+        self._executors: ExecutorBackend | None = None
+        self._backend: InMemoryBackend | ExecutorBackend
+        if lease_s is None:
+            self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
+        else:
+            self._backend = self._executors = ExecutorBackend(
+                replica.store.runs, number, self._pool.names, run_document_of(table), lease_s
+            )
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
         self._slots = SlotAccount(_TICK_MS)
@@ -118,6 +134,8 @@ class Tenure:
             queue=document.queue,
             after=document.after,
         )
+        if self._executors is not None:
+            self._executors.resume(table, execution)
         if document.application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
@@ -148,6 +166,7 @@ class Tenure:
         """
         directive = self._follow(now_ms)
         cycle = self._loop.tick(directive)
+        self._watch_machines(now_ms)
         self._tables.settle()
         self._count_time_below(directive)
         self._write(cycle)
@@ -176,6 +195,12 @@ class Tenure:
                 self._tables.follow(plan, now_ms)
             return directive
 
+    def _watch_machines(self, now_ms: int) -> None:
+        """Let the Plan know which machines executors have lost or brought back."""
+        found = self._executors
+        if found is not None and self._watch.follow(found.lost, found.back, now_ms):
+            found.welcome_back()
+
     def _follower_of(self, plan: Plan) -> PlanFollower:
         """Return a follower, with dispatch tables where the policy has them made."""
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
@@ -195,18 +220,19 @@ class Tenure:
         with self._replica.newest() as plan:
             due = self._credits.due(plan, now_ms)
         for change in due:
-            self._releaser.release(change)
+            self._releaser.release(change, self.number)
 
     def _write(self, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""
         table = self._loop.table
         changed = table.take_news()
         statuses = self._changed_statuses(changed)
-        if not statuses and not self._shows_more(cycle):
+        settle = None if self._executors is None else self._executors.settle()
+        if not statuses and settle is None and not self._shows_more(cycle):
             return
         try:
             assignment = assignment_of(table, cycle, self._cluster.dispatch)
-            self._rows.write(self._holder, statuses, assignment)
+            self._rows.write(self.number, statuses, assignment, settle)
         except UNAVAILABLE:  # all of it is written again, by the next tick that can
             self._last_cycle = None
             for execution in changed:
@@ -215,6 +241,8 @@ class Tenure:
             raise
         self._last_cycle = cycle
         self._telemetry.set_used(used_by_group(_held_on(table), self._cluster))
+        if self._executors is not None:
+            self._executors.settled()
         for execution in filter(_is_forgettable, changed):
             table.forget(execution.id)
             self._statuses.pop(execution.id, None)
@@ -248,7 +276,7 @@ class Tenure:
         if reservation is None or not wanted or self._loop.table.of_reservation(reservation):
             return
         if execution.state is ExecutionState.COMPLETED:
-            self._releaser.close(reservation)
+            self._releaser.close(reservation, self.number)
 
 
 def _held_on(table: ExecutionTable) -> Iterator[tuple[Mapping[str, int], str]]:

@@ -14,8 +14,8 @@ import msgspec
 from sqlalchemy.exc import OperationalError
 
 from planner.optimization.result import OptimizeProgress
-from service.clock import SystemClock
 from service.store import OptimizationRow, Store
+from service.store.host_clock import HostClock
 
 logger = logging.getLogger("agenda.optimizing")
 
@@ -44,9 +44,9 @@ class Reporter:
         Why it is to stop; empty as long as it is not.
     """
 
-    def __init__(self, store: Store, row: OptimizationRow) -> None:
+    def __init__(self, store: Store, row: OptimizationRow, clock: HostClock) -> None:
         self._store, self._row = store, row
-        self._clock = SystemClock()
+        self._clock = clock
         self._lock = threading.Lock()
         self._trace: list[tuple[float, float, float, str]] = []
         self._phase, self._based_on = "starting", 0
@@ -118,6 +118,7 @@ class Reporter:
                 self._lose_patience(time.monotonic() - self._stopped_at)
 
     def _say(self) -> bool:
+        self._clock.measure()
         with self._store.turn():
             return self._store.optimizations.beat(
                 self._row.id, self._clock.now_ms(), self._progress_body()

@@ -39,10 +39,11 @@ class Runner:
         self.rows = store.optimizations
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._waiters: list[threading.Thread] = []
-        self._clock = SystemClock()
+        self._clock = store.host_clock(SystemClock())
 
     def now_ms(self) -> int:
         """Return the time by the clock that processes of all servers tell, Unix ms."""
+        self._clock.measure()
         return self._clock.now_ms()
 
     def start(self, id_: str, asked: OptimizationJob) -> None:
@@ -53,7 +54,7 @@ class Runner:
         service.store.TooManyError
             If the most that may run are running.
         """
-        now_ms = self._clock.now_ms()
+        now_ms = self.now_ms()
         document = msgspec.json.encode(asked.to_json())
         self.rows.add(OptimizationRow(id_, now_ms, document, now_ms), MOST_AT_ONCE)
         job = {"id": id_, "database": self._database, "asked": asked.to_json()}

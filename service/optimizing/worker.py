@@ -44,11 +44,12 @@ def main() -> int:
     os.nice(_NICE)
     job = msgspec.json.decode(sys.stdin.buffer.readline())
     replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
-    row = replica.store.optimizations.get(job["id"], SystemClock().now_ms())
+    clock = replica.store.host_clock(SystemClock())
+    row = replica.store.optimizations.get(job["id"], clock.now_ms())
     if row is None:  # it was forgotten before it began
         replica.store.close()
         return 0
-    reporter = Reporter(replica.store, row)
+    reporter = Reporter(replica.store, row, clock)
     reporter.start()
     try:
         _optimize(replica, OptimizationJob.from_json(job["asked"]), reporter)

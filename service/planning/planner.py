@@ -11,18 +11,23 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from service.access.actor import present_actor
 from service.clock import Clock
 from service.commits.commands import (
     Admission,
     Answer,
+    Cancellation,
+    Closing,
     Command,
     Key,
     QueuedChange,
     Render,
+    Renegotiation,
     is_quick,
 )
 from service.commits.group_commit import GroupCommit
 from service.commits.idempotency import recall
+from service.commits.ownership import require_own
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.planning.admission_log import log_admissions
@@ -112,7 +117,7 @@ class Planner:
         ApiProblemError
             ``unavailable`` when its turn does not come in time; whether it is still carried out
             is then open, as after a lost connection. ``too_many`` where too many calls wait for a
-            solver.
+            solver. ``not_found`` for a reservation of a tenant that the caller does not act for.
         """
         job = QueuedChange(command, time.perf_counter(), companion=companion)
         return self._carry_out(job).answers
@@ -134,10 +139,20 @@ class Planner:
         return render(job.answers) if job.response is None else job.response
 
     def _carry_out(self, job: QueuedChange) -> QueuedChange:
+        self._require_own(job.command)
         if is_quick(job.command):
             return self._await(job, self._queue.put)
         with self.solvers.place():
             return self._await(job, self.solvers.put)
+
+    def _require_own(self, command: Command) -> None:
+        """Refuse a change of what belongs to a tenant for which the present user does not act."""
+        user = present_actor().user
+        if user.sees_all or not isinstance(command, Renegotiation | Cancellation | Closing):
+            return
+        id_ = command.ask.request.id if isinstance(command, Renegotiation) else command.id
+        with self._replica.newest() as plan:
+            require_own(plan, user, id_)
 
     def _await(self, job: QueuedChange, put: Callable[[QueuedChange], bool]) -> QueuedChange:
         if not put(job):

@@ -70,6 +70,11 @@ class Replica:
             self._restart()
             self._follow()
 
+    def follow(self) -> int:
+        """Catch up with the log; return the version reached."""
+        with self.newest() as plan:
+            return plan.version
+
     @contextmanager
     def locked(self) -> Iterator[Plan]:
         """Hold the Plan as it is in this process."""
@@ -89,12 +94,19 @@ class Replica:
         self,
         record: CommitRecord,
         at_ms: int,
-        remembered: Sequence[IdempotentAnswer | YarnReservationRow],
+        remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
         takings: Sequence[Taking] | None = None,
+        tenure: int | None = None,
     ) -> bool:
         """Make a record durable, then true; False when another process was first.
 
-        `takings` are those that `Plan.prepare` found with the record.
+        `takings` are those that `Plan.prepare` found with the record; `tenure` is that of the
+        leader whose change it is.
+
+        Raises
+        ------
+        service.store.LeadershipLostError
+            If another tenure has begun.
 
         Returns
         -------
@@ -103,7 +115,7 @@ class Replica:
         """
         body = msgspec.json.encode(record.to_json())
         try:
-            self.store.append([LogEntry(record.version, at_ms, body)], remembered)
+            self.store.append([LogEntry(record.version, at_ms, body)], remembered, tenure)
         except VersionTakenError:
             with self.newest():
                 return False

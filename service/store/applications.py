@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.store.driver import Driver
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
+from service.store.notifications import APPLICATIONS, tell
 from service.store.tables import applications, dispatching
 
 _DISPATCHER: Final = "dispatcher"
@@ -23,8 +24,8 @@ _DISPATCHER: Final = "dispatcher"
 _JUDGED: Final = "submissions"
 
 _FIRST_LEADER: Final = sa.text(
-    "INSERT INTO dispatching (name, holder, until_ms, body) "
-    "VALUES (:name, :holder, :until_ms, :body) ON CONFLICT (name) DO NOTHING"
+    "INSERT INTO dispatching (name, holder, until_ms, body, tenure) "
+    "VALUES (:name, :holder, :until_ms, :body, 1) ON CONFLICT (name) DO NOTHING"
 )
 
 #: By how many times the length of a leadership the clocks of two hosts may differ.
@@ -36,7 +37,7 @@ class IdTakenError(Exception):
 
 
 class LeadershipLostError(Exception):
-    """Another process leads the dispatch by now; nothing was written."""
+    """Another tenure of the dispatch has begun; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,16 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class PageOf:
-    """Which applications to list: after (submitted_ms, id), of a state, of a tenant."""
+    """Which applications to list: after (submitted_ms, id), of a state, of a tenant.
+
+    `tenants` are those whose applications may be shown at all; None: all.
+    """
 
     after: tuple[int, str] | None = None
     state: str | None = None
     tenant: str | None = None
     limit: int = 100
+    tenants: frozenset[str] | None = None
 
 
 class ApplicationRows:
@@ -129,6 +134,7 @@ class ApplicationRows:
                     judge(self._open_alone(connection))
                 if remembered is not None:
                     connection.exec_driver_sql(self._remember, row_of(remembered))
+                tell(connection, APPLICATIONS)
         except IntegrityError as error:
             raise IdTakenError(row.id) from error
 
@@ -159,6 +165,8 @@ class ApplicationRows:
             query = query.where(table.state == wanted.state)
         if wanted.tenant is not None:
             query = query.where(table.tenant == wanted.tenant)
+        if wanted.tenants is not None:
+            query = query.where(table.tenant.in_(sorted(wanted.tenants)))
         return self._select(query.limit(wanted.limit))
 
     def end(self, id_: str) -> ApplicationRow | None:
@@ -169,6 +177,7 @@ class ApplicationRows:
                 .where(applications.c.id == id_, ~applications.c.over)
                 .values(unwanted=True)
             )
+            tell(connection, APPLICATIONS)
         return self.get(id_)
 
     def open(self, *, fresh: bool = False) -> list[ApplicationRow]:
@@ -179,14 +188,28 @@ class ApplicationRows:
         order = (applications.c.submitted_ms, applications.c.id)
         return self._select(query.order_by(*order))
 
+    def open_ids_of(self, tenants: frozenset[str]) -> frozenset[str]:
+        """Return the ids of the applications of some tenants that are not over."""
+        table = applications.c
+        query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
+        with self._reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
     def unwanted(self) -> list[str]:
         """Return the ids that are to be ended and are not yet."""
         query = sa.select(applications.c.id).where(~applications.c.over, applications.c.unwanted)
         with self._reading() as connection:
             return list(connection.execute(query).scalars())
 
-    def lead(self, holder: str, now_ms: int, until_ms: int) -> bool:
-        """Take or renew leadership of the dispatch; False while another process leads."""
+    def lead(self, holder: str, now_ms: int, until_ms: int) -> int:
+        """Take or renew leadership of the dispatch.
+
+        Returns
+        -------
+        int
+            Number of the tenure, the same for as long as nobody else leads; 0 while another
+            process does.
+        """
         table = dispatching.c
         query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
         with self._reading() as connection:  # whoever has to wait does not ask for the write lock
@@ -194,19 +217,24 @@ class ApplicationRows:
         # Leadership far ahead was taken before the clock was set back; its holder may be gone.
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
         if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
-            return False
+            return 0
         mine = sa.or_(table.holder == holder, table.until_ms <= now_ms, table.until_ms > latest_ms)
         row = {"name": _DISPATCHER, "holder": holder, "until_ms": until_ms, "body": b"{}"}
         with self._engine.begin() as connection:
             if found is None:
-                return connection.execute(_FIRST_LEADER, row).rowcount == 1
+                return connection.execute(_FIRST_LEADER, row).rowcount
             # Judged again on the row as it is now: of two that found it free one takes it.
             taken = connection.execute(
                 sa.update(dispatching)
                 .where(table.name == _DISPATCHER, mine)
-                .values(holder=holder, until_ms=until_ms)
-            )
-        return taken.rowcount == 1
+                .values(
+                    holder=holder,
+                    until_ms=until_ms,
+                    tenure=sa.case((table.holder == holder, table.tenure), else_=table.tenure + 1),
+                )
+                .returning(table.tenure)
+            ).scalar_one_or_none()
+        return taken or 0
 
     def give_up_leadership(self, holder: str) -> None:
         """Let another process dispatch at once."""
@@ -217,23 +245,24 @@ class ApplicationRows:
                 .values(until_ms=0)
             )
 
-    def write(self, holder: str, statuses: Sequence[StatusRow], assignment: bytes | None) -> None:
-        """Make what a cycle did durable, all or nothing.
+    def write(
+        self,
+        tenure: int,
+        statuses: Sequence[StatusRow],
+        assignment: bytes | None,
+        taken: Callable[[sa.Connection], None] | None = None,
+    ) -> None:
+        """Make what a cycle did durable, all or nothing; `taken` writes what belongs to it.
 
         Raises
         ------
         LeadershipLostError
-            If `holder` no longer dispatches.
+            If another tenure has begun.
         """
         with self._engine.begin() as connection:
-            # Held until this is durable, so that nobody takes over in the middle.
-            mine = connection.execute(
-                sa.select(dispatching.c.holder)
-                .where(dispatching.c.name == _DISPATCHER)
-                .with_for_update()
-            ).scalar_one_or_none()
-            if mine != holder:
-                raise LeadershipLostError(str(mine))
+            require_leader(connection, tenure)
+            if taken is not None:
+                taken(connection)
             for one in statuses:
                 connection.execute(
                     sa.update(applications)
@@ -261,3 +290,18 @@ class ApplicationRows:
         with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
         return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
+
+
+def require_leader(connection: sa.Connection, tenure: int) -> None:
+    """Hold leadership until a transaction is durable, so that nobody takes over in the middle.
+
+    Raises
+    ------
+    LeadershipLostError
+        If another tenure has begun.
+    """
+    present = connection.execute(
+        sa.select(dispatching.c.tenure).where(dispatching.c.name == _DISPATCHER).with_for_update()
+    ).scalar_one_or_none()
+    if present != tenure:
+        raise LeadershipLostError(f"tenure {present}, not {tenure}")

@@ -18,6 +18,10 @@ class UnavailableError(Exception):
     """The database is away, full or locked; what was begun was not made."""
 
 
+class OutdatedError(UnavailableError):
+    """The log is in the format of another version of Agenda; this one must not write to it."""
+
+
 #: What says so, from statements as text and from expressions.
 UNAVAILABLE: Final = (UnavailableError, sa.exc.OperationalError, sa.exc.InterfaceError)
 
@@ -34,12 +38,14 @@ class Driver:
     ----------
     integrity_error
         What the driver raises for a key that is there already.
+    on_sqlite
+        Whether it is SQLite.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
         dialect = engine.dialect
         self._engine = engine
-        self._on_sqlite = dialect.name == "sqlite"
+        self.on_sqlite = dialect.name == "sqlite"
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         assert dialect.loaded_dbapi is not None
         dbapi = dialect.loaded_dbapi
@@ -76,7 +82,7 @@ class Driver:
         with self._connected() as connection:
             try:
                 cursor = connection.cursor()
-                if self._on_sqlite:
+                if self.on_sqlite:
                     cursor.execute("BEGIN IMMEDIATE")
                 yield cursor
                 connection.commit()

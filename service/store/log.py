@@ -7,22 +7,28 @@ was faster; nothing of it is then in the log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.applications import ApplicationRows
+from service.clock import Clock
+from service.store.applications import ApplicationRows, LeadershipLostError
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
 from service.store.facts import database_facts
+from service.store.host_clock import HostClock
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
+from service.store.log_format import HEAD, require_format
 from service.store.migrate import migrate
+from service.store.notifications import CHANNEL, LOG, Listener
 from service.store.optimizations import OptimizationRows
+from service.store.runs import RunRows
 from service.store.skipped_records import SkippedRecords
 from service.store.tables import answers, commits, head, settings, snapshots
+from service.store.tokens import TokenRows
 from service.store.turns import Turns
 from service.store.write_check import WriteCheck
 from service.store.yarn_reservations import (
@@ -38,7 +44,19 @@ _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORD
 #: append waits here until this one is durable or undone, and then finds the head elsewhere. A
 #: condition on the log itself would not do: PostgreSQL reads it as it was when the statement began,
 #: however long ago that is.
-_MOVE: Final = "UPDATE head SET version = ? WHERE name = 'log' AND version = ?"
+_MOVE: Final = "UPDATE head SET version = ? WHERE name = ? AND version = ?"
+
+#: An append of one record in one go, for PostgreSQL; finds a row where the head was moved.
+_APPEND_TOLD: Final = (
+    "WITH moved AS (UPDATE head SET version = ? WHERE name = ? AND version = ? RETURNING version), "
+    "added AS (INSERT INTO commits (version, at_ms, record) "
+    "SELECT version, CAST(? AS bigint), CAST(? AS bytea) FROM moved) "
+    f"SELECT pg_notify('{CHANNEL}', '{LOG}') FROM moved"
+)
+
+_TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{LOG}')"
+
+_TENURE: Final = "SELECT tenure FROM dispatching WHERE name = 'dispatcher'"
 
 _APPEND: Final = "INSERT INTO commits (version, at_ms, record) VALUES (?, ?, ?)"
 
@@ -99,8 +117,12 @@ class Store:
         What is dispatched, and by whom.
     optimizations
         Better plans that are sought or found.
+    runs
+        What executors carry out.
     skipped
         Records that replay leaves out.
+    tokens
+        Who may call.
     writing
         Whether appends find room.
     yarn
@@ -120,16 +142,29 @@ class Store:
             migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
+        self.runs = RunRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
         self.yarn = YarnReservationRows(self._engine)
+        self.tokens = TokenRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
     def facts(self) -> dict[str, Any]:
         """Return what the database holds, in numbers."""
         return database_facts(self._engine)
+
+    def host_clock(self, own: Clock) -> HostClock:
+        """Return the clock that all hosts of this database tell the time by."""
+        shared = None if self._driver.on_sqlite else self._engine
+        clock = HostClock(own, shared)
+        clock.measure()
+        return clock
+
+    def listener(self, heard: Callable[[str], None], each: Callable[[], None]) -> Listener:
+        """Return what hears of the other processes' changes; it is not started yet."""
+        return Listener(self._engine, heard, each)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -190,25 +225,32 @@ class Store:
         self,
         entries: Sequence[LogEntry],
         remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
+        tenure: int | None = None,
     ) -> None:
         """Make `entries` and `remembered` durable, all or none.
+
+        Parameters
+        ----------
+        tenure
+            Of the leader whose change it is; None for a change of anybody.
 
         Raises
         ------
         VersionTakenError
             If a version or a key is already there.
+        LeadershipLostError
+            If another tenure has begun.
+        OutdatedError
+            If the log is in the format of another version of Agenda.
         """
         driver = self._driver
         before, after = entries[0].version - 1, entries[-1].version
         assert [entry.version for entry in entries] == list(range(before + 1, after + 1))
         try:
             with self.write_check.noted(), driver.transaction() as cursor:
-                cursor.execute(driver.statement(_MOVE), (after, before))
-                if cursor.rowcount != 1:
-                    raise VersionTakenError(f"version {before + 1} does not come next")
-                for entry in entries:
-                    row = (entry.version, entry.at_ms, entry.record)
-                    cursor.execute(driver.statement(_APPEND), row)
+                if tenure is not None:
+                    self._require_tenure(cursor, tenure)
+                self._move(cursor, entries)
                 if remembered:
                     self._keep(cursor, remembered)
         except driver.integrity_error as error:
@@ -224,6 +266,32 @@ class Store:
             cursor.executemany(self._driver.statement(INSERT_ANSWER), answered)
         if asked:
             cursor.executemany(self._driver.statement(KEEP_YARN_RESERVATION), asked)
+
+    def _require_tenure(self, cursor: Any, tenure: int) -> None:
+        """Raise where another process leads; none takes over before the transaction has ended."""
+        cursor.execute(_TENURE if self._driver.on_sqlite else f"{_TENURE} FOR UPDATE")
+        row = cursor.fetchone()
+        if row is None or row[0] != tenure:
+            raise LeadershipLostError(f"tenure {row and row[0]}, not {tenure}")
+
+    def _move(self, cursor: Any, entries: Sequence[LogEntry]) -> None:
+        """Move the head and add the entries to the log."""
+        driver, entry, before = self._driver, entries[-1], entries[0].version - 1
+        moving = (entry.version, HEAD, before)
+        if driver.on_sqlite or len(entries) > 1:
+            cursor.execute(driver.statement(_MOVE), moving)
+            moved = cursor.rowcount == 1
+            if moved:
+                rows = [(one.version, one.at_ms, one.record) for one in entries]
+                cursor.executemany(driver.statement(_APPEND), rows)
+                if not driver.on_sqlite:
+                    cursor.execute(_TELL)
+        else:
+            cursor.execute(driver.statement(_APPEND_TOLD), (*moving, entry.at_ms, entry.record))
+            moved = cursor.rowcount == 1
+        if not moved:
+            require_format(cursor)
+            raise VersionTakenError(f"version {before + 1} does not come next")
 
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""

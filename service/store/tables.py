@@ -20,7 +20,7 @@ commits: Final = sa.Table(
 #: One row: the newest version of the log, even where the log was pruned. Each append moves it from
 #: the version before its own, in its transaction. That is the optimistic lock: of two processes
 #: that append the same version one waits for the other's row lock, finds the row moved, catches up
-#: and tries again.
+#: and tries again. Its name tells the format of the log: who knows another one cannot append.
 head: Final = sa.Table(
     "head",
     metadata,
@@ -73,8 +73,8 @@ applications: Final = sa.Table(
     sa.Column("status", sa.LargeBinary, nullable=False),
 )
 
-#: One row: which process dispatches, until when it may without asking again, and the assignment
-#: it made last.
+#: One row: which process dispatches, until when it may without asking again, the assignment it made
+#: last, and the number of its tenure: what a leader of an earlier one does is not taken any more.
 dispatching: Final = sa.Table(
     "dispatching",
     metadata,
@@ -82,6 +82,22 @@ dispatching: Final = sa.Table(
     sa.Column("holder", sa.String(64), nullable=False),
     sa.Column("until_ms", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("tenure", sa.BigInteger, nullable=False, server_default="0"),
+)
+
+#: Tokens: of the secret only its hash. Rows are kept when a token is revoked or has ended.
+tokens: Final = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("name", sa.String(128), nullable=False, index=True),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("tenants", sa.Text, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("end_ms", sa.BigInteger),
+    sa.Column("used_ms", sa.BigInteger),
+    sa.Column("revoked_ms", sa.BigInteger),
 )
 
 #: Optimisations, one row each: the first three columns are the server's, the others those of the
@@ -115,4 +131,39 @@ yarn_reservations: Final = sa.Table(
     sa.Column("deadline_ms", sa.BigInteger, nullable=False),
     sa.Column("period_ms", sa.BigInteger, nullable=False),
     sa.Column("definition", sa.LargeBinary, nullable=False),
+)
+
+#: Executors, one row each: `machines` is a JSON array of names, `renewals` counts its reports.
+executors: Final = sa.Table(
+    "executors",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("instance", sa.String(64), nullable=False),
+    sa.Column("machines", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("renewals", sa.BigInteger, nullable=False),
+    sa.Column("registered_ms", sa.BigInteger, nullable=False),
+    sa.Column("lost_ms", sa.BigInteger, nullable=True),
+)
+
+#: Runs, one row for each start of a component on a machine. `wanted`: it is to run; `news`: the
+#: leader of the dispatch has not taken its state in yet.
+runs: Final = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("execution", sa.String(128), nullable=False, index=True),
+    sa.Column("component", sa.Text, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("machine", sa.String(255), nullable=False, index=True),
+    sa.Column("core", sa.Boolean, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("since_ms", sa.BigInteger, nullable=False),
+    sa.Column("wanted", sa.Boolean, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("code", sa.Integer, nullable=True),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("started_ms", sa.BigInteger, nullable=True),
+    sa.Column("ended_ms", sa.BigInteger, nullable=True),
+    sa.Column("news", sa.Boolean, nullable=False, index=True),
 )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from service.store.driver import Driver, UnavailableError
+from service.store.log_format import require_format
 
 #: What an attempt writes, and takes away again: more than an append of most groups.
 _SIZE: Final = 65_536
@@ -38,6 +39,8 @@ class WriteCheck:
     def attempt(self) -> None:
         """Write something where the last block failed; nothing where it did not.
 
+        A log that has another format by now is refused too.
+
         Raises
         ------
         UnavailableError
@@ -45,6 +48,8 @@ class WriteCheck:
         """
         if not self._failed:
             return
+        with self._driver.transaction() as cursor:
+            require_format(cursor)
         with self.noted():
             for statement, given in ((_WRITE, ("x" * _SIZE,)), (_TAKE_AWAY, ())):
                 # One after the other: together they might need no room at all.

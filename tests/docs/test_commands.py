@@ -26,6 +26,7 @@ LEFT_OUT = {
     "agenda import ": "reads recorded traces, which are not part of the project",
     "agenda lotes google.toml": "reads what an import of a trace wrote",
     "agenda plan flows.toml": "reads what an import of workflows wrote",
+    "agenda executor": "runs until it is stopped; tests/end_to_end/test_executors.py runs it",
     "agenda serve": "serves until it is stopped; the test serves the example day",
     "agenda simulate lotes-": "takes minutes to hours",
     "agenda simulate rayon-sla --seeds 3": "takes minutes",

@@ -56,6 +56,13 @@ def test_the_sum_is_canonical_and_the_same(rows: Rows) -> None:
     assert np.array_equal(merge(total), total)
 
 
+@given(rows_in_any_order)
+def test_many_rows_add_up_as_few_do(rows: Rows) -> None:
+    """Two hundred times the same rows hold two hundred times as much, at the same steps."""
+    few = add_up(rows)
+    assert np.array_equal(add_up(np.tile(rows, (200, 1))), few * np.array([1, 1, 200]))
+
+
 @given(rows_in_any_order, rows_in_any_order)
 def test_the_difference_is_what_one_holds_more(rows: Rows, less: Rows) -> None:
     """Where the other holds more it is 0; its work is the work gained."""

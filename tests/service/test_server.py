@@ -28,10 +28,18 @@ def test_other_addresses_refuse_to_start(host: str, tmp_path: Path) -> None:
     """Without tokens nothing but loopback is served, and nothing is written."""
     database = tmp_path / "agenda.db"
 
-    with pytest.raises(ConfigError, match="no tokens"):
+    with pytest.raises(ConfigError, match="without tokens"):
         run(ServiceConfig(host=host, database=f"sqlite:///{database}"))
 
     assert not database.exists()
+
+
+def test_tokens_need_an_admin(tmp_path: Path, cluster_file: Path) -> None:
+    """A server that asks for tokens does not start where none of an admin is good."""
+    url = f"sqlite:///{tmp_path / 'agenda.db'}"
+    config = ServiceConfig(auth="token", port=0, database=url, cluster=cluster_file)
+    with pytest.raises(ConfigError, match="agenda token create NAME --role admin"):
+        run(config)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])

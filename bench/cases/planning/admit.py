@@ -9,17 +9,15 @@ request is admitted three times: what is slow once only is the machine's doing.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cases.planning.server_memory import as_served
+from bench.cases.planning.server_memory import as_served, resident_bytes
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster, MachineGroup
@@ -76,9 +74,9 @@ def run(small: bool) -> dict[str, object]:
     typical: dict[int, float] = {}
     load_kernels()  # compiled code is no reservation's memory, and no admission's time
     for size in sizes:
-        before = _resident()
+        before = resident_bytes()
         plan = _standing(Week(), size)
-        figures[f"bytes_each_{size}"] = round((_resident() - before) / size)
+        figures[f"bytes_each_{size}"] = round((resident_bytes() - before) / size)
         typical[size] = _measure(plan, Week(), count, size, figures)
         del plan
     for size in sizes[2:]:
@@ -115,12 +113,6 @@ def _percentiles(times: NDArray[np.float64]) -> dict[str, float]:
     figures = dict(zip(("p50", "p99", "max"), np.percentile(times, (50, 99, 100)), strict=True))
     figures["p99_of_least"] = np.percentile(times.min(axis=0), 99)
     return {name: round(float(value), 1) for name, value in figures.items()}
-
-
-def _resident() -> int:
-    """Return the resident bytes of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _standing(week: Week, size: int) -> Plan:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dispatch.simulation.cluster.slots import Amounts
 from planner.cluster import Cluster, MachineGroup
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
@@ -138,26 +136,6 @@ def _request(
     return Request(f"r{index}", "t", "default", 0, 1.0, 0, graph)
 
 
-def asked_work(
-    requests: Sequence[tuple[Request, Atom]],
-    capacity: Amounts,
-) -> float:
-    """Return the work of all requests in steps of the whole cluster, by dominant share."""
-    whole = capacity.sum(axis=0)
-    total = 0.0
-    for _, atom in requests:
-        amounts = np.array([amount for _, amount in sorted(atom.bundle.items())])
-        total += atom.work_ms / _STEP_MS * float((amounts / whole).max())
-    return total
-
-
-def capacity_of(cluster: Cluster) -> Amounts:
-    """Return what each machine has, int64[machines, resources]."""
-    return np.array(
-        [
-            [group.resources.get(kind, 0) for kind in cluster.resources]
-            for group in cluster.machines
-            for _ in range(group.count)
-        ],
-        dtype=np.int64,
-    )
+def work_of(atom: Atom, cluster: Cluster) -> float:
+    """Return the work of an atom in steps of the whole cluster, by dominant share."""
+    return atom.work_ms / _STEP_MS * atom.bundle.dominant_share(cluster.nominal)

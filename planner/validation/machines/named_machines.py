@@ -18,9 +18,16 @@ NOWHERE = -1
 
 
 class NamedMachines:
-    """Machines numbered through all groups in order, with the steps at which each is away."""
+    """Machines numbered through all groups in order, with the steps at which each is away.
 
-    def __init__(self, cluster: Cluster, grid: TimeGrid) -> None:
+    Attributes
+    ----------
+    now
+        The present step: machines of what ended by then may have left the cluster.
+    """
+
+    def __init__(self, cluster: Cluster, grid: TimeGrid, now: int = 0) -> None:
+        self.now = now
         self.groups = cluster.machines
         self.horizon = grid.horizon
         counts = [group.count for group in self.groups]

@@ -38,7 +38,10 @@ def _machine_violations(
     """Yield slots without a machine, on one that is not there, or on one they may not lie on."""
     must_have = entry.promise == PLACED and entry.state in IN_FORCE
     numbers = machines.numbers_of(atom).tolist()
+    ends = slots.rows[:, 1].tolist()
     for k, (name, number) in enumerate(zip(slots.machines, numbers, strict=True)):
+        if number == NOWHERE and ends[k] <= machines.now:
+            continue
         rule, detail = "machine", ""
         if name is None:
             detail = "is placed, but has no machine" if must_have else ""

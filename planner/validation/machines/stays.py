@@ -53,8 +53,8 @@ class _StayReader:
         self.lost = {stay.end for stay in self.stays if self.lost_machine(stay)}
 
     def lost_machine(self, stay: Stay) -> bool:
-        """Return whether a stay ends because its machine is away."""
-        return stay.machine != NOWHERE and self.machines.is_away(stay.machine, stay.end)
+        """Return whether a stay ends because its machine is away, or is on one that is gone."""
+        return stay.machine == NOWHERE or self.machines.is_away(stay.machine, stay.end)
 
     def begins_whole(self, stay: Stay) -> bool:
         """Return whether a stay begins where its bundles were taken."""

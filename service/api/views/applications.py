@@ -13,6 +13,7 @@ from service.api.idempotency import KEY, keyed
 from service.api.route import Body, Documented, Route, json_of, linked
 from service.calls import applications
 from service.commits.commands import Key
+from service.commits.ownership import own_filter
 from service.problems import FieldError
 from service.response import Response
 from service.store import PageOf
@@ -27,7 +28,11 @@ _EXAMPLE: Final = {
 
 _SUBMISSION: Final[tuple[Field, ...]] = (
     identifier("id", "Unique among applications; made by the server when absent.", default=None),
-    text("tenant", "The tenant that submits it.", default="default"),
+    text(
+        "tenant",
+        "The tenant that submits it; the caller's only one, or `default`, when absent.",
+        default=None,
+    ),
     text(
         "queue",
         "The queue that policies count it in; that of its reservation, or `default`, when absent.",
@@ -58,7 +63,8 @@ def _post(runtime: Runtime, call: Call, key: Key | None) -> Response:
 
 def _list(runtime: Runtime, call: Call) -> Response:
     query = call.query
-    wanted = PageOf(query["cursor"], query["state"], query["tenant"], query["limit"])
+    tenant = own_filter(call.user, query["tenant"])
+    wanted = PageOf(query["cursor"], query["state"], tenant, query["limit"], call.user.scope)
     return Response(200, applications.page(runtime, wanted))
 
 
@@ -143,7 +149,7 @@ ROUTES: Final = (
                 "The application is on disk and will be dispatched.",
                 json_of("Application"),
                 {"Location": "Path of the application."},
-                links=linked("$response.body#/id", "getApplication", "endApplication"),
+                links=linked("$response.body#/id", "getApplication", "endApplication", "listRuns"),
             )
         },
         problems=(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from planner.placement import Code
+from service.access.user import User
 from service.api.call import Call
 from service.api.fields import text
 from service.api.route import Documented, Route, json_of
@@ -31,9 +32,24 @@ def _get(runtime: Runtime, call: Call) -> Response:
         wanted = call.query[name]
         if wanted is not None:
             found["rows"] = [row for row in found["rows"] if row[name] == wanted]
+    if call.user.scope is not None:
+        _leave_out_others(runtime, call.user, found)
     at = found["at"]
     found["at_calendar"] = None if at is None else runtime.calendar(round(1000 * at))
     return Response(200, found)
+
+
+def _leave_out_others(runtime: Runtime, user: User, found: dict[str, Any]) -> None:
+    """Keep what is of the tenants that a user acts for."""
+    own = runtime.dispatcher.rows.open_ids_of(user.tenants)
+    found["rows"] = [row for row in found["rows"] if row["execution"] in own]
+    with runtime.reading() as plan:
+        numbers = {id_: plan.table.number_of(id_) for id_ in found["below"]}
+        found["below"] = [
+            id_
+            for id_, number in numbers.items()
+            if number is not None and user.acts_for(plan.table.scope(number)[0])
+        ]
 
 
 _COUNT: Final = {"type": "integer", "minimum": 0}

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
+from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster import present_cluster, reconfigure
+from service.commits.ownership import shown_cluster
 from service.problems import ApiError, malformed
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 
-def _get(runtime: Runtime, _call: Call) -> Response:
+def _get(runtime: Runtime, call: Call) -> Response:
     cluster, tag = present_cluster(runtime)
-    return Response(200, cluster_to_json(cluster), {"ETag": f'"{tag}"'})
+    shown = cluster_to_json(shown_cluster(cluster, call.user))
+    return Response(200, shown, {"ETag": f'"{tag}"'})
 
 
 def _put(runtime: Runtime, call: Call) -> Response:
@@ -73,5 +76,6 @@ ROUTES: Final = (
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
         headers=(Header("If-Match", "The ETag that this change is meant for."),),
         body=Body(json_of("Cluster")),
+        role=Role.OPERATOR,
     ),
 )

@@ -8,6 +8,7 @@ from planner.dispatch_policy import DispatchPolicy
 from planner.files import FileError, dispatch_from_json, dispatch_to_json
 from planner.files.schema import load_schema
 from planner.placement import Code
+from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.dispatch_policy import present_policy, replace_policy
@@ -80,5 +81,6 @@ ROUTES: Final = (
             json_of("DispatchPolicy"),
             examples={"as without any": dispatch_to_json(DispatchPolicy())},
         ),
+        role=Role.OPERATOR,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Documented, Route, json_of
 from service.problems import ApiProblemError
@@ -22,6 +23,7 @@ def _health(_runtime: Runtime, _call: Call) -> Response:
 
 def _ready(runtime: Runtime, _call: Call) -> Response:
     runtime.require_ready()
+    runtime.require_clock()
     runtime.require_writable()
     with runtime.reading():  # the database answers
         return Response(200, {"status": "ready"})
@@ -44,16 +46,19 @@ ROUTES: Final = (
         _health,
         {200: Documented("The process is alive.", json_of("Status"))},
         live=True,
+        role=None,
     ),
     Route(
         "GET",
         "/readyz",
         "ready",
-        "Tell whether the Plan is replayed and the database answers and takes changes.",
+        "Tell whether the Plan is replayed, the database answers and takes changes, and the clock "
+        "agrees with the database's.",
         _ready,
         {200: Documented("The server is ready.", json_of("Status"))},
         problems=("unavailable",),
         live=True,
+        role=None,
     ),
     Route(
         "GET",
@@ -63,5 +68,6 @@ ROUTES: Final = (
         _metrics,
         {200: Documented("The metrics.", {"type": "string"}, media="text/plain")},
         live=True,
+        role=Role.OPERATOR,
     ),
 )

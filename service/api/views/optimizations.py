@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from rdl.durations import TimeTextError, parse_duration
+from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import (
     ID_SCHEMA,
@@ -267,6 +268,7 @@ ROUTES: Final = (
         },
         problems=(Code.MALFORMED, "too_many"),
         body=Body(schema_of(OPTIMIZATION), OPTIMIZATION),
+        role=Role.OPERATOR,
     ),
     Route(
         "GET",
@@ -275,6 +277,7 @@ ROUTES: Final = (
         "The last 100 optimisations, newest first, without their results.",
         _list,
         {200: Documented("The optimisations.", json_of("OptimizationList"))},
+        role=Role.OPERATOR,
     ),
     Route(
         "GET",
@@ -284,6 +287,7 @@ ROUTES: Final = (
         _get,
         {200: Documented("The optimisation.", json_of("Optimization"))},
         problems=("not_found",),
+        role=Role.OPERATOR,
     ),
     Route(
         "GET",
@@ -300,6 +304,7 @@ ROUTES: Final = (
             )
         },
         problems=("not_found", "too_many"),
+        role=Role.OPERATOR,
     ),
     Route(
         "POST",
@@ -309,6 +314,7 @@ ROUTES: Final = (
         _stop,
         {202: Documented("The optimisation stops, or is over already.", json_of("Optimization"))},
         problems=("not_found",),
+        role=Role.OPERATOR,
     ),
     Route(
         "POST",
@@ -319,6 +325,7 @@ ROUTES: Final = (
         {200: Documented("The Plan holds what was applied.", json_of("AppliedOptimization"))},
         problems=("not_found", "wrong_state", Code.CONFLICT),
         query=(flag("partial", "Take what still fits where not all of it does, not nothing."),),
+        role=Role.OPERATOR,
     ),
     Route(
         "DELETE",
@@ -328,5 +335,6 @@ ROUTES: Final = (
         _delete,
         {204: Documented("The optimisation is deleted.")},
         problems=("not_found",),
+        role=Role.OPERATOR,
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.cluster import OUTAGE_KINDS
 from planner.placement import Code
+from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import Field, choice, flag, instant, integer, schema_of, text
 from service.api.route import Body, Documented, Route, linked
@@ -131,6 +132,7 @@ ROUTES: Final = (
         problems=(Code.MALFORMED, Code.CONFLICT, UNPLANNABLE),
         query=(flag("dry_run", "Say who would be affected; change nothing."),),
         body=Body(schema_of(OUTAGE), OUTAGE, examples={"one machine for two hours": _EXAMPLE}),
+        role=Role.OPERATOR,
     ),
     Route(
         "GET",
@@ -148,5 +150,6 @@ ROUTES: Final = (
         _delete,
         {200: Documented("The machines are back.", _AFFECTED)},
         problems=("not_found", Code.CONFLICT, UNPLANNABLE),
+        role=Role.OPERATOR,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
@@ -24,7 +25,10 @@ def _plan(runtime: Runtime, call: Call) -> Response:
         if {tag, "*"} & set(call.if_none_match()):
             return Response(304, headers=headers)
         series = plan_series.capture(plan, span, reservations=call.query["reservations"])
-    return Response(200, series.to_json(), headers)
+    held = series.reservations
+    if held is not None and not call.user.sees_all:
+        held = tuple(one for one in held if call.user.acts_for(one.tenant))
+    return Response(200, replace(series, reservations=held).to_json(), headers)
 
 
 ROUTES: Final = (

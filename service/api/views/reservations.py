@@ -30,6 +30,7 @@ from service.api.schemas import STATES
 from service.api.views.rdl import RDL
 from service.calls import reservation_pages, reservations
 from service.commits.commands import Ask, Key
+from service.commits.ownership import own_filter
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
 from service.response import JSON, Response
 
@@ -43,10 +44,16 @@ _AGENT: Final = replace(
     schema={"type": "string", "enum": list(AGENT_NAMES)},
 )
 
+_TENANT: Final = text(
+    "tenant",
+    "The tenant that asks; the caller's only one, or `default`, when absent.",
+    default=None,
+)
+
 #: What a request is made of: a workload line (files.md) without `submitted`, and an agent.
 ASK: Final[tuple[Field, ...]] = (
     identifier("id", "Unique in the Plan; made by the server when absent.", default=None),
-    text("tenant", "The tenant that asks.", default="default"),
+    _TENANT,
     text("queue", "The queue it is reserved under.", default="default"),
     RDL,
     number("weight", "Factor of its value.", 0, 1e9, default=1.0),
@@ -133,7 +140,8 @@ def _read_one(runtime: Runtime, value: Any, pointer: str, offers: int) -> Ask | 
 def _list(runtime: Runtime, call: Call) -> Response:
     query = call.query
     wanted = reservation_pages.Filter(
-        tenant=query["tenant"],
+        tenant=own_filter(call.user, query["tenant"]),
+        tenants=call.user.scope,
         queue=query["queue"],
         state=query["state"],
         start_ms=runtime.resolve(query["from"]),

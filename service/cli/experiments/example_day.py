@@ -9,12 +9,11 @@ from itertools import islice
 from pathlib import Path
 
 from dispatch.applications.application import Application, Component
+from dispatch.simulation.admission import admit_in_turn
 from dispatch.simulation.plan_run import PlanRun, run_plan
-from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster import Cluster
 from planner.files import read_cluster, read_workload
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.request import Request
@@ -62,13 +61,7 @@ def run_day(effort: ExperimentEffort) -> ExperimentResult:
 
 def _run(level: PromiseLevel, cluster: Cluster, requests: tuple[Request, ...]) -> _Day:
     plan, agent = Plan(cluster, cluster.grid()), agent_named(_AGENT)
-    for request in requests:
-        result = agent.plan([request], plan.view(), Limits())[0]
-        if result.placed:
-            change = Admit(request, result, agent.name, planner=agent)
-            prepared = plan.prepare([change], plan.version)
-            if prepared.record is not None:
-                plan.apply(prepared.record)
+    admit_in_turn(plan, agent, requests)
     return _Day(level, len(requests), run_plan(plan, [_best_effort(n) for n in range(6)]))
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from planner.cluster import Outage
+from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
+from service.dispatching.documents import status_of
 from tests.builders import a_cluster, commit
 from tests.dispatch.cycle.slot_world import (
     SlotWorld,
@@ -148,6 +153,22 @@ def test_an_early_start_takes_the_machine_of_its_own_slot() -> None:
     assert all(row.covered for row in world.table.assignment().rows)
 
 
+def test_a_component_larger_than_the_slots_of_a_machine_is_told_so() -> None:
+    """The reservation holds four cores on each of two machines; six are in no slot."""
+    world = a_slot_world(
+        a_cluster().machines("m", 2, cpu=6).build(), ["window(atom(<4 cpu>, 2, 2, 60, 120), 0, 60)"]
+    )
+    large = world.submit(an_application("large", 1, cpu=6, reservation="r0"))
+    small = world.submit(an_application("small", 1, cpu=4, reservation="r0"))
+    world.tick(0)
+    assert (large.parts[0].covered, small.parts[0].covered) == (0, 1)
+    assert "holds less than 6 cpu on each of its machines" in large.parts[0].uncovered
+    assert status_of(large)["components"][0]["reason"] == large.parts[0].uncovered
+    assert small.parts[0].uncovered == ""
+    world.tick(61)
+    assert large.parts[0].uncovered == ""
+
+
 def test_a_lost_machine_covers_nothing_until_the_slot_has_another() -> None:
     """Its work goes on as best effort where there is room, and is covered after the move."""
     world = a_slot_world(
@@ -161,7 +182,9 @@ def test_a_lost_machine_covers_nothing_until_the_slot_has_another() -> None:
         world.tick(second)
     assert [held.machine for held in covered.parts[0].held] == [f"m-{1 - slot}"]
     assert not any(row.covered for row in world.table.assignment().rows)
-    commit(world.plan, relocate(world.plan, "r0", 14, {slot: 1 - slot}))
+    outage = Outage("m", (slot,), 10_000, 800_000)
+    commit(world.plan, Reconfigure(replace(world.plan.cluster, outages=(outage,))))
+    commit(world.plan, relocate(world.plan, "r0", 13, {slot: 1 - slot}))
     world.tick(14)
     assert all(row.covered for row in world.table.assignment().rows)
     for second in range(15, 62):

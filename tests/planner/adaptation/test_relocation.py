@@ -17,7 +17,7 @@ from planner.adaptation.relocation import has_lost_slots, relocate
 from planner.adaptation.result import Effect
 from planner.agents import agent_named
 from planner.cluster import Cluster, Outage
-from planner.plan.changes import Advance, Reconfigure
+from planner.plan.changes import Advance, Degrade, Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.reservation import Reservation
@@ -239,6 +239,24 @@ def test_the_pool_has_room_and_machines_have_not() -> None:
     assert [(one.id, one.fate) for one in found.affected] == [("x", Effect.RESTORED)]
     assert not _homeless(plan)
     assert violations(plan) == []
+
+
+def test_offers_to_what_was_degraded_hold_on_machines() -> None:
+    """Two machines have one cpu left each; a bundle of two is offered only what one can hold."""
+    cluster = replace(_cluster(3), promise=PromiseLevel.PLACED)
+    plan = Plan(cluster, cluster.grid())
+    texts = [_text(3, 1, 24, 0, 24)] * 2 + [_text(2, 1, 8, 8, 16)]
+    for index, text in enumerate(texts):
+        ask(plan, a_request(f"r{index}", text).on(cluster))
+    _away(plan, _slots(plan, "r2")[0][3], 4, 20)
+    found = adapt_now(plan)
+    (degraded,) = [one for one in found.changes if isinstance(one, Degrade)]
+    assert degraded.id == "r2"
+    for number, offer in enumerate(degraded.offers):
+        request = a_request(f"o{number}", offer["expression"]).on(plan.cluster)
+        twin = plan.copy()
+        ask(twin, request, agent_named("gree-l"))
+        assert twin.reservation(request.id) is not None, offer
 
 
 def test_new_occurrences_get_machines_after_an_advance() -> None:

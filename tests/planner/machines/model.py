@@ -89,6 +89,8 @@ class DenseRoom:
         keys = keys_of(self.cluster, rule)
         found: Counter[tuple[str, object]] = Counter()
         for machine in machines_with(self.cluster, label):
+            if _is_closed(rule, keys[machine]):
+                continue
             found[keys[machine]] += self.holds(machine, start, end, bundle)
         limit = rule.spread or 2**60
         return sum(min(limit, count) for count in found.values())
@@ -110,13 +112,21 @@ def keys_of(cluster: Cluster, rule: MachineRule) -> list[tuple[str, object]]:
     return keys
 
 
+def _is_closed(rule: MachineRule, key: tuple[str, object]) -> bool:
+    """Return whether a machine has no value of the domain that bundles are spread over."""
+    return bool(rule.spread) and rule.domain is not None and key[0] == "machine"
+
+
 def most_at_once(slots: I64, cluster: Cluster, rule: MachineRule) -> int:
-    """Return the most bundles that slots hold at once on what a spread counts together."""
+    """Return the most bundles that slots hold at once on what a spread counts together.
+
+    A machine that has no value of the domain holds none: one there is more than any spread.
+    """
     keys = keys_of(cluster, rule)
     found: Counter[tuple[object, int]] = Counter()
     for start, end, bundles, machine in slots.tolist():
         for step in range(start, end):
-            found[keys[machine], step] += bundles
+            found[keys[machine], step] += 2**30 if _is_closed(rule, keys[machine]) else bundles
     return max(found.values(), default=0)
 
 

@@ -11,13 +11,25 @@ from planner.agents import agent_named
 from planner.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.placement import PlacementResult
-from planner.plan.changes import Cancel, Change, Close, Degrade, Release, Relocate, Update
+from planner.plan.changes import (
+    Advance,
+    Cancel,
+    Change,
+    Close,
+    Degrade,
+    Reconfigure,
+    Release,
+    Relocate,
+    Update,
+)
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
 from planner.promise import PromiseLevel
 from planner.reservation import AtomAllocation
-from planner.slots import Slots, slots_of
+from planner.slots import NOWHERE, Slots, slots_of
+from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
+from tests.planner.plan.plan_json import plan_json
 
 
 def _cluster() -> Cluster:
@@ -83,6 +95,44 @@ def test_an_update_that_asks_for_a_label_moves_to_machines_with_it() -> None:
     assert [slot[3] for slot in _slots(plan, "r0")] == [1]
 
 
+def test_an_update_that_asks_for_no_level_keeps_the_one_there_is() -> None:
+    """What chose totals for itself is not promised machines because its times change."""
+    plan = _plan()
+    chosen = replace(a_request("r0", _place(0, 4)).on(plan.cluster), promise=PromiseLevel.POOLED)
+    assert ask(plan, chosen, agent_named("gree-l")).record is not None
+    commit(plan, _update(plan, "r0", _place(8, 12), [[8, 12, 1]]))
+    held = plan.reservation("r0")
+    assert held is not None
+    assert (held.promise, held.atoms[0].slots) == (PromiseLevel.POOLED, None)
+
+
+@pytest.mark.parametrize(
+    ("rest", "slots"),
+    [
+        ("4, 14, handover=yes", [[0, 10, 1, 0], [10, 14, 1, 1]]),
+        ("6, 14, handover=yes", [[0, 8, 1, 0], [8, 14, 1, 1]]),
+        ("8, 14, handover=yes", None),
+        ("4, 14, handover=no", None),
+    ],
+)
+def test_begun_bundles_go_on_elsewhere_only_after_a_lease_and_where_they_may(
+    rest: str, slots: list[list[int]] | None
+) -> None:
+    """Another promise takes the machine from 10 on; before 14 no lease may be cut."""
+    begun = "window(atom(<1 cpu>, 1, 1, 4, 10), 0, 10)"
+    plan = _plan(begun, 'window(atom(<1 cpu>, 1, 1, 4, 4, on="x"), 10, 14)', _place(10, 14))
+    commit(plan, Cancel("r1"))
+    commit(plan, Advance(2))
+    assert [slot[3] for slot in _slots(plan, "r0") + _slots(plan, "r2")] == [0, 0]
+    source = f"window(atom(<1 cpu>, 1, 1, {rest}), 0, 14)"
+    prepared = commit(plan, _update(plan, "r0", source, [[0, 14, 1]]))
+    if slots is None:
+        assert [one.lacks_machines for one in prepared.conflicts] == [True]
+    else:
+        assert _slots(plan, "r0") == slots
+        assert validate(plan_json(plan), cluster=plan.cluster, grid=plan.grid) == []
+
+
 @pytest.mark.parametrize("change", [Cancel("r0"), Close("r0")])
 def test_judging_changes_leaves_the_room_as_it_is(change: Change) -> None:
     """What asks for conflicts alone takes and gives nothing for good."""
@@ -103,6 +153,25 @@ def test_a_joint_batch_lays_nothing_on_what_another_change_keeps() -> None:
     assert prepared.record is not None
     plan.apply(prepared.record)
     assert plan.room._tree.min() >= 0
+
+
+def test_a_joint_batch_leaves_begun_bundles_of_later_changes_on_their_machine() -> None:
+    """The first change could take the machine that the second one's bundle runs on."""
+    plan = _plan(_place(0, 8), _place(0, 8), _place(20, 24))
+    commit(plan, Advance(2))
+    commit(plan, Cancel("r1"))
+    before = _slots(plan, "r0")
+    source = "window(atom(<1 cpu>, 1, 1, 4, 10), 0, 20)"
+    changes = [
+        _update(plan, "r2", _place(4, 8), [[4, 8, 1]]),
+        _update(plan, "r0", source, [[0, 10, 1]]),
+    ]
+    prepared = plan.prepare(changes, plan.version, joint=True)
+    assert prepared.record is not None
+    plan.apply(prepared.record)
+    assert before == [[0, 8, 1, 0]]
+    assert _slots(plan, "r0") == [[0, 10, 1, 0]]
+    assert _slots(plan, "r2") == [[4, 8, 1, 1]]
 
 
 def test_a_relocation_does_not_share_a_machine_with_an_atom_of_its_own() -> None:
@@ -139,3 +208,15 @@ def _atom(plan: Plan, name: str) -> AtomAllocation:
     held = plan.reservation(name)
     assert held is not None
     return held.atoms[0]
+
+
+def test_slots_are_in_order_after_machines_have_changed_theirs() -> None:
+    """By start, end and machine; those whose machines both left are one."""
+    plan = _plan("window(atom(<1 cpu>, 2, 2, 4, 8), 4, 8)")
+    assert _slots(plan, "r0") == [[4, 8, 1, 0], [4, 8, 1, 1]]
+    plain, fast = plan.cluster.machines
+    commit(plan, Reconfigure(replace(plan.cluster, machines=(fast, plain))))
+    assert _slots(plan, "r0") == [[4, 8, 1, 0], [4, 8, 1, 1]]
+    others = replace(plan.cluster, machines=(replace(plain, name="new"),))
+    commit(plan, Reconfigure(others))
+    assert _slots(plan, "r0") == [[4, 8, 2, NOWHERE]]

@@ -133,6 +133,35 @@ def test_a_lost_machine_cuts_a_stay(handover: bool) -> None:
     assert len(leases(asked, rows, early, away, handover=handover)) == 1
 
 
+@pytest.mark.parametrize("handover", [True, False])
+@pytest.mark.parametrize("before", ["gone-0", None])
+def test_what_is_past_may_have_been_on_a_machine_that_left(
+    before: str | None, handover: bool
+) -> None:
+    """At its present the past needs no machine, and its end cuts a stay; what is to come does."""
+    asked, rows = "atom(<1 cpu>, 1, 1, 10, 10)", [[0, 10, 1]]
+    slots = [[0, 5, 1, before], [5, 10, 1, "m-1"]]
+    plan = document(placed("r", asked, rows, slots, handover=handover), now=5)
+    assert validate(plan, cluster=THREE) == []
+    assert validate({**plan, "now": 0}, cluster=THREE) != []
+    assert {one.rule for one in validate(plan, cluster=THREE, now_s=4)} >= {"machine"}
+
+
+def test_a_present_that_is_no_time_is_told() -> None:
+    """Where, and what would be right."""
+    (told,) = validate(document(now="noon"), cluster=THREE)
+    assert (told.where, told.rule) == ("/now", "shape")
+
+
+@pytest.mark.parametrize("handover", [True, False])
+def test_a_machine_that_is_gone_cuts_a_stay(handover: bool) -> None:
+    """What went on elsewhere owes no lease to a machine that left the cluster."""
+    rest = [[0, 8, 1, None], [8, 10, 1, "m-1"], [0, 10, 1, "m-2"]]
+    asked = "atom(<1 cpu>, 1, 2, 5, 20)"
+    entry = placed("r", asked, [[0, 10, 2]], rest, handover=handover)
+    assert "lease" not in {one.rule for one in validate(document(entry), cluster=THREE)}
+
+
 @pytest.mark.parametrize("state", ["cancelled", "degraded", "failed"])
 def test_who_is_not_whole_may_be_cut_anywhere(state: str) -> None:
     """Only whole promises owe leases."""

@@ -22,6 +22,7 @@ from service.app import create_app
 from service.problems import CODES, CONTENT_TYPE
 from service.replication.replica import open_replica
 from service.runtime import Runtime
+from service.store.host_clock import HostClock
 from tests.service.conftest import Open, Service
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"
@@ -158,7 +159,7 @@ def test_not_ready(open_service: Open) -> None:
     """Before the Plan is replayed everything but liveness is 503 with Retry-After."""
     first = open_service(replay_wait_s=0.0)
     config, clock = first.runtime.config, first.clock
-    runtime = Runtime(config, open_replica(config, clock), clock)
+    runtime = Runtime(config, open_replica(config, clock), HostClock(clock))
     client = create_app(runtime.config, runtime).test_client()
 
     answers = {route: client.get(route) for route in ("/readyz", "/v1/plan", "/healthz")}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from planner.validation.validate import validate
 from tests.patience import eventually
+from tests.planner.plan.plan_json import plan_json
 from tests.service.conftest import Open, Service
 
 GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, {end})"
@@ -118,6 +120,21 @@ def test_a_drain_waits_for_leases_in_force(service: Service) -> None:
     assert body["outage"]["start"] == 1200
     short = _lose(service, kind="drain", end=600)
     assert short.status_code == 400
+
+
+def test_an_outage_taken_back_at_once_still_says_why_work_left(service: Service) -> None:
+    """A gang without handovers left its machine; the Plan is valid after the machine is back."""
+    service.reserve("a", "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 600)")
+    service.clock.advance(120)
+    service.client.get("/v1/plan")
+    held = [slot for atom in _state(service, "a")["atoms"] for slot in atom["slots"]]
+    asked = {"machines": "plain", "names": [held[0][3]], "end": "+2h"}
+    body = service.client.post("/v1/cluster/outages", json=asked).get_json()
+    assert [one["fate"] for one in body["affected"]] == ["relocated"]
+    back = service.client.delete(f"/v1/cluster/outages/{body['outage']['id']}").get_json()
+    assert (back["outage"]["start"], back["outage"]["end"]) == (120, 180)
+    with service.runtime.reading() as plan:
+        assert validate(plan_json(plan), cluster=plan.cluster, grid=plan.grid) == []
 
 
 def test_an_outage_outlives_the_process_and_so_does_what_it_did(open_service: Open) -> None:

@@ -137,6 +137,19 @@ def test_a_renegotiation_without_machines_leaves_all_as_it_was(pair: Service) ->
     assert after["revision"] == 1
 
 
+def test_a_renegotiation_is_placed_at_other_times_where_machines_have_room(
+    pair: Service,
+) -> None:
+    """Totals hold it late in its window, and only earlier a machine does."""
+    for name in ("a", "b"):
+        pair.reserve(name, "window(atom(<3 cpu>, 1, 1, 1h, 1h), 2h, 3h)")
+    pair.reserve("c", "window(atom(<1 cpu>, 1, 1, 1h, 1h), 0, 3h)")
+    wide = "window(atom(<2 cpu>, 1, 1, 1h, 1h), 0, 3h)"
+    answer = pair.client.put("/v1/reservations/c", json={"rdl": wide}, headers={"If-Match": '"1"'})
+    assert answer.status_code == 200, answer.get_json()
+    assert [slot[:2] for slot in slots_of(answer.get_json())] == [[3600, 7200]]
+
+
 def test_another_level_of_the_cluster_is_for_new_promises(pair: Service) -> None:
     """What stands keeps its slots; what comes is promised totals."""
     scatter(pair)

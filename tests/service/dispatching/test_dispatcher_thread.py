@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from service.store import LeadershipLostError
 from tests.patience import eventually
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service
@@ -150,6 +151,20 @@ def test_work_above_a_creditable_reservation_gives_the_latest_leases_back(still:
     assert work + held == 40 * 60
     assert 60 * 8 <= work <= 60 * 16
     assert max(end for _, end, _ in atom["released"]) > max(e for _, e, _ in atom["allocation"])
+
+
+def test_a_leader_of_before_gives_nothing_back(open_service: Open) -> None:
+    """What it wanted to close stays as it is once another process has led."""
+    first, second = open_service(tick_s=0), open_service(tick_s=0)
+    first.reserve("r")
+    submit_one(first, "a", an_application())
+    first.runtime.dispatcher.tick()
+    releaser, tenure = first.runtime.dispatcher._releaser, first.runtime.dispatcher._number
+    first.clock.advance(11)
+    second.runtime.dispatcher.tick()
+    with pytest.raises(LeadershipLostError):
+        releaser.close("r", tenure)
+    assert first.client.get("/v1/reservations/r").get_json()["revision"] == 1
 
 
 def _running(service: Service) -> list[str]:

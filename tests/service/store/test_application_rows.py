@@ -56,22 +56,25 @@ def test_what_a_judge_refuses_is_not_written(store: Store) -> None:
     assert [len(one) for one in seen] == [1, 2]
     assert rows.get("b") is None
     rows.lead("one", 0, 10)
-    rows.write("one", [StatusRow("a", "killed", True, b"{}")], b"{}")
+    rows.write(1, [StatusRow("a", "killed", True, b"{}")], b"{}")
     rows.add(_row("b"), judge=judge)
     assert rows.get("b") is not None
 
 
 def test_the_lease_is_one_processs_until_it_runs_out(store: Store) -> None:
-    """Renewed by its holder, refused to others, free when it has run out or was given up."""
+    """Renewed by its holder, refused to others, free when it has run out or was given up.
+
+    Each holder has a tenure of its own number.
+    """
     rows = store.applications
-    assert rows.lead("one", 0, 10)
-    assert rows.lead("one", 5, 15)
-    assert not rows.lead("two", 14, 24)
-    assert rows.lead("two", 15, 25)
+    assert rows.lead("one", 0, 10) == 1
+    assert rows.lead("one", 5, 15) == 1
+    assert rows.lead("two", 14, 24) == 0
+    assert rows.lead("two", 15, 25) == 2
     rows.give_up_leadership("one")  # no longer its own: nothing happens
-    assert not rows.lead("one", 16, 26)
+    assert rows.lead("one", 16, 26) == 0
     rows.give_up_leadership("two")
-    assert rows.lead("one", 17, 27)
+    assert rows.lead("one", 17, 27) == 3
 
 
 def test_a_clock_set_back_does_not_keep_everybody_out(store: Store) -> None:
@@ -88,12 +91,12 @@ def test_nothing_is_written_without_the_lease(store: Store) -> None:
     rows.add(_row("a"))
     rows.lead("one", 0, 10)
     status = StatusRow("a", "running", False, b'{"reason":""}')
-    rows.write("one", [status], b'{"rows":[]}')
+    rows.write(1, [status], b'{"rows":[]}')
     assert [row.id for row in rows.open(fresh=True)] == []
     assert rows.assignment() == b'{"rows":[]}'
     rows.lead("two", 20, 30)
     with pytest.raises(LeadershipLostError):
-        rows.write("one", [StatusRow("a", "failed", True, b"{}")], b"{}")
+        rows.write(1, [StatusRow("a", "failed", True, b"{}")], b"{}")
     found = rows.get("a")
     assert found is not None
     assert (found.state, found.over, rows.assignment()) == ("running", False, b'{"rows":[]}')
@@ -108,7 +111,7 @@ def test_pages_and_ends(store: Store) -> None:
     assert [row.id for row in rows.page(PageOf(after=(2, "a")))] == ["b"]
     assert [row.id for row in rows.page(PageOf(tenant="other"))] == []
     rows.lead("one", 0, 10)
-    rows.write("one", [StatusRow("c", "completed", True, b"{}")], None)
+    rows.write(1, [StatusRow("c", "completed", True, b"{}")], None)
     ended = rows.end("c")
     assert ended is not None
     assert not ended.unwanted

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
-import service.store as store_package
 from service.store import (
     ApplicationRow,
+    LeadershipLostError,
     LogEntry,
     Snapshot,
     StatusRow,
@@ -23,8 +21,9 @@ from service.store import (
     Submitted,
     VersionTakenError,
 )
-from service.store.driver import UnavailableError
+from service.store.driver import OutdatedError, UnavailableError
 from service.store.engine import open_engine
+from service.store.migrate import bring_to, upgrade
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually
 
@@ -241,7 +240,8 @@ class TestSettings:
 
 
 _TAKE = (
-    "INSERT INTO dispatching (name, holder, until_ms, body) VALUES ('dispatcher', 'two', 30, '{}') "
+    "INSERT INTO dispatching (name, holder, until_ms, body, tenure) "
+    "VALUES ('dispatcher', 'two', 30, '{}', 7) "
 )
 
 
@@ -256,8 +256,21 @@ class TestLease:
 
         outcome = meanwhile(url, taken, lambda: store.applications.lead("one", 20, 30))
 
-        assert outcome is False
+        assert outcome == 0
         assert not store.applications.lead("one", 21, 31)
+
+    def test_of_before_appends_nothing(self, url: str) -> None:
+        """A commit of a leader counts in its tenure only; nothing of a later one is in the log."""
+        store = Store(url)
+        first = store.applications.lead("one", 0, 10)
+        store.append([entry(1)], tenure=first)
+        second = store.applications.lead("two", 20, 30)
+        with pytest.raises(LeadershipLostError):
+            store.append([entry(2)], tenure=first)
+        with pytest.raises(LeadershipLostError):
+            store.applications.write(first, [], b"{}")
+        assert store.tail(1) == []
+        store.append([entry(2)], tenure=second)
 
     @pytest.mark.postgres
     def test_is_not_taken_over_in_the_middle_of_a_write(self, postgresql: str) -> None:
@@ -267,36 +280,27 @@ class TestLease:
         store.applications.lead("one", 0, 10)
         status = StatusRow("a", "running", False, b"{}")
         with pausing(postgresql, "UPDATE ON applications") as pause:
-            writing = Call(lambda: pause.late.applications.write("one", [status], None))
+            writing = Call(lambda: pause.late.applications.write(1, [status], None))
             pause.wait_for(writing)
             taking = Call(lambda: store.applications.lead("two", 20, 30))
             pause.wait_for(writing, taking)
             early = taking.outcome
             pause.end()
-            assert (writing.result(), early, taking.result()) == (None, "not done", True)
-
-
-def upgrade(engine: sa.Engine, revision: str) -> None:
-    """Bring a database to the tables of an older version."""
-    config = Config()
-    config.set_main_option(
-        "script_location", str(Path(store_package.__file__).parent / "migrations")
-    )
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+            assert (writing.result(), early, taking.result()) == (None, "not done", 2)
 
 
 @pytest.mark.parametrize("newest", [0, 7])
 def test_a_log_of_an_older_version_is_gone_on_with(url: str, newest: int) -> None:
     """The head of a log that was there before heads is its newest version, pruned or not."""
     engine = open_engine(url)
-    upgrade(engine, "0003")
+    with engine.begin() as connection:
+        bring_to(connection, "0003")
     row: dict[str, Any] = {"version": newest, "at_ms": 0, "record": b"old"}
     with engine.begin() as connection:
         if newest:
             text = "INSERT INTO commits (version, at_ms, record) VALUES (:version, :at_ms, :record)"
             connection.execute(sa.text(text), row)
+    upgrade(engine)
     engine.dispose()
 
     store = Store(url)
@@ -306,6 +310,22 @@ def test_a_log_of_an_older_version_is_gone_on_with(url: str, newest: int) -> Non
             store.append([entry(wrong)])
     store.append([entry(newest + 1)])
     assert store.tail(newest) == [entry(newest + 1)]
+
+
+def test_a_log_that_was_brought_to_another_version_takes_nothing_from_an_older_one(
+    url: str,
+) -> None:
+    """A server that runs on while another migrates is told so at its next append, and not ready."""
+    store = Store(url)
+    with store._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE head SET name = 'log 3'")
+
+    with pytest.raises(OutdatedError, match="stop it and start that version"):
+        store.append([entry(1)])
+    with pytest.raises(OutdatedError):
+        store.write_check.attempt()
+
+    assert store.tail(0) == []
 
 
 def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) -> None:

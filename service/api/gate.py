@@ -1,0 +1,122 @@
+"""Gate: who makes a call, and whether its role may; every call of every route comes through it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from service.access.actor import Actor
+from service.access.token import Token
+from service.access.user import ANYBODY, LOCAL_USER, User
+from service.api.origin_check import refuse_foreign_page
+from service.problems import ApiError, ApiProblemError, problem
+
+if TYPE_CHECKING:
+    from service.api.route import Route
+    from service.runtime import Runtime
+
+Environ: TypeAlias = dict[str, Any]
+
+_BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
+
+#: Longest address that is written down, and longest name that a proxy gives.
+_LONGEST: Final = 64
+_LONGEST_NAME: Final = 128
+
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="agenda"'}
+_BAD_TOKEN: Final = {"WWW-Authenticate": 'Bearer realm="agenda", error="invalid_token"'}
+
+
+class Gate:
+    """Tells who makes a call.
+
+    Parameters
+    ----------
+    runtime
+        Its settings say whether tokens are asked for; it knows the tokens and the time.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        config = runtime.config
+        self._open = config.auth == "none"
+        self._own = (config.host, *config.names)
+        self._proxies = frozenset(config.proxies)
+        header = config.trusted_header
+        self._header = None if header is None else f"HTTP_{header.upper().replace('-', '_')}"
+        self._book = runtime.token_book
+        self._now_ms = runtime.clock_ms
+
+    def admit(self, route: Route, call: str, environ: Environ) -> Actor:
+        """Return who makes a call.
+
+        Parameters
+        ----------
+        call
+            How the audit names the route.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unauthenticated``, ``forbidden``, ``foreign_origin``.
+        """
+        if route.method != "GET":
+            refuse_foreign_page(environ.get("HTTP_ORIGIN"), self._own)
+        user = self._user(route, environ)
+        if route.role is not None and user.role < route.role:
+            detail = f"this call is for an {route.role.word}; {user.name!r} is {user.role.word}"
+            raise problem("forbidden", detail)
+        return Actor(user, self._address(environ), call)
+
+    def _user(self, route: Route, environ: Environ) -> User:
+        if route.role is None:
+            return ANYBODY
+        if self._open:
+            return LOCAL_USER
+        given = environ.get("HTTP_AUTHORIZATION")
+        if given is not None:
+            return self._bearer(given)
+        named = self._named(environ)
+        if named is None:
+            error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
+            raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
+        return named
+
+    def _bearer(self, given: str) -> User:
+        match = _BEARER.fullmatch(given)
+        if match is None:
+            raise _unknown("send Authorization: Bearer TOKEN")
+        now_ms = self._now_ms()
+        token = self._book.of_secret(match[1], now_ms)
+        return _good(token, now_ms, "this server knows no such token").user
+
+    def _named(self, environ: Environ) -> User | None:
+        """Return the user that a trusted proxy names; None where none does."""
+        if self._header is None or environ.get("REMOTE_ADDR") not in self._proxies:
+            return None
+        name = environ.get(self._header)
+        if name is None:
+            return None
+        now_ms = self._now_ms()
+        token = self._book.of_name(name, now_ms) if len(name) <= _LONGEST_NAME else None
+        return _good(token, now_ms, "the proxy names a user who has no token").user
+
+    def _address(self, environ: Environ) -> str:
+        """Return where a call comes from; of one by a trusted proxy, where that had it from."""
+        address = str(environ.get("REMOTE_ADDR", ""))
+        if address in self._proxies:
+            last = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip()
+            address = last or address
+        return address[:_LONGEST]
+
+
+def _good(token: Token | None, now_ms: int, unknown: str) -> Token:
+    fault = unknown if token is None else token.fault(now_ms)
+    if token is None or fault is not None:
+        assert fault is not None
+        raise _unknown(fault)
+    return token
+
+
+def _unknown(why: str) -> ApiProblemError:
+    error = ApiError(why, "unauthenticated", pointer="Authorization")
+    return problem("unauthenticated", why, [error], _BAD_TOKEN)

@@ -1,0 +1,180 @@
+"""ExecutorAgent: reports what runs on this machine, and starts and stops what a server says.
+
+Each turn is one call: all runs up, all wanted runs down. What is wanted and not here is started,
+what is here and not wanted is stopped; nothing depends on a message that may be lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import click
+
+from service.cli.client.executor import supervisor
+from service.cli.client.executor.run_directory import RunDirectory, RunLimits
+from service.cli.client.server import NoAnswerError, Server, ServerReply, entry_path
+from service.cli.errors import CliError
+
+#: Directories of runs that are over and stay for people to look at.
+_KEPT: Final = 200
+
+#: By how much earlier than the server a run counts as lost here, seconds.
+_MARGIN_S: Final = 0.5
+
+
+class ExecutorAgent:
+    """The executor of one machine, or of several that this one plays.
+
+    Parameters
+    ----------
+    server
+        Where it registers.
+    name
+        Its name.
+    machines
+        Machines of the cluster that it runs components on.
+    state
+        Directory that it keeps everything in.
+    limits
+        How runs are held to what they asked for.
+
+    Raises
+    ------
+    CliError
+        If another executor uses the directory.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        name: str,
+        machines: Sequence[str],
+        state: Path,
+        limits: RunLimits,
+    ) -> None:
+        self._server = server
+        self._path = entry_path("/v1/executors", name)
+        self._machines = list(machines)
+        self._limits = limits
+        self._runs_at = state / "runs"
+        self._lease = state / "lease"
+        self._over = state / "over"
+        for folder in (self._runs_at, self._over):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (state / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CliError(f"another executor uses {state}; give each one its own") from error
+        self._instance = _kept_instance(state / "instance")
+        found = sorted(one for one in self._runs_at.iterdir() if (one / "run.json").exists())
+        self._runs = {one.name: RunDirectory(one) for one in found}
+        self._registered = False
+        self._silent = ""
+
+    def register(self) -> None:
+        """Say which machines there are.
+
+        Raises
+        ------
+        CliError
+            If the server does not take it: it says why.
+        """
+        body = {"instance": self._instance, "machines": self._machines}
+        self._server.call("PUT", self._path, body).good()
+        self._registered = True
+
+    def turn(self) -> None:
+        """Report once, and do what is to be done; a server that is away is asked again.
+
+        Raises
+        ------
+        CliError
+            If the server refuses it.
+        """
+        try:
+            if not self._registered:
+                self.register()
+            begun = time.monotonic()
+            reports = [run.report() for run in self._runs.values()]
+            body = {"instance": self._instance, "runs": reports}
+            reply = self._server.call("POST", f"{self._path}/sync", body)
+        except NoAnswerError as error:
+            self._tell(str(error))
+            return
+        if reply.status == HTTPStatus.NOT_FOUND:
+            self._registered = False
+        elif reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._tell(reply.problem())
+        else:
+            self._tell("")
+            self._follow(reply, begun)
+
+    def _follow(self, reply: ServerReply, begun: float) -> None:
+        answer = reply.good()
+        self._renew(begun, answer["lease"])
+        for id_ in answer["settled"]:
+            run = self._runs.get(id_)
+            if run is not None and run.has_ended:
+                self._put_away(run)
+        wanted = {order["id"]: order for order in answer["wanted"]}
+        for id_, run in self._runs.items():
+            if id_ not in wanted:
+                run.stop()
+        for id_, order in wanted.items():
+            if id_ not in self._runs:
+                made = RunDirectory.create(self._runs_at, order, self._lease, self._limits)
+                self._runs[id_] = made
+                click.echo(f"start {order['execution']} {order['component']} {order['index']} "
+                           f"on {order['machine']}: run {id_}", err=True)  # fmt: skip
+            self._runs[id_].start()
+
+    def _renew(self, begun: float, lease_s: float) -> None:
+        """Let runs go on until the server may count them as lost, less what stopping them takes.
+
+        Raises
+        ------
+        CliError
+            If a lease leaves no time between two reports.
+        """
+        pause = _MARGIN_S + 2 * supervisor.LOOK_S
+        longest = lease_s / 2 - pause
+        if self._limits.stop_grace_s > longest:
+            raise CliError(
+                f"the server's lease is {lease_s:g} s; "
+                f"give --stop-grace {max(longest, 0):g} or less"
+            )
+        until = begun + lease_s - self._limits.stop_grace_s - pause
+        supervisor.write_json(str(self._lease), {"until": until})
+
+    def _put_away(self, run: RunDirectory) -> None:
+        """Keep what a run wrote for a while, out of the way of those that are not over."""
+        run.path.rename(self._over / run.id)
+        del self._runs[run.id]
+        kept = sorted(self._over.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in kept[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _tell(self, message: str) -> None:
+        """Say once that the server is away, and once that it is back."""
+        if message and not self._silent:
+            click.echo(f"{message}; what runs goes on until the lease is over", err=True)
+        elif self._silent and not message:
+            click.echo("the server answers again", err=True)
+        self._silent = message
+
+
+def _kept_instance(path: Path) -> str:
+    """Return what tells this executor from one that has lost its state; made once."""
+    if not path.exists():
+        supervisor.write_json(str(path), {"instance": uuid4().hex})
+
+    return str(json.loads(path.read_text())["instance"])

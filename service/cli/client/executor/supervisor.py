@@ -1,0 +1,165 @@
+"""Supervisor: runs one command, keeps what it writes and how it ends, and stops it in time.
+
+It is a process of its own for each run, so that the executor may be killed and started again while
+the run goes on. It ends the run when it is asked to (a file `stop` in the run's directory), and
+when the executor's lease is over: the server then counts the run as lost and starts it elsewhere.
+
+Called as ``python -I -S supervisor.py DIRECTORY``; it imports nothing but the standard library, and
+little of that. Linux only: it asks the kernel to end the command with its supervisor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+#: Pause between two looks at the command, the lease and the stop file, seconds.
+LOOK_S = 0.1
+
+#: Of prctl(2): the signal that a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
+
+#: Exit code of a shell that cannot run a command.
+_CANNOT_RUN = 126
+
+
+def claim(directory: str) -> bool:
+    """Be the one that decides on a run; False where somebody else is.
+
+    The file names the process and when it started, so that another process of the same number is
+    not taken for it.
+    """
+    try:
+        file = os.open(os.path.join(directory, "supervisor"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    except FileExistsError:
+        return False
+    with os.fdopen(file, "w") as opened:
+        opened.write(json.dumps({"pid": os.getpid(), "started": started_at(os.getpid())}))
+        opened.flush()
+        os.fsync(opened.fileno())
+    return True
+
+
+def started_at(pid: int) -> str:
+    """Return what tells a process from a later one of the same number; empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        with open("/proc/sys/kernel/random/boot_id") as boot:
+            # A process that has ended and was not waited for does nothing any more.
+            return "" if fields[0] in "ZX" else f"{boot.read().strip()} {fields[19]}"
+    except OSError:
+        return ""
+
+
+def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Replace a file by JSON, whole or not at all, and durable."""
+    draft = f"{path}.{os.getpid()}"
+    with open(draft, "w") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def lease_is_over(path: str) -> bool:
+    """Return whether an executor has not renewed its lease in time, or nobody can tell."""
+    try:
+        with open(path) as file:
+            return time.monotonic() > float(json.load(file)["until"])
+    except (OSError, ValueError, KeyError):
+        return True
+
+
+def supervise(directory: str) -> None:
+    """Run what ``run.json`` says, to its end."""
+    if not claim(directory):
+        return
+    with open(os.path.join(directory, "run.json")) as file:
+        run = json.load(file)
+    end = os.path.join(directory, "ended.json")
+    try:
+        child = _begin(directory, run)
+    except (OSError, subprocess.SubprocessError) as error:
+        write_json(end, {"code": _CANNOT_RUN, "detail": f"it could not be started: {error}"})
+        return
+    detail = ""
+    stopping = False
+    kill_at = float("inf")
+    while child.poll() is None:
+        why = "" if stopping else _why_stop(directory, run["lease"])
+        if why:
+            stopping, detail = True, why
+            kill_at = time.monotonic() + run["stop_grace"]
+            _signal(child.pid, signal.SIGTERM)
+        if time.monotonic() >= kill_at:
+            _signal(child.pid, signal.SIGKILL)
+        try:
+            child.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            continue
+    _signal(child.pid, signal.SIGKILL)  # what it left behind in its group
+    lost = stopping and not os.path.exists(os.path.join(directory, "stop"))
+    write_json(end, {"code": child.returncode, "detail": detail, "lost": lost})
+
+
+def _why_stop(directory: str, lease: str) -> str:
+    if os.path.exists(os.path.join(directory, "stop")):
+        return "it was stopped"
+    return "its executor fell silent" if lease_is_over(lease) else ""
+
+
+def _begin(directory: str, run: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    work = os.path.join(directory, "work")
+    os.makedirs(work, exist_ok=True)
+    with (
+        open(os.path.join(directory, "stdout"), "ab") as out,
+        open(os.path.join(directory, "stderr"), "ab") as err,
+    ):
+        return subprocess.Popen(
+            ["/bin/sh", "-c", run["command"]],
+            cwd=work,
+            env=run["environment"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            preexec_fn=_limits(run.get("memory_bytes")),
+        )
+
+
+def _limits(memory_bytes: int | None) -> Callable[[], None]:
+    """Return what a command does to itself before it begins."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def limit() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if memory_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+    return limit
+
+
+def _signal(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+
+
+if __name__ == "__main__":
+    supervise(sys.argv[1])

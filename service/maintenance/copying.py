@@ -1,0 +1,63 @@
+"""Copies all rows of one database to another, of whatever kind, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from service.store.migrate import bring_to
+
+#: Rows that are read and written at once.
+_ROWS: Final = 500
+
+_VERSION_TABLE: Final = "alembic_version"
+
+
+def copy_rows(source: sa.Connection, target: sa.Connection, revision: str) -> dict[str, int]:
+    """Make the tables of a revision in an empty database and fill them; return rows by table.
+
+    Both transactions are the caller's: what is read is consistent, what is written all or nothing.
+    """
+    bring_to(target, revision)
+    counts: dict[str, int] = {}
+    there, wanted = _tables(source), _tables(target)
+    for name, table in wanted.items():
+        target.execute(sa.delete(table))  # a migration may have made a row
+        counts[name] = 0
+        for rows in _parts(source, there[name]):
+            target.execute(sa.insert(table), rows)
+            counts[name] += len(rows)
+        _go_on_counting(target, table)
+    return counts
+
+
+def _tables(connection: sa.Connection) -> dict[str, sa.Table]:
+    """Return the tables that are there, those first that others refer to."""
+    found = sa.MetaData()
+    found.reflect(connection)
+    return {one.name: one for one in found.sorted_tables if one.name != _VERSION_TABLE}
+
+
+def _parts(source: sa.Connection, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a table, some at a time."""
+    streamed = source.execution_options(stream_results=True, yield_per=_ROWS)
+    for part in streamed.execute(sa.select(table)).mappings().partitions(_ROWS):
+        yield [dict(row) for row in part]
+
+
+def _go_on_counting(target: sa.Connection, table: sa.Table) -> None:
+    """Let PostgreSQL give new rows numbers after those that were copied."""
+    if target.dialect.name != "postgresql":
+        return
+    for column in table.primary_key.columns:
+        sequence = target.execute(
+            sa.text("SELECT pg_get_serial_sequence(:table, :column)"),
+            {"table": table.name, "column": column.name},
+        ).scalar_one()
+        last = sequence and target.execute(sa.select(sa.func.max(column))).scalar_one()
+        if last:
+            target.execute(
+                sa.text("SELECT setval(:sequence, :last)"), {"sequence": sequence, "last": last}
+            )

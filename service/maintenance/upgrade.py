@@ -1,0 +1,81 @@
+"""Upgrade: a database of an older version gets the newest tables, with a backup before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from service.config import ConfigError
+from service.maintenance.backup import Contents, back_up, require_file
+from service.store.engine import open_engine, opening
+from service.store.migrate import Migration, is_known, newest, pending, revision_of, upgrade
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What an upgrade would do.
+
+    Attributes
+    ----------
+    schema, newest
+        Number of the last migration that the database has had, and of the last there is.
+    steps
+        The migrations between them.
+    """
+
+    schema: str
+    newest: str
+    steps: Sequence[Migration]
+
+
+def outlook(url: str) -> Outlook:
+    """Return what an upgrade of a database would do; nothing is changed.
+
+    Raises
+    ------
+    ConfigError
+        If it holds nothing of Agenda, or is of a newer version.
+    """
+    require_file(url)
+    with opening(url):
+        engine = open_engine(url)
+        try:
+            with engine.connect().execution_options(agenda_read_only=True) as connection:
+                present = revision_of(connection)
+        finally:
+            engine.dispose()
+    shown = sa.make_url(url).render_as_string()
+    if present is None:
+        raise ConfigError(f"the database {shown} holds nothing of Agenda; there is nothing to do")
+    if not is_known(present):
+        raise ConfigError(
+            f"the database {shown} is of a newer version of Agenda (its schema is {present}, this "
+            f"one knows {newest()}): start that version"
+        )
+    return Outlook(present, newest(), pending(present))
+
+
+def bring_up_to_date(url: str, backup: Path) -> Contents:
+    """Keep a backup, then run the migrations, all or none; return what the backup holds.
+
+    Raises
+    ------
+    ConfigError
+        As `outlook` and `back_up`.
+    """
+    kept = back_up(url, backup)
+    upgrade_in_place(url)
+    return kept
+
+
+def upgrade_in_place(url: str) -> None:
+    """Run the migrations that a database has not had yet, all or none, without a backup."""
+    with opening(url):
+        engine = open_engine(url)
+        try:
+            upgrade(engine)
+        finally:
+            engine.dispose()

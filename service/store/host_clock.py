@@ -1,0 +1,96 @@
+"""HostClock: the time that all hosts of one database tell, and how far this host's clock is off it.
+
+Hosts share a database, so its clock is theirs: on PostgreSQL each process asks it now and then and
+adds the difference to its own clock. A SQLite file is used by one host, whose clock is everybody's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import sqlalchemy as sa
+
+from service.clock import Clock
+
+logger = logging.getLogger("agenda.service")
+
+#: Difference from which on it is said, ms; less is the way to the database and back.
+NOTICED_MS: Final = 2_000
+
+#: Difference beyond which a host must not lead, ms.
+BOUND_MS: Final = 30_000
+
+#: Differences are corrected in steps of at least this, ms, so that time does not tremble.
+_STEP_MS: Final = 100
+
+_NOW: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
+
+
+class HostClock:
+    """A clock that agrees with the database's.
+
+    Parameters
+    ----------
+    own
+        This host's clock.
+    engine
+        The database that hosts share; None where one host uses it.
+
+    Attributes
+    ----------
+    ahead_ms
+        How far the host's clock is ahead of the database's, as measured last.
+    """
+
+    def __init__(self, own: Clock, engine: sa.Engine | None = None) -> None:
+        self._own = own
+        self._engine = engine
+        self.ahead_ms = 0
+        self._noticed = False
+
+    def now_ms(self) -> int:
+        """Return milliseconds since 1970-01-01T00:00:00Z."""
+        return self._own.now_ms() - self.ahead_ms
+
+    def measure(self) -> None:
+        """Compare the two clocks; a difference that matters is written into the log.
+
+        Raises
+        ------
+        sqlalchemy.exc.OperationalError
+            If the database cannot be asked now.
+        """
+        if self._engine is None:
+            return
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            before_ms = self._own.now_ms()
+            theirs_ms = int(connection.execute(_NOW).scalar_one())
+            after_ms = self._own.now_ms()
+        ahead_ms = (before_ms + after_ms) // 2 - theirs_ms
+        if abs(ahead_ms - self.ahead_ms) > _STEP_MS + (after_ms - before_ms) // 2:
+            self.ahead_ms = ahead_ms
+        self._say()
+
+    @property
+    def fault(self) -> str | None:
+        """Why this host must not lead, or None."""
+        return self._difference() if abs(self.ahead_ms) > BOUND_MS else None
+
+    def _difference(self) -> str:
+        way = "ahead of" if self.ahead_ms > 0 else "behind"
+        seconds = abs(self.ahead_ms) / 1000
+        return (
+            f"the clock of this host is {seconds:.1f} s {way} the database's; "
+            "set both by the same time server"
+        )
+
+    def _say(self) -> None:
+        """Write it down once, and once more when it has gone."""
+        noticed = abs(self.ahead_ms) >= NOTICED_MS
+        if noticed and not self._noticed:
+            led = "; it does not lead" if self.fault else ""
+            logger.warning("%s%s", self._difference(), led)
+        elif self._noticed and not noticed:
+            logger.info("the clock of this host agrees with the database's again")
+        self._noticed = noticed

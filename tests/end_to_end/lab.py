@@ -1,0 +1,109 @@
+"""A lab of two machines: a real server, executors as processes, and a file that runs write to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+from service.cli.client.server_process import ServerProcess
+from tests.end_to_end.server_process import Client, serving
+
+T = TypeVar("T")
+
+CLUSTER = """
+step = "1s"
+horizon = "1h"
+
+[[machines]]
+name = "lab"
+count = 2
+resources = { cpu = 2, memory = "512 MiB" }
+"""
+
+#: Longer than a server takes to start on a busy machine, and as short as it may be.
+LONG_S, SHORT_S = 120.0, 4.0
+
+
+def awaited(look: Callable[[], T], timeout_s: float = 60) -> T:
+    """Return the first true answer of `look`."""
+    until = time.monotonic() + timeout_s
+    while not (found := look()):
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+class Lab:
+    """A server, its executors, and a file that runs write to."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.cluster = folder / "cluster.toml"
+        self.cluster.write_text(CLUSTER)
+        self.notes = folder / "notes"
+        self.notes.touch()
+        self._stack = stack
+        self.server: ServerProcess | None = None
+        self.port: int | None = None
+
+    def serve(self, lease_s: float) -> None:
+        """Start the server, at the same port each time."""
+        entered = serving(
+            self.folder / "agenda.db",
+            self.cluster,
+            port=self.port,
+            executors=True,
+            lease_s=lease_s,
+        )
+        self.server = self._stack.enter_context(entered)
+        self.port = self.server.port
+
+    def execute(self, *machines: str, name: str = "one") -> subprocess.Popen[bytes]:
+        """Start an executor."""
+        options = [part for machine in machines for part in ("--machine", machine)]
+        command = [
+            sys.executable, "-m", "service.cli.main", "executor", *options, "--id", name,
+            "--server", f"http://127.0.0.1:{self.port}", "--state", str(self.folder / name),
+            "--every", "0.1", "--stop-grace", "0.5",
+        ]  # fmt: skip
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._stack.callback(end, process)
+        return process
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Return the body of an answer that is not a problem."""
+        assert self.port is not None
+        status, found = Client(self.port).call(method, path, body)
+        assert status < 300, found
+        return found
+
+    def submit(self, command: str, **application: Any) -> str:
+        """Submit an application of one core component; return its id."""
+        core = {"name": "work", "count": 1, "core": True, "resources": {"cpu": 1}}
+        parts = [{**core, "command": command, **application.pop("component", {})}]
+        whole = {"name": "job", "components": parts, **application}
+        return str(self.call("POST", "/v1/applications", {"application": whole})["id"])
+
+    def state(self, id_: str) -> str:
+        """Return the state of an application."""
+        return str(self.call("GET", f"/v1/applications/{id_}")["state"])
+
+    def runs(self, id_: str) -> list[dict[str, Any]]:
+        """Return its runs."""
+        return list(self.call("GET", f"/v1/applications/{id_}/runs")["runs"])
+
+    def lines(self) -> list[str]:
+        """Return what runs wrote."""
+        return self.notes.read_text().split("\n")[:-1]
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that a test has begun."""
+    process.kill()
+    process.wait()

@@ -1,0 +1,132 @@
+"""A run on disk: whoever is killed when, it is started once and ends once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli.client.executor import supervisor
+from service.cli.client.executor.run_directory import RunDirectory, RunLimits
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the executor needs Linux")
+
+NOTE = 'echo "$AGENDA_RUN" >> ../note; '
+
+
+def awaited(look: Callable[[], bool]) -> None:
+    """Wait until `look` is true."""
+    until = time.monotonic() + 60
+    while not look():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def lease(tmp_path: Path) -> Path:
+    """Return a lease that lasts."""
+    path = tmp_path / "lease"
+    supervisor.write_json(str(path), {"until": time.monotonic() + 600})
+    return path
+
+
+def made(
+    tmp_path: Path, lease: Path, command: str | None, limits: RunLimits | None = None, **more: Any
+) -> RunDirectory:
+    """Return a run of a command, not started yet."""
+    order = {
+        "id": "r1", "execution": "x", "component": "w", "index": 0, "machine": "m-0",
+        "command": command, "image": None, "environment": {}, "resources": {"cpu": 1000}, **more,
+    }  # fmt: skip
+    return RunDirectory.create(tmp_path / "runs", order, lease, limits or RunLimits(False, 0.5))
+
+
+def notes(run: RunDirectory) -> int:
+    """Return how often the command has begun."""
+    path = run.path / "note"
+    return len(path.read_text().split()) if path.exists() else 0
+
+
+def test_a_start_is_made_once_however_often_it_is_asked_for(tmp_path: Path, lease: Path) -> None:
+    """By one executor, by one after it, and by several supervisors at once."""
+    run = made(tmp_path, lease, NOTE + "sleep 1")
+    for _ in range(3):
+        run.start()
+        RunDirectory(run.path).start()
+    awaited(lambda: run.has_ended)
+
+    assert notes(run) == 1
+    assert run.report() == {"id": "r1", "state": "exited", "code": 0}
+
+
+def test_a_run_that_is_stopped_before_it_began_never_begins(tmp_path: Path, lease: Path) -> None:
+    """Neither by a start that comes later."""
+    run = made(tmp_path, lease, NOTE)
+    run.stop()
+    run.start()
+    subprocess.run([sys.executable, supervisor.__file__, str(run.path)], check=True)
+
+    assert notes(run) == 0
+    assert run.report()["state"] == "stopped"
+
+
+def test_a_run_whose_supervisor_is_killed_ends(tmp_path: Path, lease: Path) -> None:
+    """With all it has begun, and by no fault of its own."""
+    run = made(tmp_path, lease, "setsid sleep 600 & echo $! > ../child; echo $$ > ../pid; wait")
+    run.start()
+    awaited((run.path / "pid").exists)
+    pids = [int((run.path / name).read_text()) for name in ("pid", "child")]
+    os.kill(json.loads((run.path / "supervisor").read_text())["pid"], signal.SIGKILL)
+    awaited(lambda: run.has_ended)
+
+    assert run.report()["state"] == "lost"
+    awaited(lambda: not any(supervisor.started_at(pid) for pid in pids))
+
+
+def test_a_run_ends_with_the_lease(tmp_path: Path, lease: Path) -> None:
+    """Whatever becomes of the executor."""
+    run = made(tmp_path, lease, "sleep 600")
+    run.start()
+    awaited(lambda: run.report()["state"] == "running")
+    supervisor.write_json(str(lease), {"until": time.monotonic()})
+    awaited(lambda: run.has_ended)
+
+    assert run.report() == {
+        "id": "r1", "state": "lost", "code": -signal.SIGTERM, "detail": "its executor fell silent"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "detail"),
+    [
+        (None, {}, "the component has no command to run"),
+        ("true", {"image": "busybox"}, "this executor runs commands, not images"),
+    ],
+)
+def test_what_cannot_run_says_why(
+    tmp_path: Path, lease: Path, command: str | None, more: dict[str, Any], detail: str
+) -> None:
+    """It fails without a start."""
+    run = made(tmp_path, lease, command, **more)
+    run.start()
+
+    assert run.report() == {"id": "r1", "state": "failed", "code": 126, "detail":
+                            f"{detail}"}  # fmt: skip
+
+
+def test_a_run_is_held_to_its_memory(tmp_path: Path, lease: Path) -> None:
+    """128 MiB are refused to one that asked for 64."""
+    python = f"{sys.executable} -c 'bytearray(128 << 20)'"
+    run = made(tmp_path, lease, python, RunLimits(True, 0.5), resources={"memory": 64})
+    run.start()
+    awaited(lambda: run.has_ended)
+
+    assert run.report()["state"] == "failed"

@@ -1,0 +1,196 @@
+"""Backup, restore and upgrade, on both databases, with the data of every schema there was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner, Result
+
+from service.cli.main import main
+from service.clock import ManualClock
+from service.config import ConfigError, ServiceConfig
+from service.maintenance.backup import back_up, contents_of, restore
+from service.maintenance.upgrade import bring_up_to_date, outlook
+from service.runtime import open_runtime
+from service.store import LogEntry, Store
+from service.store.engine import open_engine
+from service.store.log import HEAD
+from service.store.migrate import bring_to, newest, pending
+from tests.databases import KINDS, empty_database
+from tests.service.applying import an_application, submit_one
+from tests.service.conftest import Open
+
+_REVISIONS = [one.revision for one in pending(None)]
+
+#: Tables of the log; those that later revisions add are empty in an older database.
+_FIRST = ("commits", "snapshots", "answers", "settings")
+
+
+@pytest.fixture
+def databases(tmp_path: Path) -> Iterator[Any]:
+    """Return a function that makes an empty database of a kind."""
+    with ExitStack() as stack:
+
+        def make(kind: str) -> str:
+            folder = tmp_path / f"{kind}{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            return stack.enter_context(empty_database(kind, folder))
+
+        yield make
+
+
+def _fill(open_service: Open, url: str) -> None:
+    """Make a database with a snapshot, a log behind it, an answer and an application."""
+    service = open_service(database=url, tick_s=0, snapshot_every=2)
+    for number in range(5):
+        service.reserve(f"r{number}")
+    service.ask("kept", headers={"Idempotency-Key": "k"})
+    submit_one(service, "a", an_application())
+    service.runtime.dispatcher.tick()
+
+
+def _rows(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return all rows of a database by table."""
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    with engine.connect() as connection:
+        rows = {
+            one.name: sorted(tuple(row) for row in connection.execute(sa.select(one)))
+            for one in found.sorted_tables
+        }
+    engine.dispose()
+    return rows
+
+
+def _make_old(url: str, revision: str, data: dict[str, list[tuple[Any, ...]]]) -> None:
+    """Make a database of an older revision that holds those of the rows it has columns for."""
+    engine = open_engine(url)
+    with engine.begin() as connection:
+        bring_to(connection, revision)
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    with engine.begin() as connection:
+        for table in tables.sorted_tables:
+            if table.name == "alembic_version":
+                continue
+            connection.execute(sa.delete(table))
+            names = [column.name for column in table.columns]
+            for row in data[table.name]:
+                values = dict(zip(names, row, strict=False))
+                if table.name == "head" and revision in ("0004", "0005"):
+                    values["name"] = "log"
+                connection.execute(sa.insert(table).values(values))
+    engine.dispose()
+
+
+def _agenda(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+@pytest.mark.parametrize("source", KINDS)
+@pytest.mark.parametrize("target", KINDS)
+def test_a_backup_fills_an_empty_database_of_either_kind(
+    databases: Any, open_service: Open, tmp_path: Path, source: str, target: str
+) -> None:
+    """Every row of a served database is in the other; both are served with the same Plan."""
+    old, new, file = databases(source), databases(target), tmp_path / "backup"
+    _fill(open_service, old)
+    before = _rows(old)
+
+    done = _agenda("backup", file, "--database", old)
+    assert done.exit_code == 0, done.output
+    assert _agenda("restore", file, "--database", new).exit_code == 0
+
+    assert _rows(new) == before
+    assert file.stat().st_mode & 0o077 == 0
+    again = open_service(database=new, tick_s=0)
+    assert again.client.get("/v1/reservations/r3").status_code == 200
+    assert again.ask("kept", headers={"Idempotency-Key": "k"}).status_code == 201
+    again.reserve("more")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_backup_is_one_state_while_others_append(
+    databases: Any, tmp_path: Path, kind: str
+) -> None:
+    """The head of a backup is the newest record in it, whatever is appended meanwhile."""
+    url = databases(kind)
+    store = Store(url)
+    store.append([LogEntry(1, 0, b"{}")])
+    for number in range(2, 12):
+        found = back_up(url, tmp_path / f"backup{number}")
+        store.append([LogEntry(number, 0, b"{}")])
+        assert (found.version, found.rows["commits"]) == (number - 1, number - 1)
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    """Neither a file by a backup nor a database by a restore; nothing is made on the way."""
+    url, file = f"sqlite:///{tmp_path / 'a.db'}", tmp_path / "backup"
+    with pytest.raises(ConfigError, match="there is no database"):
+        back_up(url, file)
+    Store(url).close()
+    back_up(url, file)
+    with pytest.raises(ConfigError, match="is there already"):
+        back_up(url, file)
+    with pytest.raises(ConfigError, match="is not empty"):
+        restore(file, url)
+    assert sorted(one.name for one in tmp_path.iterdir() if "db" not in one.name) == ["backup"]
+
+
+def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
+    """A text, an empty file and one of a newer version are told by name."""
+    text, empty = tmp_path / "text", tmp_path / "empty"
+    text.write_text("not a backup at all, but a long enough text to be looked at")
+    empty.write_text("")
+    for file in (text, empty):
+        with pytest.raises(ConfigError, match="is no backup of Agenda"):
+            contents_of(file)
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    Store(url).close()
+    newer = tmp_path / "newer"
+    back_up(url, newer)
+    engine = sa.create_engine(f"sqlite:///{newer}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    with pytest.raises(ConfigError, match="newer version"):
+        restore(newer, f"sqlite:///{tmp_path / 'b.db'}")
+
+
+@pytest.mark.parametrize("revision", _REVISIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_database_of_every_schema_is_upgraded(
+    databases: Any, open_service: Open, tmp_path: Path, kind: str, revision: str
+) -> None:
+    """A server refuses it and says what to do; a dry run changes nothing; then all is there."""
+    full, old = databases("sqlite"), databases(kind)
+    _fill(open_service, full)
+    _make_old(old, revision, _rows(full))
+    before = _rows(old)
+    if revision != newest():
+        with pytest.raises(ConfigError, match="stop all its servers, then run 'agenda upgrade"):
+            Store(old)
+    planned = _agenda("upgrade", "--database", old, "--backup", tmp_path / "kept", "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert _rows(old) == before
+    assert [step.revision for step in outlook(old).steps] == [
+        one for one in _REVISIONS if one > revision
+    ]
+
+    kept = bring_up_to_date(old, tmp_path / "kept")
+
+    assert kept.schema == revision
+    assert _rows(f"sqlite:///{tmp_path / 'kept'}") == before
+    assert all(_rows(old)[name] == before[name] for name in _FIRST)
+    assert _rows(old)["head"] == [(HEAD, kept.version)]
+    runtime = open_runtime(ServiceConfig(database=old, tick_s=0), ManualClock())
+    runtime.wait_ready(300)
+    with runtime.reading() as plan:
+        assert [one.id for one in plan.reservations()][:5] == [f"r{n}" for n in range(5)]
+    runtime.close()

@@ -1,0 +1,178 @@
+"""What executors report and are told, on the database: no start is lost, and none is made twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.store import LeadershipLostError, Store
+from service.store.runs import (
+    ExecutorState,
+    ExecutorTakenError,
+    RunReport,
+    RunRow,
+    RunRows,
+    RunState,
+    UnknownExecutorError,
+)
+
+A = RunState.ASSIGNED
+R = RunState.RUNNING
+
+#: Tenures: of the leader, and one that was never begun.
+ME, OTHER = 1, 2
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> RunRows:
+    """Return the tables with one live executor of two machines, and a leader."""
+    store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
+    assert store.applications.lead("me", 0, 10**12) == ME
+    store.runs.register("one", "i", ["m-0", "m-1"], 0)
+    return store.runs
+
+
+def run(id_: str, machine: str = "m-0", execution: str = "x", number: int = 0) -> RunRow:
+    """Return a run that is to start."""
+    return RunRow(id_, execution, "w", number, machine, True, b"{}", 5)
+
+
+def wanted(rows: RunRows, *reports: RunReport) -> list[str]:
+    """Report, and return what is to run."""
+    return [one.id for one in rows.sync("one", "i", reports, 100).wanted]
+
+
+def state_of(rows: RunRows, id_: str) -> RunState:
+    """Return where a run stands."""
+    return next(one.state for one in rows.of_execution("x") if one.id == id_)
+
+
+def test_a_run_is_told_until_it_is_reported_as_ended(rows: RunRows) -> None:
+    """Whatever message is lost, the next one says it again."""
+    rows.change(ME, [run("a")], [])
+    assert wanted(rows) == ["a"]
+    assert wanted(rows) == ["a"]
+    assert wanted(rows, RunReport("a", R)) == ["a"]
+    answer = rows.sync("one", "i", [RunReport("a", RunState.EXITED, 0)], 100)
+
+    assert (answer.wanted, answer.settled) == ((), ("a",))
+    assert state_of(rows, "a") is RunState.EXITED
+
+
+def test_an_end_is_settled_however_often_it_is_reported(rows: RunRows) -> None:
+    """The first report counts; a run that nobody knows is settled too."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", RunState.EXITED, 0))
+    answer = rows.sync("one", "i", [RunReport("a", RunState.FAILED, 3), RunReport("stray", R)], 200)
+
+    assert set(answer.settled) == {"a", "stray"}
+    assert state_of(rows, "a") is RunState.EXITED
+
+
+def test_a_run_that_is_not_wanted_and_was_never_begun_is_stopped(rows: RunRows) -> None:
+    """An executor reports all that it has begun: what it does not name it will never start."""
+    rows.change(ME, [run("a")], [])
+    rows.change(ME, [], ["a"])
+
+    assert wanted(rows) == []
+    assert state_of(rows, "a") is RunState.STOPPED
+
+
+def test_a_run_that_its_executor_has_forgotten_has_failed(rows: RunRows) -> None:
+    """It ran by its own report, and then was not reported."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+
+    assert wanted(rows) == []
+    assert state_of(rows, "a") is RunState.FAILED
+
+
+def test_nothing_starts_on_a_machine_before_what_leaves_it_has_left(rows: RunRows) -> None:
+    """A start on the other machine does not wait."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+    rows.change(ME, [run("b", execution="y"), run("c", "m-1", "z")], ["a"])
+
+    assert wanted(rows, RunReport("a", R)) == ["c"]
+    assert wanted(rows, RunReport("a", RunState.STOPPED), RunReport("c", R)) == ["b", "c"]
+
+
+def test_a_component_does_not_start_before_its_last_run_has_ended(rows: RunRows) -> None:
+    """Neither on another machine."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+    rows.change(ME, [run("b", "m-1")], ["a"])
+
+    assert wanted(rows, RunReport("a", R)) == []
+    assert wanted(rows, RunReport("a", RunState.STOPPED)) == ["b"]
+
+
+def test_a_lost_executor_gets_nothing_until_the_leader_takes_it_back(rows: RunRows) -> None:
+    """Its runs are lost; what it still runs is to be stopped."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+    (one,) = rows.executors()
+    assert rows.lose(ME, one, 50)
+    assert state_of(rows, "a") is RunState.LOST
+    rows.change(ME, [run("b")], [])
+
+    assert wanted(rows, RunReport("a", R)) == []
+    assert rows.executors()[0].state is ExecutorState.BACK
+    rows.welcome(ME, "one")
+    assert wanted(rows, RunReport("a", RunState.STOPPED)) == ["b"]
+
+
+def test_an_executor_that_has_just_reported_is_not_lost(rows: RunRows) -> None:
+    """Who judges by an older look is told so."""
+    (one,) = rows.executors()
+    wanted(rows)
+
+    assert not rows.lose(ME, one, 50)
+    assert rows.executors()[0].state is ExecutorState.LIVE
+
+
+def test_who_does_not_lead_changes_nothing(rows: RunRows) -> None:
+    """Starts, losses and returns are the leader's."""
+    (one,) = rows.executors()
+    with pytest.raises(LeadershipLostError):
+        rows.change(OTHER, [run("a")], [])
+    with pytest.raises(LeadershipLostError):
+        rows.lose(OTHER, one, 50)
+    with pytest.raises(LeadershipLostError):
+        rows.welcome(OTHER, "one")
+    assert rows.of_execution("x") == []
+
+
+def test_a_name_and_a_machine_belong_to_one_live_executor(rows: RunRows) -> None:
+    """Another takes them when the first is lost."""
+    with pytest.raises(ExecutorTakenError, match="another process reports as 'one'"):
+        rows.register("one", "other", ["m-0"], 0)
+    with pytest.raises(ExecutorTakenError, match="m-1 belongs to the executor 'one'"):
+        rows.register("two", "j", ["m-1"], 0)
+    (one,) = rows.executors()
+    rows.lose(ME, one, 50)
+    rows.register("two", "j", ["m-1"], 60)
+
+    assert [(one.id, one.machines) for one in rows.executors()] == [
+        ("one", ("m-0",)),
+        ("two", ("m-1",)),
+    ]
+
+
+def test_an_executor_registers_before_it_reports(rows: RunRows) -> None:
+    """Neither a name nor an instance that is not known is told anything."""
+    for name, instance in (("two", "i"), ("one", "other")):
+        with pytest.raises(UnknownExecutorError):
+            rows.sync(name, instance, [], 100)
+
+
+def test_an_executor_with_runs_is_not_forgotten(rows: RunRows) -> None:
+    """Without any it is."""
+    rows.change(ME, [run("a")], [])
+    with pytest.raises(ExecutorTakenError, match="1 runs that have not ended"):
+        rows.remove("one")
+    wanted(rows, RunReport("a", RunState.EXITED, 0))
+
+    assert rows.remove("one")
+    assert not rows.remove("one")
