@@ -12,6 +12,8 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from planner.placement import Code
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
+from service.api.compression import compressed
+from service.api.gate import Gate
 from service.api.request_ids import RequestIds
 from service.api.request_reading import read_call
 from service.api.route import Route
@@ -40,7 +42,8 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
     app.url_map.merge_slashes = False
     app.extensions["agenda"] = runtime if runtime is not None else open_runtime(config)
-    answerings = [Answering(runtime_of(app), route) for route in ROUTES]
+    gate = Gate(runtime_of(app))
+    answerings = [Answering(runtime_of(app), gate, route) for route in ROUTES]
     for answering in answerings:
         route = answering.route
         app.add_url_rule(
@@ -67,7 +70,13 @@ def runtime_of(app: Flask) -> Runtime:
 
 def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
     def view(**path: str) -> FlaskResponse:
-        response = answering.respond(request.environ, lambda route: _read_call(route, path))
+        response = answering.respond(
+            request.environ,
+            lambda route: _read_call(route, path),
+            request.headers.get("Accept", ""),
+        )
+        if answering.route.method == "GET":
+            response = compressed(response, request.headers.get("Accept-Encoding", ""))
         return _flask_response(response)
 
     return view

@@ -26,7 +26,7 @@ AUTH_MODES = ("none", "token")
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
     "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
-    "snapshot_every",
+    "snapshot_every", "tenant_waiting",
 )  # fmt: skip
 _SPANS = ("head_s", "body_s", "answer_s", "agent_s")
 
@@ -48,6 +48,10 @@ class ServiceConfig:
         ``none``: whoever reaches it may do everything; ``token``: each call shows a token.
     trusted_header, proxies
         Header in which a proxy at one of these addresses names the user, and the addresses.
+    rate
+        Calls a second that one user may make of a server process; 0: any number.
+    tenant_waiting
+        Most requests of one tenant that wait to be planned in a server process.
     names
         Names besides those of this machine under which it answers (the header Host), as where a
         proxy hands on the name that its clients use.
@@ -120,12 +124,14 @@ class ServiceConfig:
     tick_s: float = 1.0
     takeover_s: float = 8.0
     skip_records: tuple[int, ...] = ()
-    log_format: str = "text"
     executors: bool = False
     lease_s: float = 30.0
     auth: str = "none"
     trusted_header: str | None = None
     proxies: tuple[str, ...] = ()
+    log_format: str = "text"
+    rate: float = 200.0
+    tenant_waiting: int = 50_000
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -142,6 +148,8 @@ class ServiceConfig:
             if not 0 < getattr(self, name) < float("inf"):
                 message = f"{name} must be above 0 and finite, not {getattr(self, name)}"
                 raise ConfigError(message)
+        if not 0 <= self.rate < float("inf"):
+            raise ConfigError(f"rate must be 0 or more and finite, not {self.rate}")
         if not 0 <= self.tick_s < float("inf"):
             raise ConfigError(f"tick_s must be 0 or more and finite, not {self.tick_s}")
         # A tick in the second half of a leadership renews it; one tick may come late.
@@ -149,11 +157,11 @@ class ServiceConfig:
         if not least <= self.takeover_s < float("inf"):
             message = f"takeover_s must be at least {least:g} and finite, not {self.takeover_s}"
             raise ConfigError(message)
-        if self.log_format not in ("text", "json"):
-            raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
         if not MIN_LEASE_S <= self.lease_s <= MAX_LEASE_S:
             message = f"lease_s must be {MIN_LEASE_S:g} to {MAX_LEASE_S:g}, not {self.lease_s}"
             raise ConfigError(message)
+        if self.log_format not in ("text", "json"):
+            raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

@@ -33,12 +33,14 @@ from service.planning.planner import Planner
 from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
+from service.store.audit import AuditRows
 from service.store.driver import UNAVAILABLE
 from service.store.host_clock import HostClock
 from service.store.notifications import LOG
 from service.store.token_book import TokenBook
 from service.store.tokens import TokenRows
 from service.warm_up import warm_up
+from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")
 
@@ -65,12 +67,14 @@ class Runtime:
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
+    token_book
+        Who may call.
+    windows
+        The windows of reservations, as far as somebody has asked for them.
     yarn
         What YARN's clients asked for.
     exposition
         The Plan in figures, for Prometheus.
-    token_book
-        Who may call.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Runtime:
         self.config = config
         self._loaded = loaded
         self.telemetry = Telemetry()
+        self.windows = WindowBook()
         self._replica = replica
         self._clock = clock
         self.token_book = TokenBook(replica.store.tokens)
@@ -152,10 +157,6 @@ class Runtime:
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
 
-    def database_facts(self) -> dict[str, Any]:
-        """Return what the database holds, in numbers."""
-        return self._replica.store.facts()
-
     def require_clock(self) -> None:
         """Refuse where this host's clock is too far from the database's.
 
@@ -166,6 +167,10 @@ class Runtime:
         """
         if (fault := self._clock.fault) is not None:
             raise problem("unavailable", fault, headers=_RETRY)
+
+    def database_facts(self) -> dict[str, Any]:
+        """Return what the database holds, in numbers."""
+        return self._replica.store.facts()
 
     def require_writable(self) -> None:
         """Refuse where the last change could not be made durable and none could be now.
@@ -186,6 +191,11 @@ class Runtime:
     def tokens(self) -> TokenRows:
         """The tokens on disk."""
         return self._replica.store.tokens
+
+    @property
+    def audit(self) -> AuditRows:
+        """Who did what."""
+        return self._replica.store.audit
 
     def now_ms(self) -> int:
         """Return now in ms from the Plan's origin."""

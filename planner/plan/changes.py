@@ -14,6 +14,7 @@ from planner.agent import Agent
 from planner.capacity.overlay import Taking
 from planner.cluster import Cluster
 from planner.placement import MACHINES, Binding, Code, PlacementResult
+from planner.plan.holds import AcceptHold, EndHold, Hold
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
 from planner.promise import PromiseLevel
@@ -47,6 +48,10 @@ class Admit:
         Whether the request was refused before.
     planner
         Asked once more where machines cannot hold what was placed; None asks nobody.
+    note
+        What its history is to say besides.
+    hold
+        Until when it is held unless somebody accepts it, and for whom; None keeps it.
     """
 
     request: Request
@@ -54,17 +59,23 @@ class Admit:
     agent: str
     anew: bool = False
     planner: Agent | None = None
+    note: str = ""
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Remember that a request was refused; nothing is held."""
+    """Remember that a request was refused; nothing is held.
+
+    `anew` replaces what is remembered of the same request.
+    """
 
     request: Request | UncompiledRequest
     code: Code
     detail: str = ""
     binding: Binding | None = None
     offers: tuple[dict[str, Any], ...] = ()
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +203,8 @@ class Reconfigure:
 
 Change: TypeAlias = (
     Admit
+    | AcceptHold
+    | EndHold
     | Refuse
     | Update
     | Degrade

@@ -22,6 +22,7 @@ from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
 from planner.plan.details import Kept, packed
 from planner.plan.growing_columns import Column, IdIndex
+from planner.plan.holds import Hold
 from planner.plan.plan import Plan
 from planner.plan.reservation_records import Refused
 from planner.plan.table import ReservationTable
@@ -99,6 +100,7 @@ def take_checkpoint(plan: Plan) -> Checkpoint:
         "shifts": list(table._shifts.values),
         "idle_rows": table._idle_rows,
         "idle_slots": table._idle_slots,
+        "holds": [[n, one.to_json()] for n, one in table.holds.items()],
         "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
     }
     return Checkpoint(
@@ -164,6 +166,8 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     table.details._kept = document["details"]
     for number, entry in document.get("degradations", ()):
         table.degradations[number] = Degradation.from_json(entry)
+    for number, hold in document.get("holds", ()):
+        table.holds[number] = Hold.from_json(hold)
     for number, entries in document["history"]:
         table._history[number] = [HistoryEntry(*entry) for entry in entries]
     for index, rows in document["released"]:

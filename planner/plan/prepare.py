@@ -39,6 +39,7 @@ from planner.plan.changes import (
     UncompiledRequest,
     Update,
 )
+from planner.plan.holds import AcceptHold, EndHold, HoldAccepted
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
 from planner.plan.machine_search import Found, MachineSearch, machines_refusal
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
@@ -83,7 +84,7 @@ def prepare(
     """Return the record and one outcome a change; see `Plan.prepare`."""
     if len(changes) > 1:
         _require_own_commit(changes)
-    batch = _Batch(plan)
+    batch = _Batch(plan, at_ms)
     if joint:
         short = joint_shortage(plan, changes)
         if short is not None:
@@ -138,8 +139,9 @@ def _require_own_commit(changes: Sequence[Change]) -> None:
 class _Batch:
     """The changes of one batch so far."""
 
-    def __init__(self, plan: PlanState) -> None:
+    def __init__(self, plan: PlanState, at_ms: int = 0) -> None:
         self.plan = plan
+        self._at_ms = at_ms
         self.overlay = Overlay(plan.ledger)
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
@@ -255,6 +257,10 @@ class _Batch:
         match change:
             case Admit():
                 return self._admit(index, change)
+            case AcceptHold():
+                return self._accept_hold(index, change)
+            case EndHold():
+                return self._end_hold(index, change)
             case Refuse():
                 return self._refuse(index, change)
             case Update():
@@ -318,7 +324,33 @@ class _Batch:
             details_of(request, result),
             holding,
             level,
+            change.note,
+            change.hold,
         )
+
+    def _accept_hold(self, index: int, change: AcceptHold) -> _Answer:
+        blocked = self._not_held(index, change.id)
+        if blocked is not None:
+            return blocked
+        self.touched.add(change.id)
+        return HoldAccepted(change.id)
+
+    def _end_hold(self, index: int, change: EndHold) -> _Answer:
+        blocked = self._not_held(index, change.id, over=change.when_over)
+        if blocked is not None:
+            return blocked
+        return self._end(index, Cancel(change.id), Event.CANCEL, State.CANCELLED, change.reason)
+
+    def _not_held(self, index: int, id_: str, *, over: bool = False) -> Conflict | None:
+        """Return why a reservation is not held now (`over`: why its hold is not over), or None."""
+        number = self.plan.table.number_of(id_)
+        hold = None if number is None else self.plan.table.holds.get(number)
+        if hold is None or id_ in self.touched:
+            return Conflict(index, id_, Code.CONFLICT, f"{id_!r} is not held")
+        if (self._at_ms >= hold.until_ms) is not over:
+            detail = "its hold is not over yet" if over else "its hold is over"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        return None
 
     def _add(self, takings: Sequence[Taking]) -> None:
         """Count what a change takes, for the changes after it."""
@@ -375,7 +407,7 @@ class _Batch:
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:
         asked = change.request
-        if self._known(asked.id):
+        if self._known(asked.id, refused_before=change.anew):
             return _duplicate(index, asked.id)
         self.new_ids.add(asked.id)
         text = asked.expression if isinstance(asked, UncompiledRequest) else _text_of(asked)
@@ -631,7 +663,12 @@ class _Batch:
         return Released(change.id, change.released, change.reason)
 
     def _end(
-        self, index: int, change: Cancel | Close | Fail, event: Event, state: State
+        self,
+        index: int,
+        change: Cancel | Close | Fail,
+        event: Event,
+        state: State,
+        reason: str = "",
     ) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, event)
         if blocked is not None:
@@ -642,7 +679,8 @@ class _Batch:
         number = self.plan.table.number_of(change.id)
         if number is not None and not self._given:
             self._give(number)
-        return Ended(change.id, state, self.plan.now, getattr(change, "reason", ""))
+        reason = reason or getattr(change, "reason", "")
+        return Ended(change.id, state, self.plan.now, reason)
 
     def _advance(self, index: int, change: Advance) -> _Answer:
         plan = self.plan

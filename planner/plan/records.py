@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from planner.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
+from planner.plan.holds import HoldAccepted
 from planner.plan.reservation_records import (
     Admitted,
     Degraded,
@@ -72,12 +73,22 @@ class Reconfigured:
 
 
 RecordedChange: TypeAlias = (
-    Admitted | Refused | Updated | Degraded | Released | Relocated | Ended | Advanced | Reconfigured
+    Admitted
+    | HoldAccepted
+    | Refused
+    | Updated
+    | Degraded
+    | Released
+    | Relocated
+    | Ended
+    | Advanced
+    | Reconfigured
 )
 _KINDS: dict[str, Any] = {
     kind.op: kind
     for kind in (
         Admitted,
+        HoldAccepted,
         Refused,
         Updated,
         Degraded,

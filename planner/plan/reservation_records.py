@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.placement import Binding, Code
+from planner.plan.holds import Hold
 from planner.promise import PromiseLevel, asked_level
 from planner.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
 from planner.reservation_state import State
@@ -31,7 +32,15 @@ def promise_of_entry(entry: Mapping[str, Any]) -> PromiseLevel:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A reservation was made."""
+    """A reservation was made.
+
+    Attributes
+    ----------
+    note
+        What its history says besides; empty for most.
+    hold
+        Until when it is held unless somebody accepts it; None where it is kept.
+    """
 
     id: str
     tenant: str
@@ -43,11 +52,13 @@ class Admitted:
     details: RequestDetails
     holding: Holding
     promise: PromiseLevel = PromiseLevel.POOLED
+    note: str = ""
+    hold: Hold | None = None
     op: ClassVar[str] = "admit"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
+        entry = {
             "op": self.op,
             "id": self.id,
             "tenant": self.tenant,
@@ -60,6 +71,9 @@ class Admitted:
             **self.holding.to_json(),
             **promise_entry(self.promise),
         }
+        if self.note:
+            entry["note"] = self.note
+        return entry if self.hold is None else entry | {"hold": self.hold.to_json()}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Admitted:
@@ -75,6 +89,8 @@ class Admitted:
             RequestDetails.from_json(entry),
             Holding.from_json(entry),
             promise_of_entry(entry),
+            entry.get("note", ""),
+            Hold.from_json(entry["hold"]) if "hold" in entry else None,
         )
 
 

@@ -20,6 +20,7 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster import Cluster, renumbered_machines
 from planner.holding import extend_shifts, release_rows, with_slots, without_after
 from planner.machines.room import MachineRoom
+from planner.plan.holds import HoldAccepted
 from planner.plan.packable import PackedBundles, packed_bundles
 from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.reservation_records import (
@@ -211,6 +212,8 @@ class PlanState:
 
     def _apply(self, change: RecordedChange, record: CommitRecord) -> None:
         match change:
+            case HoldAccepted():
+                self._accept_hold(change, record)
             case Refused(refusal=refusal):
                 self._refusals[refusal.id] = refusal
             case Updated():
@@ -250,9 +253,21 @@ class PlanState:
             self._live[scope] = self._live.get(scope, 0) + 1
             if change.holding.begin <= self.now and self.now > 0:
                 self.table.meta[number]["state"] = _ACTIVE
+            if change.note:
+                entry = HistoryEntry(record.at_ms, record.version, "accepted", change.note)
+                self.table.note(number, entry)
+            if change.hold is not None:
+                self.table.holds[number] = change.hold
         self.ledger.take((group.demand, group.rows, 1) for group in merge_takings(takings))
         for change in changes:
             self._take_slots(change.holding, 1)
+
+    def _accept_hold(self, change: HoldAccepted, record: CommitRecord) -> None:
+        number = self._number(change.id)
+        self.table.holds.pop(number, None)
+        self.table.meta[number]["revision"] += 1
+        entry = HistoryEntry(record.at_ms, record.version, "accepted", "it was held until then")
+        self.table.note(number, entry)
 
     def _update(self, change: Updated, record: CommitRecord) -> None:
         number = self._number(change.id)
@@ -375,6 +390,8 @@ class PlanState:
         """Give a reservation another state, and count it among the live no more if it ended."""
         before = self.table.state(number)
         self.table.meta[number]["state"] = STATE_NUMBERS[state]
+        if state not in LIVE:
+            self.table.holds.pop(number, None)
         if before in LIVE and state not in LIVE:
             self._live[self.table.scope(number)] -= 1
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from planner.plan.details import DetailStore
 from planner.plan.growing_columns import Column, IdIndex, Words
+from planner.plan.holds import Hold
 from planner.plan.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import BareHeader, RequestHeader
@@ -128,6 +129,8 @@ class ReservationTable:
         Names of the machines that slots name by number.
     packs
         Whether some reservation is, or was, promised a packing.
+    holds
+        Those that end unless somebody accepts them, by number.
     """
 
     def __init__(self) -> None:
@@ -147,6 +150,7 @@ class ReservationTable:
         self._released: dict[int, NDArray[np.int64]] = {}
         self._history: dict[int, list[HistoryEntry]] = {}
         self.degradations: dict[int, Degradation] = {}
+        self.holds: dict[int, Hold] = {}
         self._idle_rows = 0
         self._idle_slots = 0
 
@@ -168,6 +172,7 @@ class ReservationTable:
         self._released = dict(self._released)
         self._history = {number: list(entries) for number, entries in self._history.items()}
         self.degradations = dict(self.degradations)
+        self.holds = dict(self.holds)
 
     def __len__(self) -> int:
         return len(self._ids)

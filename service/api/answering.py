@@ -37,25 +37,29 @@ class Answering:
     ----------
     runtime
         What the view is handed.
+    gate
+        Tells who calls.
     route
         The call that is answered.
     """
 
-    def __init__(self, runtime: Runtime, route: Route) -> None:
+    def __init__(self, runtime: Runtime, gate: Gate, route: Route) -> None:
         self.route = route
         self._runtime = runtime
-        self._gate = Gate(runtime)
-        self._name = f"{route.method} {route.path}"
+        self._gate = gate
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
-    def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
+    def respond(
+        self, environ: Environ, read: Callable[[Route], Call], accept: str = ""
+    ) -> Response:
         """Return the response to the call that `read` reads; every problem is a response too.
 
-        Who may not make the call is told so before any of its body is read.
+        Who may not make the call is told so before any of its body is read. `accept` is the call's
+        header of that name.
         """
         with self._observe() as outcome:
             try:
-                actor = self._gate.admit(self.route, self._name, environ)
+                actor = self._gate.admit(self.route, environ)
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
@@ -65,15 +69,13 @@ class Answering:
                 with acting(actor):
                     response = self.route.view(self._runtime, call)
             except ApiProblemError as error:
-                response = self._failure(error.document, environ)
+                response = self._failure(error.document, accept)
             except UNAVAILABLE:
                 logger.exception("%s %s was not answered", self.route.method, self.route.path)
-                response = self._failure(_NO_DATABASE, environ)
+                response = self._failure(_NO_DATABASE, accept)
             outcome.status = response.status
             return response
 
-    def _failure(self, document: ProblemDocument, environ: Environ) -> Response:
+    def _failure(self, document: ProblemDocument, accept: str) -> Response:
         form = self.route.failure
-        if form is None:
-            return problem_response(document)
-        return form.render(document, environ.get("HTTP_ACCEPT", ""))
+        return problem_response(document) if form is None else form.render(document, accept)

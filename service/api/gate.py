@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from service.access.actor import Actor
+from service.access.rate_limit import RateLimit
 from service.access.token import Token
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.api.origin_check import refuse_foreign_page
@@ -43,21 +45,17 @@ class Gate:
         self._proxies = frozenset(config.proxies)
         header = config.trusted_header
         self._header = None if header is None else f"HTTP_{header.upper().replace('-', '_')}"
+        self._rates = RateLimit(config.rate)
         self._book = runtime.token_book
         self._now_ms = runtime.clock_ms
 
-    def admit(self, route: Route, call: str, environ: Environ) -> Actor:
+    def admit(self, route: Route, environ: Environ) -> Actor:
         """Return who makes a call.
-
-        Parameters
-        ----------
-        call
-            How the audit names the route.
 
         Raises
         ------
         ApiProblemError
-            ``unauthenticated``, ``forbidden``, ``foreign_origin``.
+            ``unauthenticated``, ``forbidden``, ``foreign_origin``, ``too_many``.
         """
         if route.method != "GET":
             refuse_foreign_page(environ.get("HTTP_ORIGIN"), self._own)
@@ -65,7 +63,7 @@ class Gate:
         if route.role is not None and user.role < route.role:
             detail = f"this call is for an {route.role.word}; {user.name!r} is {user.role.word}"
             raise problem("forbidden", detail)
-        return Actor(user, self._address(environ), call)
+        return Actor(user, self._address(environ), f"{route.method} {environ['PATH_INFO']}")
 
     def _user(self, route: Route, environ: Environ) -> User:
         if route.role is None:
@@ -73,13 +71,15 @@ class Gate:
         if self._open:
             return LOCAL_USER
         given = environ.get("HTTP_AUTHORIZATION")
-        if given is not None:
-            return self._bearer(given)
-        named = self._named(environ)
-        if named is None:
+        user = self._named(environ) if given is None else self._bearer(given)
+        if user is None:
             error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
             raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
-        return named
+        wait_s = self._rates.wait_of(user.name)
+        if wait_s:
+            detail = f"{user.name!r} makes more calls than a user may; wait a little"
+            raise problem("too_many", detail, headers={"Retry-After": str(math.ceil(wait_s))})
+        return user
 
     def _bearer(self, given: str) -> User:
         match = _BEARER.fullmatch(given)

@@ -109,6 +109,16 @@ _RESERVATION: Final = _object(
             "type": "object",
             "description": "For a degraded reservation: since when, why, and what is offered.",
         },
+        "begin": {**_SECONDS, "description": "When it first holds something."},
+        "begin_at": _INSTANT,
+        "finish": {**_or_null("number"), "description": "When it last does; null: never."},
+        "finish_at": {"type": ["string", "null"], "format": "date-time"},
+        "window": {
+            "type": ["array", "null"],
+            "items": _NUMBER,
+            "description": "From when and until when its request lets it run, in seconds.",
+        },
+        "held_until": {"type": "number", "description": "It ends then unless it is accepted."},
         "history": _list({"type": "object"}),
     },
     *_ASKED,
@@ -260,7 +270,14 @@ _OFFER: Final = _object(
             more=False,
         ),
         "at_version": {**_COUNT, "description": "Version of the Plan in which it is accepted."},
+        "request": {
+            "type": "object",
+            "description": "The whole body for POST /v1/reservations that takes it up.",
+        },
     },
+    "expression",
+    "change",
+    "at_version",
     more=False,
 )
 

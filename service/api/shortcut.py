@@ -69,7 +69,9 @@ class Shortcut:
             return self._rest(environ, start_response)
         try:
             response = answering.respond(
-                environ, lambda route: read_call(route, environ, _whole(environ, length))
+                environ,
+                lambda route: read_call(route, environ, _whole(environ, length)),
+                environ.get("HTTP_ACCEPT", ""),
             )
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])

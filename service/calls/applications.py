@@ -29,7 +29,7 @@ from service.commits.ownership import require_own, tenant_of
 from service.dispatching.documents import Document, encode_document, read_document
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.response import Response
-from service.store import ApplicationRow, IdTakenError, Judge, PageOf
+from service.store import ApplicationRow, AuditRow, IdTakenError, Judge, PageOf
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
@@ -58,7 +58,8 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     response = Response(201, msgspec.json.encode(shown(runtime, row)), headers)
     kept = None if key is None else stored_answer(key, response, runtime.clock_ms())
     try:
-        runtime.dispatcher.rows.add(row, kept, judge)
+        done = _audited(runtime, row, "submit_application")
+        runtime.dispatcher.rows.add(row, kept, judge, done)
     except IdTakenError as error:
         known = None if key is None else runtime.planner.recall(key)
         if known is not None:
@@ -121,6 +122,10 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     return shown(runtime, _own(runtime, id_))
 
 
+def _audited(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:
+    return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, row.tenant)
+
+
 def _own(runtime: Runtime, id_: str) -> ApplicationRow:
     """Return the row of an application of a tenant that the caller acts for."""
     row = runtime.dispatcher.rows.get(id_)
@@ -146,8 +151,8 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    _own(runtime, id_)
-    row = runtime.dispatcher.rows.end(id_)
+    done = _audited(runtime, _own(runtime, id_), "end_application")
+    row = runtime.dispatcher.rows.end(id_, done)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
     runtime.dispatcher.nudge()

@@ -17,6 +17,7 @@ from rdl.errors import RdlError
 from rdl.text.formatter import format_expression
 from service.access.actor import present_actor
 from service.calls.reservations import agent_of
+from service.commits.offer_requests import with_requests
 from service.commits.ownership import tenant_of
 from service.commits.refusal_offers import seconds_of_search
 from service.problems import ApiError, malformed, problem_of_rdl
@@ -24,6 +25,9 @@ from service.runtime import Runtime
 
 #: Longest search for one call.
 _SECONDS: Final = 5.0
+
+#: Fields of a request that the request of its offers keeps.
+_TAKEN: Final = ("id", "tenant", "queue", "weight", "priority", "creditable", "promise")
 
 
 def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,4 +78,5 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         # What compiled and is still malformed names a queue or a level that it cannot have.
         field = "promise" if refusal["binding"] is not None else "queue"
         raise malformed([ApiError(refusal["detail"], pointer=f"/{field}")])
-    return answer
+    fields = {name: values[name] for name in _TAKEN if values[name] not in (None, False)}
+    return {**answer, "offers": with_requests(answer["offers"], fields)}

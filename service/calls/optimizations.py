@@ -26,6 +26,9 @@ from service.store.optimizations import RUNNING
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
+#: How ids of optimisations begin; those of comparisons begin otherwise.
+PREFIX: Final = "p-"
+
 #: Milliseconds after its time limit until which rows do not move unless somebody says otherwise:
 #: for looking at what was found, and for applying it before time has passed over its rows.
 _LOOKING_MS: Final = 300_000
@@ -57,7 +60,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     with runtime.reading() as plan:
         asked = _asked(runtime, plan, values)
-    id_ = runtime.new_id().replace("r-", "p-", 1)
+    id_ = runtime.new_id().replace("r-", PREFIX, 1)
     try:
         runtime.optimizations.start(id_, asked)
     except TooManyError as error:
@@ -115,7 +118,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
 
 def page(runtime: Runtime) -> dict[str, Any]:
     """Return all that are remembered, newest first, without what they found."""
-    rows = runtime.optimizations.rows.page(runtime.optimizations.now_ms())
+    rows = runtime.optimizations.rows.page(runtime.optimizations.now_ms(), PREFIX)
     return {"optimizations": [shown(row) for row in rows]}
 
 
@@ -236,7 +239,7 @@ def known(runtime: Runtime, id_: str) -> OptimizationRow:
         ``not_found``.
     """
     row = runtime.optimizations.rows.get(id_, runtime.optimizations.now_ms())
-    if row is None:
+    if row is None or not id_.startswith(PREFIX):
         raise problem("not_found", f"there is no optimisation {id_!r}")
     return row
 

@@ -116,7 +116,7 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
         present, tag = present_cluster(runtime)
         outage = _outage_of(runtime, present, asked)
         if outage.kind == "drain" or dry_run:
-            twin = _twin_at_now(runtime)
+            twin = twin_at_now(runtime)
             by_count = asked["count"] is not None
             outage = _drained(twin, present, outage, by_count=by_count)
         wanted = replace(present, outages=(*present.outages, outage))
@@ -132,7 +132,7 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
-def _twin_at_now(runtime: Runtime) -> Plan:
+def twin_at_now(runtime: Runtime) -> Plan:
     """Return a copy of the Plan, brought to the clock's step as a change would bring it."""
     with runtime.reading() as plan:
         twin = plan.copy()

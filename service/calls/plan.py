@@ -23,7 +23,8 @@ MOST_BUCKETS = 20_000
 #: Most reservations in one answer.
 MOST_RESERVATIONS = 10_000
 
-_UNITS = {CPU: ("cores", 1000), MEMORY: ("MiB", 1)}
+#: The unit that people use for a resource, and how many of the Plan's are one; else "units".
+UNITS = {CPU: ("cores", 1000), MEMORY: ("MiB", 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,12 @@ class Series:
 
     def to_json(self) -> dict[str, Any]:
         """Return amounts in the unit people use: cores, MiB, or units."""
-        unit, size = _UNITS.get(self.resource, ("units", 1))
+        unit, size = UNITS.get(self.resource, ("units", 1))
         return {
             "unit": unit,
-            "capacity": _plain(self.capacity, size),
-            "allocated": _plain(self.allocated, size),
-            "free": _plain(self.free, size),
+            "capacity": plain_amounts(self.capacity, size),
+            "allocated": plain_amounts(self.allocated, size),
+            "free": plain_amounts(self.free, size),
         }
 
 
@@ -96,7 +97,7 @@ def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
     ApiProblemError
         ``malformed`` for a span that is empty, outside the planned time, or too finely divided.
     """
-    start, end, bucket = _steps(plan, span)
+    start, end, bucket = steps_of(plan, span)
     first = plan.ledger.first
     edges = np.arange(start, end, bucket) - start
     calendar = calendar_of(plan.cluster, start, end)
@@ -120,7 +121,14 @@ def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
     )
 
 
-def _steps(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:
+def steps_of(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:
+    """Return the first step of a span, the first past it, and the steps of a bucket.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed``, as :func:`capture`.
+    """
     grid, first = plan.grid, plan.ledger.first
     start = first if span.start_ms is None else max(grid.floor(span.start_ms), first)
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
@@ -157,7 +165,8 @@ def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:
     return [plan.table.read(number) for number in numbers.tolist()]
 
 
-def _plain(amounts: NDArray[np.int64], size: int) -> list[int | float]:
+def plain_amounts(amounts: NDArray[np.int64], size: int) -> list[int | float]:
+    """Return amounts in units of `size`, whole numbers as such."""
     if size == 1:
         whole: list[int | float] = amounts.tolist()
         return whole

@@ -17,6 +17,8 @@ from planner.reservation_state import State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
+from service.calls.reservation_times import history_of, with_times
+from service.commits.offer_requests import refusal_with_requests
 from service.commits.ownership import require_own
 from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
@@ -84,8 +86,9 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
         reservation, refusal = plan.reservation(id_), plan.refusal(id_)
         grid, version = plan.grid, plan.version
     if reservation is not None:
-        body = reservation.to_json(grid, history=True)
-        return {**body, "version": version}, reservation.revision
+        body = with_times(runtime, [reservation.to_json(grid)], grid)[0]
+        told = {"history": list(history_of(reservation, grid)), "version": version}
+        return body | told, reservation.revision
     if refusal is None:
         raise problem("not_found", f"there is no reservation {id_!r}")
     return {**refusal_to_json(refusal, grid), "version": version}, 1
@@ -151,7 +154,7 @@ def page_of(
 
 def refusal_to_json(refusal: Refusal, grid: TimeGrid) -> dict[str, Any]:
     """Return a refusal as the API shows it: with its state, like a reservation."""
-    return {**refusal.to_json(grid), "state": State.REFUSED.value}
+    return {**refusal_with_requests(refusal.to_json(grid)), "state": State.REFUSED.value}
 
 
 def _stride(

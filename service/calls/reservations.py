@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.agents import AGENT_NAMES
+from planner.plan.admission import level_refusal
 from planner.promise import asked_level
 from planner.request import Request
+from planner.reservation import Reservation
 from planner.reservation_state import Event
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
@@ -118,6 +120,8 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         present = plan.reservation(reservation)
         if present is None:
             raise ApiProblemError(no_reservation(plan, reservation, Event.RENEGOTIATE))
+        cluster = plan.cluster
+    _check_kept(present, values)
     agent = agent_of(runtime, values, "")
     rdl = values["rdl"]
     source = text_of(rdl)
@@ -134,10 +138,30 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         weight=present.weight if values["weight"] is None else values["weight"],
         priority=present.priority if values["priority"] is None else values["priority"],
         graph=graph,
-        creditable=present.creditable,
-        promise=present.promise,
+        creditable=present.creditable if values["creditable"] is None else values["creditable"],
+        promise=asked_level(values) or present.promise,
     )
+    if request.promise is not present.promise:
+        refused = level_refusal(cluster, request)
+        if refused is not None:
+            raise malformed([ApiError(refused.detail, pointer="/promise")])
     return Ask(expression, source, request, agent, "")
+
+
+def _check_kept(present: Reservation, values: Mapping[str, Any]) -> None:
+    """Refuse a change of what a reservation keeps for all its life."""
+    kept = {"id": present.id, "tenant": present.tenant, "queue": present.queue}
+    errors = [
+        ApiError(
+            f"the {name} of {present.id!r} is {known!r}, and stays so",
+            pointer=f"/{name}",
+            fix="leave it out, or ask for another reservation",
+        )
+        for name, known in kept.items()
+        if values[name] not in (None, known)
+    ]
+    if errors:
+        raise malformed(errors)
 
 
 def agent_of(runtime: Runtime, values: Mapping[str, Any], pointer: str) -> str:
@@ -181,8 +205,12 @@ def admit_batch(
     return runtime.planner.respond(command, render, options.key)
 
 
-def renegotiate(runtime: Runtime, ask: Ask, revision: int | None) -> Response:
+def renegotiate(
+    runtime: Runtime, ask: Ask, revision: int | None, *, dry_run: bool = False
+) -> Response:
     """Swap the reservation `ask.request.id` for another request, or leave all as it was."""
+    if dry_run:
+        return render_state(runtime.planner.rehearse(Renegotiation(ask, revision)))
     return runtime.planner.respond(Renegotiation(ask, revision), render_state)
 
 

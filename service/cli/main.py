@@ -89,9 +89,15 @@ PARTS = (
         "Show and change how a server serves work without a reservation.",
     ),
     LazyCommand(
+        "export", "service.cli.client.export:export", "Write a server's whole Plan to a file."
+    ),
+    LazyCommand(
         "optimizations",
         "service.cli.client.optimizations:optimizations",
         "Look for a better Plan while the server goes on.",
+    ),
+    LazyCommand(
+        "audit", "service.cli.client.audit:audit", "List who changed what on a server, and when."
     ),
     LazyCommand(
         "outages",

@@ -71,13 +71,6 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     help="Start without the change of this record, which cannot be applied; may be repeated.",
 )
 @click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines of the log: text, or one JSON object each.",
-)
-@click.option(
     "--auth",
     type=click.Choice(["none", "token"]),
     default="none",
@@ -90,6 +83,19 @@ from service.cli.options import READABLE, FiniteRange, agent_name
 @click.option("--trusted-header", metavar="NAME",
               help="Header in which a --proxy names the user, such as X-Remote-User. "
               "[default: none]")  # fmt: skip
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines of the log: text, or one JSON object each.",
+)
+@click.option("--rate", type=FiniteRange(min=0), default=200.0, show_default=True,
+              metavar="CALLS", help="Calls a second that one user may make of a server process, "
+              "with --auth token; 0: any number.")  # fmt: skip
+@click.option("--tenant-waiting", type=click.IntRange(min=1), default=50_000, show_default=True,
+              metavar="N", help="Requests of one tenant that may wait to be planned in a server "
+              "process.")  # fmt: skip
 @reports_errors
 def serve(
     database: str,
@@ -105,10 +111,12 @@ def serve(
     executors: bool,
     lease_s: float,
     skip_records: tuple[int, ...],
-    log_format: str,
     auth: str,
     proxies: tuple[str, ...],
     trusted_header: str | None,
+    log_format: str,
+    rate: float,
+    tenant_waiting: int,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -127,11 +135,13 @@ def serve(
             agent_s=agent_s,
             takeover_s=takeover_s,
             skip_records=skip_records,
-            log_format=log_format,
             executors=executors,
             lease_s=lease_s,
             auth=auth,
             proxies=proxies,
             trusted_header=trusted_header,
+            log_format=log_format,
+            rate=rate,
+            tenant_waiting=tenant_waiting,
         )
     )

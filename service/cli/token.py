@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ import click
 
 from rdl.durations import TimeTextError, parse_instant
 from rdl.expressions import Absolute, AfterSubmission
+from service.access.actor import Actor, acting
 from service.access.token import user_fault
 from service.access.user import Role, User
 from service.cli.errors import CliError, reports_errors
@@ -74,7 +76,8 @@ def create(
     end_ms = None if end is None else _end_of(end, now_ms)
     store = _opened(database, made=True)
     try:
-        made, secret = store.tokens.create(user, end_ms, now_ms)
+        with acting(_operator("create")):
+            made, secret = store.tokens.create(user, end_ms, now_ms)
     finally:
         store.close()
     if form == JSON:
@@ -113,7 +116,8 @@ def revoke(id_: str, database: str) -> int:
     """Revoke the token ID; servers that run take it for no longer than a second."""
     store = _opened(database)
     try:
-        found = store.tokens.revoke(id_, SystemClock().now_ms())
+        with acting(_operator("revoke")):
+            found = store.tokens.revoke(id_, SystemClock().now_ms())
     finally:
         store.close()
     if found is None:
@@ -130,6 +134,15 @@ def _opened(database: str, *, made: bool = False) -> Store:
     if not made and database.startswith("sqlite:///") and not path.exists():
         raise CliError(f"{path} is not there; name the server's database with --database")
     return Store(database)
+
+
+def _operator(verb: str) -> Actor:
+    """Return who types a command, for the audit: the user of this machine."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name
+        name = "unknown"
+    return Actor(User(name[:128], Role.ADMIN), call=f"agenda token {verb}")
 
 
 def _end_of(text: str, now_ms: int) -> int:

@@ -11,10 +11,12 @@ from planner.agents import QUICK_AGENTS
 from planner.cluster import Cluster
 from planner.placement import Code
 from planner.plan.changes import Change, Conflict, Release
+from planner.plan.holds import Hold
 from planner.request import Request
 from planner.reservation import Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
+from service.access.actor import Actor, present_actor
 from service.problems import ProblemDocument
 from service.response import Response
 from service.store import YarnReservationRow
@@ -54,6 +56,37 @@ class Admission:
 
     asks: tuple[Ask, ...]
     atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPlacing:
+    """Reserve for a short while; a refusal is not kept.
+
+    Attributes
+    ----------
+    most
+        Most holds that its holder may have at once.
+    """
+
+    ask: Ask
+    hold: Hold
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldAcceptance:
+    """Keep what is held."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldEnding:
+    """Give back what is held; `when_over` only if its time has run out."""
+
+    id: str
+    reason: str
+    when_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +181,9 @@ class OptimizationCommand:
 
 Command: TypeAlias = (
     Admission
+    | HoldPlacing
+    | HoldAcceptance
+    | HoldEnding
     | Renegotiation
     | Cancellation
     | Closing
@@ -168,7 +204,7 @@ def is_quick(command: Command) -> bool:
     match command:
         case Admission(asks=asks):
             return all(is_quick_agent(ask.agent) for ask in asks)
-        case Renegotiation(ask=ask):
+        case Renegotiation(ask=ask) | HoldPlacing(ask=ask):
             return is_quick_agent(ask.agent)
         case _:
             return True
@@ -186,11 +222,14 @@ class ReservationAnswer:
         For its times.
     version
         The version of the Plan that holds it.
+    known
+        Whether it was made of the same request before, and nothing was changed.
     """
 
     reservation: Reservation
     grid: TimeGrid
     version: int
+    known: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return what the client is sent."""
@@ -274,6 +313,8 @@ class QueuedChange:
     ----------
     arrived
         Reading of the process's steady clock, for the wait metric.
+    actor
+        Who asks for it: whoever makes the call of the thread that queues it.
     key, render
         Of a call with an Idempotency-Key: the key, and what makes the response that is stored
         with the change. It is called before the commit.
@@ -297,6 +338,7 @@ class QueuedChange:
     response: Response | None = None
     failure: BaseException | None = None
     finished: threading.Event = field(default_factory=threading.Event)
+    actor: Actor = field(default_factory=present_actor)
 
     @property
     def alone(self) -> bool:

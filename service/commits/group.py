@@ -9,6 +9,7 @@ from service.commits.commands import SPOILT, Admission, Answer, QueuedChange
 from service.commits.idempotency import stored_answer_of
 from service.commits.outcomes import conflict_answer
 from service.commits.pending import PendingChange, open_changes, pending_changes_of, refused_problem
+from service.problems import ProblemDocument
 from service.store import IdempotentAnswer
 
 
@@ -82,7 +83,8 @@ def spoil(drafts: Sequence[PendingChange]) -> bool:
         if isinstance(draft.change, Refuse) and draft.ask is not None:
             change = draft.change
             draft.answer = refused_problem(change.code, change.detail, draft.ask.pointer)
-        refused = refused or draft.answer is not None
+        # A request that was granted before is answered already, and spoils nothing.
+        refused = refused or isinstance(draft.answer, ProblemDocument)
     if refused:
         for draft in open_changes(drafts):
             draft.answer = SPOILT

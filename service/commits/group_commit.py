@@ -26,7 +26,9 @@ from planner.plan.records import CommitRecord, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
+from service.access.actor import SERVER, Actor
 from service.clock import Clock
+from service.commits.auditing import audit_rows
 from service.commits.churn import CommitChurn, churn_of
 from service.commits.commands import (
     Admission,
@@ -58,7 +60,7 @@ from service.metrics import Telemetry
 from service.problems import ProblemDocument
 from service.replication.cluster_trial import tried
 from service.replication.replica import Replica
-from service.store import IdempotentAnswer, YarnReservationRow
+from service.store import AuditRow, CommitRow
 
 logger = logging.getLogger("agenda.service")
 
@@ -243,7 +245,11 @@ class GroupCommit:
         if group.atomic and spoil(drafts):
             return
         self._append(group, turn, based_on, last=last)
-        hopeless = [d for d in group.open() if last or not _worth_another_round(d.conflict)]
+        hopeless = [
+            d
+            for d in group.open()
+            if last or not _worth_another_round(d.conflict, atomic=group.atomic)
+        ]
         for draft in hopeless:
             draft.answer = conflict_answer(draft)
         if group.atomic:
@@ -280,6 +286,7 @@ class GroupCommit:
             answers = admitted_answers(prepared, pending, plan)
             grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
             churn = None if prepared.record is None else churn_of(prepared.record, plan)
+            audited = self._audited(prepared, pending, plan)
         self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
         record = prepared.record
         if record is None or (group.alone and prepared.conflicts and not last):
@@ -292,7 +299,7 @@ class GroupCommit:
             id_, violation = broken
             self._reject(group, asked, id_, violation, grid)
             return False
-        return self._commit(group, prepared, answers, churn)
+        return self._commit(group, prepared, answers, churn, audited)
 
     @staticmethod
     def _reject(
@@ -311,26 +318,36 @@ class GroupCommit:
         if group.atomic:
             spoil(asked)
 
+    def _audited(
+        self, prepared: Prepared, pending: Sequence[PendingChange], plan: Plan
+    ) -> list[AuditRow]:
+        """Return what the audit says of a record's changes."""
+        if prepared.record is None:
+            return []
+        made = ((_actor_of(draft), change) for draft, change in recorded(prepared, pending))
+        return audit_rows(made, plan, prepared.record.version, self._clock.now_ms())
+
     def _commit(
         self,
         group: Group,
         prepared: Prepared,
         answers: list[tuple[PendingChange, Answer]],
         churn: CommitChurn | None,
+        audited: Sequence[AuditRow],
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
         assert record is not None
         clock_ms = self._clock.now_ms()
         carried = [draft for draft in group.open() if draft.change is not None]
-        kept: list[IdempotentAnswer | YarnReservationRow] = [
+        kept: list[CommitRow] = [
             *group.to_remember(answers, clock_ms),
             *companions_of(prepared, carried),
+            *audited,
         ]
         self.attempts += 1
         began = time.perf_counter()
-        takings = prepared.takings
-        if not self._replica.commit(record, clock_ms, kept, takings, group.tenure):
+        if not self._replica.commit(record, clock_ms, kept, prepared.takings, group.tenure):
             self._telemetry.lost_races.inc()
             return False
         self._telemetry.commit.observe(time.perf_counter() - began)
@@ -356,6 +373,10 @@ class GroupCommit:
         self._telemetry.without_machines.inc(sum(map(_lacks_machines, record.changes)))
 
 
+def _actor_of(draft: PendingChange) -> Actor:
+    return SERVER if draft.job is None else draft.job.actor
+
+
 def _are_few(jobs: Sequence[QueuedChange]) -> bool:
     """Return whether other processes may wait while these are placed."""
     return sum(job.size for job in jobs) <= _FEW and not jobs[0].alone
@@ -371,5 +392,8 @@ def _lacks_machines(change: RecordedChange) -> bool:
     return binding is not None and binding.kind == MACHINES
 
 
-def _worth_another_round(conflict: Conflict | None) -> bool:
+def _worth_another_round(conflict: Conflict | None, *, atomic: bool) -> bool:
+    if conflict is not None and conflict.code == Code.DUPLICATE_ID:
+        # Of two in one commit: the second may be the same request, which is no conflict.
+        return not atomic
     return conflict is None or conflict.code in _WORTH_ANOTHER_ROUND

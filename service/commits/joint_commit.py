@@ -13,10 +13,12 @@ from typing import Any
 from planner.plan.changes import Admit, Change, Conflict, Update
 from planner.plan.plan import Plan
 from planner.request import Request
+from service.access.actor import present_actor
 from service.clock import Clock
+from service.commits.auditing import audit_rows
 from service.commits.oracle_check import first_violation
 from service.replication.replica import Replica
-from service.store import IdempotentAnswer
+from service.store import AuditRow, CommitRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,16 @@ def commit_jointly(
                 return JointOutcome(None, before, tuple(strange))
             prepared = plan.prepare(changes, based_on, joint=True, at_ms=at_ms)
             grid, period = plan.grid, plan.cluster.max_period_ms
-        record = prepared.record
-        if record is None:
-            return JointOutcome(None, before, prepared.conflicts)
+            record = prepared.record
+            if record is None:
+                return JointOutcome(None, before, prepared.conflicts)
+            made_by = ((present_actor(), change) for change in record.changes)
+            audited = audit_rows(made_by, plan, record.version, clock.now_ms())
         broken = first_violation(record, _requests(changes), grid, period)
         if broken is not None:
             raise RuntimeError(f"the oracle rejects the place of {broken[0]}: {broken[1]}")
         record = replace(record, adapted=adapted)
-        kept = remembered(record.version, before)
+        kept: list[CommitRow] = [*remembered(record.version, before), *audited]
         done = replica.commit(record, clock.now_ms(), kept, prepared.takings)
         return JointOutcome(record.version if done else None, before)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.plan.changes import Conflict, Prepared
 from planner.plan.plan import Plan
 from planner.plan.records import Reconfigured, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.reservation_records import Admitted, Refused, Updated
 from planner.reservation import HistoryEntry, Reservation
 from planner.reservation_state import State
 from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer
@@ -40,6 +41,9 @@ def _answer_before_commit(
         case Admitted():
             made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
             return ReservationAnswer(made, plan.grid, version)
+        case Updated():
+            changed = _updated(change, plan, HistoryEntry(at_ms, version, change.cause))
+            return ReservationAnswer(changed, plan.grid, version)
         case Refused(refusal=refusal):
             assert draft.ask is not None
             return refused_problem(
@@ -87,10 +91,34 @@ def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
     return len(prepared.conflicts)
 
 
+def _updated(change: Updated, plan: Plan, entry: HistoryEntry) -> Reservation:
+    """Return a reservation as `Plan.apply` makes it of a record that changes it."""
+    present = plan.reservation(change.id)
+    assert present is not None
+    details = change.details
+    return replace(
+        present,
+        state=State.ACTIVE if change.holding.begin <= plan.now else State.ACCEPTED,
+        revision=change.revision,
+        weight=change.weight,
+        priority=change.priority,
+        agent=change.agent,
+        expression=details.text,
+        choices=details.choices,
+        notes=details.notes,
+        creditable=details.creditable,
+        atoms=change.holding.atoms,
+        history=(*present.history, entry),
+        degradation=None,
+        promise=change.promise,
+    )
+
+
 def _reservation_of(change: Admitted, plan: Plan, admitted: HistoryEntry) -> Reservation:
     """Return a reservation as `Plan.apply` makes it of a record."""
     begun = plan.now > 0 and change.holding.begin <= plan.now
     details = change.details
+    note = (replace(admitted, what="accepted", detail=change.note),) if change.note else ()
     return Reservation(
         change.id,
         change.tenant,
@@ -105,7 +133,7 @@ def _reservation_of(change: Admitted, plan: Plan, admitted: HistoryEntry) -> Res
         details.choices,
         details.notes,
         change.holding.atoms,
-        (admitted,),
+        (admitted, *note),
         creditable=details.creditable,
         promise=change.promise,
         machines=plan.cluster.machine_names,

@@ -13,7 +13,16 @@ from planner.request import Request
 from planner.reservation import Refusal
 from rdl.compile.context import CompileContext
 from rdl.time_grid import TimeGrid
-from service.commits.commands import Admission, Answer, Ask, Command, QueuedChange, Renegotiation
+from service.commits.commands import (
+    Admission,
+    Answer,
+    Ask,
+    Command,
+    HoldPlacing,
+    QueuedChange,
+    Renegotiation,
+)
+from service.commits.offer_requests import refusal_with_requests
 from service.problems import ApiError, ProblemDocument
 
 
@@ -29,6 +38,8 @@ class PendingChange:
         What it would change, once an agent has answered.
     answer
         The answer to the client; None as long as the change is open.
+    note
+        Of a request that was refused before: what its history says of that.
     sought_on
         Version of the Plan on which offers for its refusal were sought; None before.
     """
@@ -39,6 +50,7 @@ class PendingChange:
     change: Change | None = None
     conflict: Conflict | None = None
     answer: Answer | None = None
+    note: str = ""
     sought_on: int | None = None
 
     @property
@@ -53,7 +65,7 @@ def pending_changes_of(command: Command, job: QueuedChange | None = None) -> lis
     match command:
         case Admission(asks=asks):
             return [PendingChange(command, ask, job) for ask in asks]
-        case Renegotiation(ask=ask):
+        case Renegotiation(ask=ask) | HoldPlacing(ask=ask):
             return [PendingChange(command, ask, job)]
         case _:
             return [PendingChange(command, None, job)]
@@ -74,7 +86,9 @@ def refused_problem(
     field: str = "",
 ) -> ProblemDocument:
     """Return the answer to a request that planning refused; `field` is that at fault."""
-    kept = None if refusal is None or grid is None else refusal.to_json(grid)
+    kept = None
+    if refusal is not None and grid is not None:
+        kept = refusal_with_requests(refusal.to_json(grid))
     # What compiled and is still malformed names a queue that takes no reservations.
     known = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
     error = ApiError(detail, code, pointer=f"{pointer}/{field or known}")

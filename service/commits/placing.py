@@ -9,7 +9,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import screen
+from planner.plan.admission import rule_refusal, screen
 from planner.plan.changes import (
     Admit,
     Cancel,
@@ -20,6 +20,7 @@ from planner.plan.changes import (
     Refuse,
     Update,
 )
+from planner.plan.holds import AcceptHold, EndHold
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
@@ -31,10 +32,15 @@ from service.commits.commands import (
     Admission,
     Cancellation,
     Closing,
+    HoldAcceptance,
+    HoldEnding,
+    HoldPlacing,
     Reconfiguration,
     Releasing,
     Renegotiation,
 )
+from service.commits.hold_check import crowded_problem, not_held_problem
+from service.commits.known_request import note_of_retry, same_reservation
 from service.commits.pending import PendingChange, context_of, refused_problem
 from service.commits.revision_check import blocked_problem, stale_cluster_problem
 from service.problems import problem_of_rdl
@@ -67,11 +73,24 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
             continue
         match draft.command:
             case Admission():
-                refused = screen(plan, draft.request)
-                if refused is None:
-                    rest.append(ScreenResult(draft, snapshot))
-                else:
+                refused = _screen_request(plan, draft)
+                if refused is not None:
                     _refuse(draft, refused)
+                elif draft.answer is None:
+                    rest.append(ScreenResult(draft, snapshot))
+            case HoldPlacing(hold=hold, most=most):
+                draft.answer = crowded_problem(plan, hold.holder, most)
+                refused = _screen_request(plan, draft) if draft.answer is None else None
+                if refused is not None:
+                    _refuse(draft, refused)
+                elif draft.answer is None:
+                    rest.append(ScreenResult(draft, snapshot))
+            case HoldAcceptance(id=id_):
+                draft.answer = not_held_problem(plan, id_)
+                draft.change = AcceptHold(id_)
+            case HoldEnding(id=id_, reason=reason, when_over=when_over):
+                draft.answer = not_held_problem(plan, id_)
+                draft.change = EndHold(id_, reason, when_over)
             case Renegotiation(revision=revision):
                 id_ = draft.request.id
                 draft.answer = blocked_problem(plan, id_, revision, Event.RENEGOTIATE)
@@ -92,6 +111,21 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
                 draft.answer = stale_cluster_problem(plan, tag)
                 draft.change = Reconfigure(cluster)
     return rest
+
+
+def _screen_request(plan: Plan, draft: PendingChange) -> PlacementResult | None:
+    """Return the refusal of a request that no agent needs to see, or answer what is known."""
+    ask = draft.ask
+    assert ask is not None
+    draft.note = ""
+    if not plan.knows(ask.request.id):
+        return rule_refusal(plan, ask.request)
+    if isinstance(draft.command, Admission):
+        draft.answer = same_reservation(plan, ask)
+    if draft.answer is not None:
+        return None
+    draft.note = note_of_retry(plan, ask)
+    return rule_refusal(plan, ask.request) if draft.note else screen(plan, ask.request)
 
 
 def _renew(draft: PendingChange, plan: Plan) -> bool:
@@ -145,7 +179,15 @@ def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None
         id_, revision = draft.request.id, one.revision
         draft.change = Update(id_, revision, draft.request, result, agent, planner=planner)
     else:
-        draft.change = Admit(draft.request, result, agent, planner=quick(agent_named(agent)))
+        draft.change = Admit(
+            draft.request,
+            result,
+            agent,
+            anew=bool(draft.note),
+            planner=quick(agent_named(agent)),
+            note=draft.note,
+            hold=draft.command.hold if isinstance(draft.command, HoldPlacing) else None,
+        )
 
 
 def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
@@ -167,8 +209,10 @@ def _refuse(draft: PendingChange, result: PlacementResult) -> None:
     assert result.code is not None
     assert draft.ask is not None
     plain = result.code in (Code.DUPLICATE_ID, Code.MALFORMED)
-    if plain or isinstance(draft.command, Renegotiation):
+    if plain or isinstance(draft.command, Renegotiation | HoldPlacing):
         field = "promise" if result.binding and result.binding.kind == "promise" else ""
         draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer, field=field)
         return
-    draft.change = Refuse(draft.request, result.code, result.detail, result.binding)
+    draft.change = Refuse(
+        draft.request, result.code, result.detail, result.binding, anew=bool(draft.note)
+    )

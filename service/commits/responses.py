@@ -29,6 +29,8 @@ def render_created(answers: Sequence[Answer]) -> Response:
     answer = answers[0]
     if not isinstance(answer, ReservationAnswer):
         return response
+    if answer.known:
+        return response
     location = {"Location": f"/v1/reservations/{answer.reservation.id}"}
     return replace(response, status=201, headers={**response.headers, **location})
 
@@ -69,7 +71,7 @@ def _result(answer: Answer) -> dict[str, object]:
         case ProblemDocument() as document:
             return {"status": document.status, "body": document.to_json()}
         case ReservationAnswer() as done:
-            return {"status": 201, "body": done.to_json()}
+            return {"status": 200 if done.known else 201, "body": done.to_json()}
         case ClusterAnswer() | AdaptationAnswer() | OptimizationAnswer():
             raise TypeError("a request is not answered with the cluster")
 

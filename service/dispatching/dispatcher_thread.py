@@ -69,6 +69,8 @@ class DispatcherThread:
 
     Attributes
     ----------
+    store
+        The database.
     rows, runs
         The applications on disk, and what executors carry out.
     """
@@ -83,6 +85,7 @@ class DispatcherThread:
         telemetry: Telemetry,
     ) -> None:
         self._replica = replica
+        self.store = replica.store
         self.rows: ApplicationRows = replica.store.applications
         self.runs: RunRows = replica.store.runs
         self._clock = clock

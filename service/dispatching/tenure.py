@@ -36,6 +36,7 @@ from service.dispatching.documents import assignment_of, read_document, status_o
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
 from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
+from service.dispatching.table_record import keep_table
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
@@ -113,6 +114,7 @@ class Tenure:
         self._close_on_end: set[str] = set()
         self._statuses: dict[str, bytes] = {}
         self._last_cycle: Cycle | None = None
+        self._table_kept = 0
 
     def close(self) -> None:
         """Wait for the dispatch table that is being made."""
@@ -168,10 +170,21 @@ class Tenure:
         cycle = self._loop.tick(directive)
         self._watch_machines(now_ms)
         self._tables.settle()
+        self._keep_table(now_ms)
         self._count_time_below(directive)
         self._write(cycle)
         self._release_credits(now_ms)
         return cycle
+
+    def _keep_table(self, now_ms: int) -> None:
+        """Write down a new dispatch table, for every process to show."""
+        if not self._cluster.dispatch.tables:
+            return
+        with self._replica.newest() as plan:
+            version = self._tables.tables.table_at(plan, now_ms)[1]
+        if version and version != self._table_kept:
+            keep_table(self._replica.store, self._tables.tables, self._plan, now_ms)
+            self._table_kept = version
 
     def _follow(self, now_ms: int) -> Directive:
         """Read the Plan, and follow it onto other machines and to another policy."""
@@ -240,9 +253,9 @@ class Tenure:
                 table.note(execution)
             raise
         self._last_cycle = cycle
-        self._telemetry.set_used(used_by_group(_held_on(table), self._cluster))
         if self._executors is not None:
             self._executors.settled()
+        self._telemetry.set_used(used_by_group(_held_on(table), self._cluster))
         for execution in filter(_is_forgettable, changed):
             table.forget(execution.id)
             self._statuses.pop(execution.id, None)

@@ -14,12 +14,19 @@ import msgspec
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
+from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
 from service.store import OptimizationRow, Store
 from service.store.optimizations import LOST
 
 #: Most optimisations at once on one database: each takes up to two cores and a copy of the Plan.
 MOST_AT_ONCE: Final = 1
+
+#: The module that an optimisation runs in.
+_OPTIMIZER: Final = "service.optimizing.worker"
+
+#: Length of the part of an id that says its kind; each kind is counted apart.
+_PREFIX: Final = 2
 
 #: Seconds that a server which ends gives them to write down the best so far.
 _FAREWELL_S: Final = 15.0
@@ -46,8 +53,10 @@ class Runner:
         self._clock.measure()
         return self._clock.now_ms()
 
-    def start(self, id_: str, asked: OptimizationJob) -> None:
-        """Keep a request and start on it.
+    def start(
+        self, id_: str, asked: OptimizationJob | ComparisonJob, worker: str = _OPTIMIZER
+    ) -> None:
+        """Keep a request and start on it, in the module `worker`.
 
         Raises
         ------
@@ -56,13 +65,14 @@ class Runner:
         """
         now_ms = self.now_ms()
         document = msgspec.json.encode(asked.to_json())
-        self.rows.add(OptimizationRow(id_, now_ms, document, now_ms), MOST_AT_ONCE)
+        row = OptimizationRow(id_, now_ms, document, now_ms)
+        self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX])
         job = {"id": id_, "database": self._database, "asked": asked.to_json()}
         environment = {k: v for k, v in os.environ.items() if k != MULTIPROCESS_DIRECTORY}
         try:
             # A session of its own: ^C on the server's terminal reaches it as the end of its input.
             process = subprocess.Popen(
-                [sys.executable, "-m", "service.optimizing.worker"],
+                [sys.executable, "-m", worker],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env=environment,

@@ -1,17 +1,13 @@
 """The process that optimises: ``python -m service.optimizing.worker``.
 
-It is told what to do in one line of JSON on standard input, makes its own copy of the Plan from the
-log, and writes its row: progress while it works, and what it found. It never changes the Plan. It
-runs at a low priority, so that whoever is admitted meanwhile does not wait for it; when standard
-input ends, the server that started it has gone: it stops and writes down the best so far.
+It makes its own copy of the Plan from the log, and writes its row: progress while it works, and
+what it found. It never changes the Plan.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -23,46 +19,14 @@ from planner.plan.records import CommitRecord
 from planner.workload.diff import PlanDiff, difference_of
 from planner.workload.warm_up import load_kernels
 from rdl.durations import rfc3339_text
-from service.clock import SystemClock
-from service.config import ServiceConfig
 from service.optimizing.job import OptimizationJob
+from service.optimizing.process import carry_out
 from service.optimizing.reporter import Reporter
-from service.replication.replica import Replica, open_replica
-
-logger = logging.getLogger("agenda.optimizing")
-
-#: How much this process stands back behind the server's own.
-_NICE: Final = 10
-
-#: Exit code where the row says what went wrong.
-_FAILED: Final = 1
+from service.replication.replica import Replica
 
 
-def main() -> int:
-    """Carry out the one job that standard input names."""
-    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
-    os.nice(_NICE)
-    job = msgspec.json.decode(sys.stdin.buffer.readline())
-    replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
-    clock = replica.store.host_clock(SystemClock())
-    row = replica.store.optimizations.get(job["id"], clock.now_ms())
-    if row is None:  # it was forgotten before it began
-        replica.store.close()
-        return 0
-    reporter = Reporter(replica.store, row, clock)
-    reporter.start()
-    try:
-        _optimize(replica, OptimizationJob.from_json(job["asked"]), reporter)
-    except Exception as failure:
-        logger.exception("optimisation %s failed", job["id"])
-        reporter.ended("failed", f"{type(failure).__name__}: {failure}")
-        return _FAILED
-    finally:
-        replica.store.close()
-    return 0
-
-
-def _optimize(replica: Replica, asked: OptimizationJob, reporter: Reporter) -> None:
+def _optimize(replica: Replica, document: dict[str, Any], reporter: Reporter) -> None:
+    asked = OptimizationJob.from_json(document)
     load_kernels()
     replica.replay()
     with replica.newest() as plan:
@@ -112,4 +76,4 @@ def _entry(plan: Plan, id_: str) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(carry_out(_optimize))

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from service.access.actor import acting
 from service.clock import Clock
-from service.commits.commands import AdaptationCommand, OptimizationCommand, QueuedChange
+from service.commits.commands import (
+    AdaptationCommand,
+    HoldEnding,
+    OptimizationCommand,
+    QueuedChange,
+)
 from service.commits.group_commit import GroupCommit
 from service.planning.adaptation import PlanAdapter
 from service.planning.optimization import Applier
@@ -18,6 +25,13 @@ logger = logging.getLogger("agenda.service")
 
 #: Adds jobs to a group.
 Join: TypeAlias = Callable[[list[QueuedChange]], None]
+
+
+#: Seconds between two looks at holds.
+_HOLD_LOOK_S: Final = 1.0
+
+#: What the history says of a hold that nobody accepted.
+_OVER: Final = "its hold was over before somebody accepted it"
 
 
 class GroupRunner:
@@ -42,6 +56,8 @@ class GroupRunner:
         self._adapter = PlanAdapter(replica, clock)
         self._applier = Applier(replica, clock)
         self._join = join
+        self._clock = clock
+        self._holds_seen = -_HOLD_LOOK_S
 
     def run(self, group: list[QueuedChange]) -> None:
         """Carry out jobs together; a fault in one of them is no other's."""
@@ -68,10 +84,35 @@ class GroupRunner:
     def _hand_on(self, group: list[QueuedChange], join: Join | None) -> None:
         if isinstance(group[0].command, AdaptationCommand | OptimizationCommand):
             self._committer.move_to_now()
-            adapting = isinstance(group[0].command, AdaptationCommand)
-            (self._adapter if adapting else self._applier).answer(group[0])
+            if isinstance(group[0].command, AdaptationCommand):
+                self._adapter.answer(group[0])  # the adapter would do so unasked as well
+            else:
+                with acting(group[0].actor):
+                    self._applier.answer(group[0])
         else:
             self._committer.run(group, join)
+
+    def expire_holds(self) -> None:
+        """Give back what was held for as long as was asked; at most once a second."""
+        now = time.monotonic()
+        if now < self._holds_seen + _HOLD_LOOK_S:
+            return
+        self._holds_seen = now
+        try:
+            ids = self._holds_over()
+        except Exception:
+            logger.exception("holds could not be looked at")
+            return
+        jobs = [QueuedChange(HoldEnding(id_, _OVER, when_over=True), now) for id_ in ids]
+        if jobs:
+            self._run(jobs, None)
+
+    def _holds_over(self) -> list[str]:
+        """Return the ids of the holds whose time is over, whichever process made them."""
+        at_ms = self._replica.plan_ms(self._clock.now_ms())
+        with self._replica.newest() as plan:
+            over = [n for n, hold in plan.table.holds.items() if hold.until_ms <= at_ms]
+            return [plan.table.header(number)["id"] for number in over]
 
     def adapt(self) -> None:
         """Let the adapter look now and then whether machines or promises ask for it."""

@@ -35,6 +35,7 @@ from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
 from service.planning.solver_lane import SolverLane
+from service.planning.waiting_limit import WaitingLimit
 from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
@@ -66,6 +67,7 @@ class Planner:
         self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
     ) -> None:
         self._timeout_s = config.plan_timeout_s
+        self._waiting = WaitingLimit(config.tenant_waiting)
         self._replica = replica
         self._telemetry = telemetry
         self._committer = GroupCommit(config, replica, clock, telemetry)
@@ -86,6 +88,7 @@ class Planner:
                 self._runner.run(group)
             else:
                 self._runner.tick()
+            self._runner.expire_holds()
             self._runner.adapt()
 
     def close(self) -> None:
@@ -117,7 +120,8 @@ class Planner:
         ApiProblemError
             ``unavailable`` when its turn does not come in time; whether it is still carried out
             is then open, as after a lost connection. ``too_many`` where too many calls wait for a
-            solver. ``not_found`` for a reservation of a tenant that the caller does not act for.
+            solver, or requests of one tenant. ``not_found`` for a reservation of a tenant that the
+            caller does not act for.
         """
         job = QueuedChange(command, time.perf_counter(), companion=companion)
         return self._carry_out(job).answers
@@ -140,10 +144,11 @@ class Planner:
 
     def _carry_out(self, job: QueuedChange) -> QueuedChange:
         self._require_own(job.command)
-        if is_quick(job.command):
-            return self._await(job, self._queue.put)
-        with self.solvers.place():
-            return self._await(job, self.solvers.put)
+        with self._waiting.holding(job.command):
+            if is_quick(job.command):
+                return self._await(job, self._queue.put)
+            with self.solvers.place():
+                return self._await(job, self.solvers.put)
 
     def _require_own(self, command: Command) -> None:
         """Refuse a change of what belongs to a tenant for which the present user does not act."""

@@ -21,14 +21,7 @@ from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
 from service.replication.replay import LogReplay
-from service.store import (
-    IdempotentAnswer,
-    LogEntry,
-    Snapshot,
-    Store,
-    VersionTakenError,
-    YarnReservationRow,
-)
+from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
@@ -94,7 +87,7 @@ class Replica:
         self,
         record: CommitRecord,
         at_ms: int,
-        remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
+        remembered: Sequence[CommitRow] = (),
         takings: Sequence[Taking] | None = None,
         tenure: int | None = None,
     ) -> bool:

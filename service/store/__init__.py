@@ -12,14 +12,17 @@ from service.store.applications import (
     StatusRow,
     Submitted,
 )
+from service.store.audit import AuditRow
 from service.store.idempotency import IdempotentAnswer
-from service.store.log import LogEntry, Snapshot, Store, VersionTakenError
+from service.store.log import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
 from service.store.yarn_reservations import YarnReservationRow, YarnReservationRows
 
 __all__ = [
     "ApplicationRow",
     "ApplicationRows",
+    "AuditRow",
+    "CommitRow",
     "IdTakenError",
     "IdempotentAnswer",
     "Judge",

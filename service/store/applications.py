@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from service.store.audit import AuditRow, write_audit
 from service.store.driver import Driver
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
 from service.store.notifications import APPLICATIONS, tell
@@ -115,8 +116,9 @@ class ApplicationRows:
         row: ApplicationRow,
         remembered: IdempotentAnswer | None = None,
         judge: Judge | None = None,
+        audited: AuditRow | None = None,
     ) -> None:
-        """Make a submission durable, and the answer to it with it.
+        """Make a submission durable, and the answer to it and the audit of it with it.
 
         `judge` is given all that are not over, the new one among them; where it raises, nothing is
         written. Submissions that are judged come one after another.
@@ -134,6 +136,8 @@ class ApplicationRows:
                     judge(self._open_alone(connection))
                 if remembered is not None:
                     connection.exec_driver_sql(self._remember, row_of(remembered))
+                if audited is not None:
+                    write_audit(connection, audited)
                 tell(connection, APPLICATIONS)
         except IntegrityError as error:
             raise IdTakenError(row.id) from error
@@ -169,14 +173,16 @@ class ApplicationRows:
             query = query.where(table.tenant.in_(sorted(wanted.tenants)))
         return self._select(query.limit(wanted.limit))
 
-    def end(self, id_: str) -> ApplicationRow | None:
+    def end(self, id_: str, audited: AuditRow | None = None) -> ApplicationRow | None:
         """Note that its owner wants an application ended; return it, or None if there is none."""
         with self._engine.begin() as connection:
-            connection.execute(
+            ended = connection.execute(
                 sa.update(applications)
-                .where(applications.c.id == id_, ~applications.c.over)
+                .where(applications.c.id == id_, ~applications.c.over, ~applications.c.unwanted)
                 .values(unwanted=True)
             )
+            if ended.rowcount and audited is not None:
+                write_audit(connection, audited)
             tell(connection, APPLICATIONS)
         return self.get(id_)
 

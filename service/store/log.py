@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
 from service.clock import Clock
 from service.store.applications import ApplicationRows, LeadershipLostError
+from service.store.audit import INSERT_AUDIT, AuditRow, AuditRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
 from service.store.facts import database_facts
@@ -36,6 +37,9 @@ from service.store.yarn_reservations import (
     YarnReservationRow,
     YarnReservationRows,
 )
+
+#: What is written in the transaction of a commit beside it.
+CommitRow: TypeAlias = IdempotentAnswer | AuditRow | YarnReservationRow
 
 #: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
@@ -121,8 +125,8 @@ class Store:
         What executors carry out.
     skipped
         Records that replay leaves out.
-    tokens
-        Who may call.
+    tokens, audit
+        Who may call, and who did what.
     writing
         Whether appends find room.
     yarn
@@ -147,13 +151,10 @@ class Store:
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
-        self.yarn = YarnReservationRows(self._engine)
+        self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)
+        self.yarn = YarnReservationRows(self._engine)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
-
-    def facts(self) -> dict[str, Any]:
-        """Return what the database holds, in numbers."""
-        return database_facts(self._engine)
 
     def host_clock(self, own: Clock) -> HostClock:
         """Return the clock that all hosts of this database tell the time by."""
@@ -165,6 +166,10 @@ class Store:
     def listener(self, heard: Callable[[str], None], each: Callable[[], None]) -> Listener:
         """Return what hears of the other processes' changes; it is not started yet."""
         return Listener(self._engine, heard, each)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the database holds, in numbers."""
+        return database_facts(self._engine)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -224,7 +229,7 @@ class Store:
     def append(
         self,
         entries: Sequence[LogEntry],
-        remembered: Sequence[IdempotentAnswer | YarnReservationRow] = (),
+        remembered: Sequence[CommitRow] = (),
         tenure: int | None = None,
     ) -> None:
         """Make `entries` and `remembered` durable, all or none.
@@ -256,17 +261,6 @@ class Store:
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
 
-    def _keep(
-        self, cursor: Any, remembered: Sequence[IdempotentAnswer | YarnReservationRow]
-    ) -> None:
-        """Write the rows that stand beside a commit."""
-        answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
-        asked = [one.values() for one in remembered if isinstance(one, YarnReservationRow)]
-        if answered:
-            cursor.executemany(self._driver.statement(INSERT_ANSWER), answered)
-        if asked:
-            cursor.executemany(self._driver.statement(KEEP_YARN_RESERVATION), asked)
-
     def _require_tenure(self, cursor: Any, tenure: int) -> None:
         """Raise where another process leads; none takes over before the transaction has ended."""
         cursor.execute(_TENURE if self._driver.on_sqlite else f"{_TENURE} FOR UPDATE")
@@ -292,6 +286,20 @@ class Store:
         if not moved:
             require_format(cursor)
             raise VersionTakenError(f"version {before + 1} does not come next")
+
+    def _keep(self, cursor: Any, remembered: Sequence[CommitRow]) -> None:
+        """Write the rows that stand beside a commit."""
+        driver = self._driver
+        answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
+        audited = [one.values() for one in remembered if isinstance(one, AuditRow)]
+        asked = [one.values() for one in remembered if isinstance(one, YarnReservationRow)]
+        for statement, rows in (
+            (INSERT_ANSWER, answered),
+            (INSERT_AUDIT, audited),
+            (KEEP_YARN_RESERVATION, asked),
+        ):
+            if rows:
+                cursor.executemany(driver.statement(statement), rows)
 
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""

@@ -1,4 +1,6 @@
-"""Optimisations on disk: what was asked, how far each is, and what it found.
+"""Optimisations and comparisons on disk: what was asked, how far each is, and what it found.
+
+The first two characters of an id tell them apart; each kind has its own bound of how many run.
 
 The process that optimises writes its own row and says now and then that it lives; any server
 process takes requests, answers reads and asks it to stop. A row that says it runs and whose process
@@ -71,17 +73,26 @@ class OptimizationRows:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def add(self, row: OptimizationRow, most: int) -> None:
+    def add(self, row: OptimizationRow, most: int, prefix: str = "") -> None:
         """Make a request durable, and forget the oldest that are over.
+
+        Parameters
+        ----------
+        most
+            Most that may run of those whose ids begin with `prefix`.
 
         Raises
         ------
         TooManyError
-            If `most` run already.
+            If that many run already.
         """
         table = optimizations.c
         values = {name: getattr(row, name) for name in OptimizationRow.__slots__}
-        alive = sa.and_(table.state == RUNNING, table.alive_ms > row.alive_ms - SILENCE_MS)
+        alive = sa.and_(
+            table.state == RUNNING,
+            table.alive_ms > row.alive_ms - SILENCE_MS,
+            table.id.startswith(prefix),
+        )
         with self._engine.begin() as connection:
             hold_lock(connection, _LOCK)
             running = connection.execute(
@@ -104,11 +115,12 @@ class OptimizationRows:
             found = connection.execute(query).mappings().one_or_none()
         return None if found is None else OptimizationRow(**{str(k): found[k] for k in found})
 
-    def page(self, now_ms: int) -> list[OptimizationRow]:
-        """Return all that are remembered, newest first, without what they found."""
+    def page(self, now_ms: int, prefix: str = "") -> list[OptimizationRow]:
+        """Return all whose ids begin so, newest first, without what they found."""
         self._note_lost(now_ms)
         table = optimizations.c
-        query = sa.select(*_SHORT).order_by(table.created_ms.desc(), table.id)
+        alike = table.id.startswith(prefix)
+        query = sa.select(*_SHORT).where(alike).order_by(table.created_ms.desc(), table.id)
         with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
         return [OptimizationRow(**{str(name): row[name] for name in row}) for row in rows]

@@ -100,6 +100,23 @@ tokens: Final = sa.Table(
     sa.Column("revoked_ms", sa.BigInteger),
 )
 
+#: The audit, one row a change, in its transaction; kept when the log is pruned. `version` is the
+#: one it made, if any; `about` the id of what was changed.
+audit: Final = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False, index=True),
+    sa.Column("version", sa.BigInteger),
+    sa.Column("name", sa.String(128), nullable=False),
+    sa.Column("address", sa.String(64), nullable=False),
+    sa.Column("call", sa.String(256), nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("about", sa.String(128), nullable=False, index=True),
+    sa.Column("detail", sa.String(256), nullable=False),
+)
+
 #: Optimisations, one row each: the first three columns are the server's, the others those of the
 #: process that optimises, but for `unwanted`: somebody wants it to stop.
 optimizations: Final = sa.Table(
@@ -115,22 +132,6 @@ optimizations: Final = sa.Table(
     sa.Column("result", sa.LargeBinary, nullable=False),
     sa.Column("unwanted", sa.Boolean, nullable=False),
     sa.Column("ended_ms", sa.BigInteger, nullable=False),
-)
-
-#: What YARN's clients asked for, one row a reservation of the Plan, written with its commit: `name`
-#: is the id that the client has, which may have had reservations before that are cancelled.
-yarn_reservations: Final = sa.Table(
-    "yarn_reservations",
-    metadata,
-    sa.Column("id", sa.String(128), primary_key=True),
-    sa.Column("name", sa.String(64), nullable=False),
-    sa.Column("queue", sa.String(128), nullable=False),
-    sa.Column("submitter", sa.String(128), nullable=False),
-    sa.Column("accepted_ms", sa.BigInteger, nullable=False),
-    sa.Column("arrival_ms", sa.BigInteger, nullable=False),
-    sa.Column("deadline_ms", sa.BigInteger, nullable=False),
-    sa.Column("period_ms", sa.BigInteger, nullable=False),
-    sa.Column("definition", sa.LargeBinary, nullable=False),
 )
 
 #: Executors, one row each: `machines` is a JSON array of names, `renewals` counts its reports.
@@ -166,4 +167,20 @@ runs: Final = sa.Table(
     sa.Column("started_ms", sa.BigInteger, nullable=True),
     sa.Column("ended_ms", sa.BigInteger, nullable=True),
     sa.Column("news", sa.Boolean, nullable=False, index=True),
+)
+
+#: What YARN's clients asked for, one row a reservation of the Plan, written with its commit: `name`
+#: is the id that the client has, which may have had reservations before that are cancelled.
+yarn_reservations: Final = sa.Table(
+    "yarn_reservations",
+    metadata,
+    sa.Column("id", sa.String(128), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("queue", sa.String(128), nullable=False),
+    sa.Column("submitter", sa.String(128), nullable=False),
+    sa.Column("accepted_ms", sa.BigInteger, nullable=False),
+    sa.Column("arrival_ms", sa.BigInteger, nullable=False),
+    sa.Column("deadline_ms", sa.BigInteger, nullable=False),
+    sa.Column("period_ms", sa.BigInteger, nullable=False),
+    sa.Column("definition", sa.LargeBinary, nullable=False),
 )

@@ -10,9 +10,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from rdl.durations import rfc3339_text
+from service.access.actor import present_actor
 from service.access.token import Token, hash_of, new_secret
 from service.access.user import Role, User
 from service.clock import instant_of
+from service.store.audit import AuditRow, write_audit
 from service.store.driver import Driver
 from service.store.tables import tokens
 
@@ -53,8 +55,13 @@ class TokenRows:
             "created_ms": now_ms,
             "end_ms": end_ms,
         }
+        rights = " ".join([user.name, user.role.word, *sorted(user.tenants)])
         with self._engine.begin() as connection:
             connection.execute(sa.insert(tokens).values(row))
+            write_audit(
+                connection,
+                AuditRow(present_actor(), now_ms, "create_token", token.id, detail=rights),
+            )
         return token, secret
 
     def of_hash(self, digest: str) -> Token | None:
@@ -85,11 +92,13 @@ class TokenRows:
     def revoke(self, id_: str, now_ms: int) -> Token | None:
         """Revoke a token and return it; None where there is none. One that is revoked stays so."""
         with self._engine.begin() as connection:
-            connection.execute(
+            revoked = connection.execute(
                 sa.update(tokens)
                 .where(tokens.c.id == id_, tokens.c.revoked_ms.is_(None))
                 .values(revoked_ms=now_ms)
             )
+            if revoked.rowcount:
+                write_audit(connection, AuditRow(present_actor(), now_ms, "revoke_token", id_))
         return self._one(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", (id_,))
 
     def note_use(self, id_: str, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Servers that `http_admit` measures: the service, and the bare reference beside it."""
+"""Servers that `http_admit` measures: the service, asking for tokens or not, and the bare one."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ database, cluster, port, workers, threads = sys.argv[1:]
 run(ServiceConfig(database=database, cluster=Path(cluster), port=int(port), workers=int(workers),
     threads=int(threads)))
 """
+
+#: The same, where each call must show a token.
+_GUARDED = _SERVICE.replace("threads=int(threads)", "threads=int(threads), auth='token'")
 
 #: What any Flask service pays that makes each request durable by itself: parse, insert, answer.
 _BARE = """
@@ -84,8 +87,8 @@ def serving(
     cluster_toml: str = CLUSTER,
     ready_s: float = 300.0,
 ) -> Iterator[int]:
-    """Run a server of a kind (``service`` or ``bare``) and yield its port."""
-    source = {"service": _SERVICE, "bare": _BARE}[kind]
+    """Run a server of a kind (``service``, ``guarded`` or ``bare``) and yield its port."""
+    source = {"service": _SERVICE, "guarded": _GUARDED, "bare": _BARE}[kind]
     cluster = folder / "cluster.toml"
     cluster.write_text(cluster_toml)
     port = free_port()

@@ -9,8 +9,9 @@ from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
+from service.api.fields import flag
 from service.api.route import Body, Documented, Header, Route, json_of
-from service.calls.cluster import present_cluster, reconfigure
+from service.calls.cluster import present_cluster, reconfigure, rehearse_reconfiguration
 from service.commits.ownership import shown_cluster
 from service.problems import ApiError, malformed
 from service.replication.cluster_trial import UNPLANNABLE
@@ -39,8 +40,23 @@ def _put(runtime: Runtime, call: Call) -> Response:
         ) from error
     if "promises" not in call.body:  # it stays as it is
         wanted = replace(wanted, promise_choices=present.promise_choices)
+    if call.query["dry_run"]:
+        return Response(200, rehearse_reconfiguration(runtime, wanted, call.if_match()))
     return reconfigure(runtime, wanted, call.if_match())
 
+
+_WOULD: Final = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "integer", "description": "Version of the Plan that was looked at."},
+        "affected": {"type": "array", "items": {"type": "object"}},
+        "dropped": {"type": "number"},
+        "moved": {"type": "number"},
+        "relocated": {"type": "number"},
+        "short": {"type": "string"},
+    },
+    "required": ["version", "affected", "dropped", "moved", "relocated", "short"],
+}
 
 _TAG: Final = {"ETag": "Entity tag of the description."}
 
@@ -72,7 +88,14 @@ ROUTES: Final = (
         "replaceCluster",
         "Change the description while the server runs; new policies evict nothing.",
         _put,
-        {200: Documented("The new description.", json_of("Cluster"), _TAG)},
+        {
+            200: Documented(
+                "The new description; of a dry run, who would be affected.",
+                {"anyOf": [json_of("Cluster"), _WOULD]},
+                _TAG,
+            )
+        },
+        query=(flag("dry_run", "Say who would be affected, and change nothing."),),
         problems=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
         headers=(Header("If-Match", "The ETag that this change is meant for."),),
         body=Body(json_of("Cluster")),

@@ -12,6 +12,7 @@ from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.dispatch_policy import present_policy, replace_policy
+from service.calls.dispatch_table import dispatch_table
 from service.problems import ApiError, malformed
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
@@ -46,7 +47,41 @@ SCHEMAS: Final[dict[str, Any]] = {"DispatchPolicy": load_schema("cluster")["$def
 
 _TAG: Final = {"ETag": "Entity tag of the cluster's description, of which the policy is a part."}
 
+
+def _table(runtime: Runtime, _call: Call) -> Response:
+    return Response(200, dispatch_table(runtime))
+
+
+_TABLE_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "used": {"type": "boolean", "description": "Whether the present policy uses a table."},
+        "version": {"type": "integer", "minimum": 0, "description": "0 before the first."},
+        "at": {"type": ["number", "null"], "description": "When it was made."},
+        "at_at": {"type": ["string", "null"], "format": "date-time"},
+        "load": {
+            "type": ["number", "null"],
+            "description": "Arrivals over those that it sustains; above 1 queues grow.",
+        },
+        "problem": {"type": "string", "description": "Why there is no table."},
+        "table": {
+            "type": ["object", "null"],
+            "description": "Classes, wheel, and the bins of runs of machines; as `agenda lotes`.",
+        },
+    },
+    "required": ["used", "version", "at", "at_at", "load", "problem", "table"],
+}
+
 ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/dispatch/table",
+        "getDispatchTable",
+        "The dispatch table (LoTES) that the leading process made last.",
+        _table,
+        {200: Documented("The table, or null.", _TABLE_SCHEMA)},
+        role=Role.OPERATOR,
+    ),
     Route(
         "GET",
         "/v1/dispatch/policy",

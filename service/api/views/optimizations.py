@@ -42,7 +42,11 @@ _SOLVERS: Final = ("auto", "none", "exact", "hybrid", "milp")
 WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
 
 
-def _time_limit() -> Field:
+def time_limit(
+    description: str = "Stop after this long and keep the best Plan found.",
+) -> Field:
+    """Return a field for how long a search may take: 60 s when absent, an hour at most; ms."""
+
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise FieldError("write seconds, or a duration such as 5m")
@@ -62,7 +66,6 @@ def _time_limit() -> Field:
         "default": 60,
         "examples": [60, "5m"],
     }
-    description = "Stop after this long and keep the best Plan found."
     return Field("time_limit", description, schema, read, 60_000)
 
 
@@ -99,7 +102,7 @@ def _weights() -> Field:
 _MOST_WEIGHT: Final = 1e9
 
 OPTIMIZATION: Final[tuple[Field, ...]] = (
-    _time_limit(),
+    time_limit(),
     integer(
         "work",
         "Stop after this many trials; the same number finds the same Plan.",

@@ -29,6 +29,7 @@ from service.api.route import Body, Documented, Header, Route, json_of, linked
 from service.api.schemas import STATES
 from service.api.views.rdl import RDL
 from service.calls import reservation_pages, reservations
+from service.calls.reservation_times import with_times
 from service.commits.commands import Ask, Key
 from service.commits.ownership import own_filter
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
@@ -70,15 +71,32 @@ ASK: Final[tuple[Field, ...]] = (
     _AGENT,
 )
 
-#: Renegotiation names the reservation in the path, so the body may not.
+#: Renegotiation takes what POST takes; what cannot change has to be what it is.
 _CHANGE: Final = (
+    identifier("id", "That of the path, if given.", default=None),
+    text("tenant", "The tenant that it has, if given: it stays.", default=None),
+    text("queue", "The queue that it has, if given: it stays.", default=None),
     RDL,
     number("weight", "Factor of its value; unchanged when absent.", 0, 1e9, default=None),
     integer("priority", "Priority; unchanged when absent.", -(10**6), 10**6, default=None),
+    Field(
+        "creditable",
+        "As of POST; unchanged when absent.",
+        {"type": "boolean"},
+        flag("creditable", "").read,
+        None,
+    ),
+    choice(
+        "promise",
+        "As of POST; unchanged when absent.",
+        [level.value for level in PromiseLevel],
+        default=None,
+    ),
     _AGENT,
 )
 
-_PLACING: Final = (
+#: Codes of what planning refuses.
+PLACING: Final = (
     Code.CAPACITY,
     Code.CAPACITY_OVER_TIME,
     Code.QUOTA,
@@ -148,6 +166,9 @@ def _list(runtime: Runtime, call: Call) -> Response:
         end_ms=runtime.resolve(query["to"]),
     )
     page = reservation_pages.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
+    with runtime.reading() as plan:
+        grid = plan.grid
+    page["reservations"] = with_times(runtime, page["reservations"], grid)
     return Response(200, page)
 
 
@@ -178,7 +199,7 @@ def _revision(call: Call, *, required: bool) -> int | None:
 def _put(runtime: Runtime, call: Call) -> Response:
     revision = _revision(call, required=True)
     ask = reservations.read_change(runtime, call.path["id"], call.body)
-    return reservations.renegotiate(runtime, ask, revision)
+    return reservations.renegotiate(runtime, ask, revision, dry_run=call.query["dry_run"])
 
 
 def _delete(runtime: Runtime, call: Call) -> Response:
@@ -239,11 +260,15 @@ ROUTES: Final = (
                 {**_REVISION, "Location": "Path of the reservation."},
                 links=_NEXT,
             ),
-            200: Documented("The reservation would be promised (dry_run).", json_of("Reservation")),
+            200: Documented(
+                "The reservation would be promised (dry_run), or was promised to this very request "
+                "before.",
+                json_of("Reservation"),
+            ),
         },
         problems=(
             Code.MALFORMED,
-            *_PLACING,
+            *PLACING,
             Code.DUPLICATE_ID,
             "idempotency_mismatch",
             "unavailable",
@@ -269,7 +294,7 @@ ROUTES: Final = (
         },
         problems=(
             Code.MALFORMED,
-            *_PLACING,
+            *PLACING,
             Code.DUPLICATE_ID,
             "idempotency_mismatch",
             "unavailable",
@@ -333,13 +358,14 @@ ROUTES: Final = (
         problems=(
             Code.MALFORMED,
             "not_found",
-            *_PLACING,
+            *PLACING,
             "wrong_state",
             "stale_revision",
             "revision_required",
             Code.PAST_CHANGED,
             "unavailable",
         ),
+        query=(flag("dry_run", "Answer what would happen, and change nothing."),),
         headers=(replace(_IF_MATCH, required=True),),
         body=Body(schema_of(_CHANGE), _CHANGE, examples={"another": {"rdl": EXAMPLE["rdl"]}}),
     ),

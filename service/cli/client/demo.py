@@ -167,7 +167,7 @@ def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
         if reply.status != _BUSY or time.monotonic() > deadline:
             break
         time.sleep(0.5)
-    if reply.status not in (201, 409, 422):
+    if reply.status not in (200, 201, 409, 422):
         raise CliError(f"{body['id']}: {reply.problem()}")
     return reply
 

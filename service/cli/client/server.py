@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
@@ -88,7 +90,7 @@ class Server:
     """A server by its URL, and the token it wants, if any."""
 
     url: str = DEFAULT_SERVER
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what is not an HTTP URL, and a token that no header can carry.
@@ -102,7 +104,8 @@ class Server:
             raise CliError(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
         if self.token and not _is_plain(self.token):
             raise CliError(
-                "a token is of visible ASCII characters; look at --token or AGENDA_TOKEN"
+                "a token is of visible ASCII characters; look at --token, AGENDA_TOKEN or "
+                "--token-file"
             )
 
     def call(
@@ -133,13 +136,30 @@ class Server:
             url += "?" + urlencode(given)
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
+        request = Request(url, data, sent, method=method)
         if self.token:
-            sent["Authorization"] = f"Bearer {self.token}"
-        status, raw, tag = self._sent(Request(url, data, sent, method=method))
+            # Whoever this server sends us on to is not told.
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        status, raw, tag = self._sent(request)
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise CliError(self._no_entry(raw))
         value = _json(raw, url)
         if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
             raise CliError(f"{url} did not answer like an Agenda server; is it one?")
         return ServerReply(status, value, tag)
+
+    def _no_entry(self, raw: bytes) -> str:
+        """Return what to say where the server does not take the token, or there is none."""
+        if not self.token:
+            return (
+                f"{self.url} asks for a token: set AGENDA_TOKEN, or give --token-file; its "
+                "operator makes one with `agenda token create`"
+            )
+        why = None
+        with suppress(CliError):
+            value = _json(raw, self.url)
+            why = value.get("detail") if isinstance(value, dict) else None
+        return f"{self.url} does not take the token: {why or 'it does not say why'}"
 
     def once(
         self, path: str, body: object, query: Mapping[str, object] | None = None
@@ -221,16 +241,43 @@ def client_options(function: F) -> F:
     """Add what every client command takes, given to the command as one `server: Server`."""
 
     @wraps(function)
-    def with_server(*args: Any, server: str, token: str | None, **options: Any) -> Any:
-        return function(*args, server=Server(server, token), **options)
+    def with_server(
+        *args: Any, server: str, token: str | None, token_file: Path | None, **options: Any
+    ) -> Any:
+        used = token if token or token_file is None else _token_in(token_file)
+        return function(*args, server=Server(server, used), **options)
 
     url = click.option(
         "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
         show_envvar=True, help="The server's URL.",
     )  # fmt: skip
-    # Hidden: the server has no tokens yet; a proxy in front of it may ask for one.
-    token = click.option("--token", envvar="AGENDA_TOKEN", hidden=True)
-    return cast("F", url(token(with_server)))
+    token = click.option(
+        "--token", envvar="AGENDA_TOKEN", show_envvar=True,
+        help="Token that the server asks for; on a command line others may see it.",
+    )  # fmt: skip
+    token_file = click.option(
+        "--token-file", envvar="AGENDA_TOKEN_FILE", show_envvar=True,
+        type=click.Path(path_type=Path), help="File that holds the token alone.",
+    )  # fmt: skip
+    return cast("F", url(token(token_file(with_server))))
+
+
+def _token_in(path: Path) -> str:
+    """Return the token that a file holds.
+
+    Raises
+    ------
+    CliError
+        If it cannot be read, or holds nothing.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise CliError(f"the token file {path} cannot be read: {why}") from error
+    if not text:
+        raise CliError(f"the token file {path} is empty")
+    return text
 
 
 def entry_path(path: str, id_: str) -> str:

@@ -83,7 +83,7 @@ def _make_old(url: str, revision: str, data: dict[str, list[tuple[Any, ...]]]) -
             names = [column.name for column in table.columns]
             for row in data[table.name]:
                 values = dict(zip(names, row, strict=False))
-                if table.name == "head" and revision in ("0004", "0005"):
+                if table.name == "head" and revision < "0010":
                     values["name"] = "log"
                 connection.execute(sa.insert(table).values(values))
     engine.dispose()

@@ -102,7 +102,7 @@ def test_a_token_that_no_header_carries_is_told(token: str) -> None:
     """The message names the option and the variable, and does not repeat the secret."""
     done = agenda("list", "--token", token)
     assert done.exit_code == ERROR
-    assert "--token or AGENDA_TOKEN" in done.stderr
+    assert "--token, AGENDA_TOKEN or --token-file" in done.stderr
     assert token not in done.stderr
 
 

@@ -1,0 +1,34 @@
+"""The dispatch table on disk, so that every process can show what the leading one made."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dispatch.tables.live_tables import LiveTables
+from planner.plan.plan import Plan
+from service.store import Store
+
+_SETTING: Final = "dispatch_table"
+
+
+def keep_table(store: Store, tables: LiveTables, plan: Plan, at_ms: int) -> int:
+    """Write down the table there is; return its version."""
+    table, version = tables.table_at(plan, at_ms)
+    record = {
+        "version": version,
+        "at_ms": at_ms,
+        "load": tables.load,
+        "problem": tables.problem,
+        "table": None if table is None else table.to_json(),
+    }
+    store.replace_setting(_SETTING, msgspec.json.encode(record).decode())
+    return version
+
+
+def read_table_record(store: Store) -> dict[str, Any]:
+    """Return what was written last; empty before the first."""
+    kept = store.find_setting(_SETTING)
+    found: dict[str, Any] = {} if kept is None else msgspec.json.decode(kept)
+    return found

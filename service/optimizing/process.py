@@ -1,0 +1,59 @@
+"""What the processes that optimise and compare have in common: one job from standard input.
+
+A process is told what to do in one line of JSON. It runs at a low priority, so that changes
+admitted meanwhile do not wait for it. When standard input ends, the server that started it has
+gone: it stops and writes down the best so far.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from service.clock import SystemClock
+from service.config import ServiceConfig
+from service.optimizing.reporter import Reporter
+from service.replication.replica import Replica, open_replica
+
+logger = logging.getLogger("agenda.optimizing")
+
+#: How much this process stands back behind the server's own.
+_NICE: Final = 10
+
+#: Exit code where the row says what went wrong.
+_FAILED: Final = 1
+
+
+def carry_out(work: Callable[[Replica, dict[str, Any], Reporter], None]) -> int:
+    """Carry out the one job that standard input names; return the exit code.
+
+    Parameters
+    ----------
+    work
+        Given the Plan, not yet replayed, what was asked, and where to report.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+    os.nice(_NICE)
+    job = msgspec.json.decode(sys.stdin.buffer.readline())
+    replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
+    clock = replica.store.host_clock(SystemClock())
+    row = replica.store.optimizations.get(job["id"], clock.now_ms())
+    if row is None:  # it was forgotten before it began
+        replica.store.close()
+        return 0
+    reporter = Reporter(replica.store, row, clock)
+    reporter.start()
+    try:
+        work(replica, job["asked"], reporter)
+    except Exception as failure:
+        logger.exception("job %s failed", job["id"])
+        reporter.ended("failed", f"{type(failure).__name__}: {failure}")
+        return _FAILED
+    finally:
+        replica.store.close()
+    return 0

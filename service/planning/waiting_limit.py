@@ -1,0 +1,65 @@
+"""WaitingLimit: how many requests of one tenant may wait to be planned at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from service.commits.commands import Admission, Command, Renegotiation
+from service.problems import problem
+
+_RETRY: Final = {"Retry-After": "1"}
+
+
+class WaitingLimit:
+    """Counts the requests that wait, by tenant; any thread may ask.
+
+    Parameters
+    ----------
+    most
+        Most of one tenant. One call with more is taken where none of its tenant waits.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def holding(self, command: Command) -> Iterator[None]:
+        """Count the requests of a command while it waits.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where too many of a tenant wait already.
+        """
+        asked = _requests_of(command)
+        with self._lock:
+            for tenant, count in asked.items():
+                waiting = self._waiting[tenant]
+                if waiting and waiting + count > self._most:
+                    detail = (
+                        f"{waiting:,} requests of tenant {tenant!r} wait in this server process; "
+                        f"at most {self._most:,} may"
+                    )
+                    raise problem("too_many", detail, headers=_RETRY)
+            self._waiting += asked
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= asked  # what is left of nobody is dropped
+
+
+def _requests_of(command: Command) -> Counter[str]:
+    match command:
+        case Admission(asks=asks):
+            return Counter(ask.request.tenant for ask in asks)
+        case Renegotiation(ask=ask):
+            return Counter((ask.request.tenant,))
+        case _:
+            return Counter()

@@ -1,0 +1,103 @@
+"""Limits: calls of one user, and what one tenant keeps waiting."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from service.access import rate_limit
+from service.access.rate_limit import RateLimit
+from service.commits import group_commit
+from tests.patience import eventually
+from tests.service.access.walking import ATOM, guarded
+from tests.service.conftest import Open
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the steady clock, which the test moves."""
+    now = [1000.0]
+    monkeypatch.setattr("service.access.rate_limit.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_user_may_make_so_many_calls(clock: list[float]) -> None:
+    """Two seconds' worth at once, then one each time it has waited for it; others are others."""
+    limit = RateLimit(10)
+    assert [limit.wait_of("a") for _ in range(20)] == [0.0] * 20
+    assert limit.wait_of("a") == pytest.approx(0.1)
+    assert limit.wait_of("b") == 0.0
+    clock[0] += 0.1
+    assert limit.wait_of("a") == 0.0
+    assert limit.wait_of("a") > 0
+    assert all(RateLimit(0).wait_of("a") == 0.0 for _ in range(1000))
+
+
+def test_who_is_silent_is_forgotten(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names do not pile up."""
+    monkeypatch.setattr(rate_limit, "_MOST", 10)
+    limit = RateLimit(1)
+    for number in range(100):
+        clock[0] += 1.0
+        limit.wait_of(f"u{number}")
+    assert len(limit._left) <= 11
+
+
+@pytest.mark.usefixtures("clock")
+def test_one_call_too_many_is_told(open_service: Open) -> None:
+    """429 with Retry-After, on whatever route; other users go on."""
+    server = guarded(open_service, tick_s=0, rate=2)
+    for _ in range(4):
+        assert server.call("user", "GET", "/v1/plan").status_code == 200
+    told = server.call("user", "POST", "/v1/reservations", {"rdl": ATOM})
+    assert (told.status_code, told.get_json()["code"]) == (429, "too_many")
+    assert told.headers["Retry-After"] == "1"
+    assert server.call("other", "GET", "/v1/plan").status_code == 200
+
+
+def test_a_tenant_keeps_only_so_much_waiting(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While two requests of a tenant wait, a third is 429; another tenant's is taken."""
+    server = guarded(open_service, tick_s=0, tenant_waiting=2)
+    going, entered = threading.Event(), threading.Event()
+    place = group_commit.place
+
+    def slow(screened: Any, limits_of: Any) -> None:
+        entered.set()
+        going.wait(60)
+        place(screened, limits_of)
+
+    monkeypatch.setattr(group_commit, "place", slow)
+    answers: list[int] = []
+
+    def post(walker: str) -> None:
+        client = server.service.app.test_client()
+        headers = {"Authorization": f"Bearer {server.secrets[walker]}"}
+        answer = client.post("/v1/reservations", json={"rdl": ATOM}, headers=headers)
+        answers.append(answer.status_code)
+
+    waiting = server.service.runtime.planner._waiting
+    threads = [threading.Thread(target=post, args=("user",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: waiting._waiting["ads"] == 2)
+    post("user")
+    assert answers == [429]
+    threads.append(threading.Thread(target=post, args=("other",)))
+    threads[-1].start()
+    eventually(lambda: waiting._waiting["web"] == 1)
+    going.set()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(answers) == [201, 201, 201, 429]
+    assert not waiting._waiting
+
+
+def test_a_batch_is_taken_whole_where_none_waits(open_service: Open) -> None:
+    """The limit is on what waits together: one large batch is no reason to refuse it."""
+    server = guarded(open_service, tick_s=0, tenant_waiting=2)
+    answer = server.call("user", "POST", "/v1/reservations:batch", [{"rdl": ATOM}] * 5)
+    assert [one["status"] for one in answer.get_json()["results"]] == [201] * 5
