@@ -50,7 +50,8 @@ def test_each_call_by_each_walker(server: Guarded) -> None:
             code = (answer.get_json(silent=True) or {}).get("code")
             where = f"{walker} {route.method} {route.path}: {answer.status}"
             if least and walker is None:
-                assert (answer.status_code, code) == (401, "unauthenticated"), where
+                known = "unauthenticated" if route.failure is None else None
+                assert (answer.status_code, code) == (401, known), where
                 assert answer.headers["WWW-Authenticate"].startswith("Bearer"), where
             elif rank < least:
                 assert (answer.status_code, code) == (403, "forbidden"), where
@@ -64,6 +65,8 @@ def test_whoever_reaches_a_server_without_tokens_may_do_everything(open_service:
     service = open_service(tick_s=0)
     for route in ROUTES:
         path = route.path.replace("{id}", "no-such-id")
+        if any(field.name == "user.name" for field in route.query):
+            path += "?user.name=ann"  # YARN's calls have users, tokens or not
         answer = service.client.open(path, method=route.method, json=body_of(route))
         assert answer.status_code not in (401, 403), route
         answer.close()

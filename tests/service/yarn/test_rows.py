@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from service.access.actor import Actor
 from service.access.user import Role, User
 from tests.service.conftest import Service
 from tests.service.yarn.facts import (
@@ -408,15 +408,11 @@ class TestTokens:
     @pytest.fixture
     def as_user(self, monkeypatch: pytest.MonkeyPatch) -> Any:
         """Return a function that makes every call that of a token's user."""
-        from service.api import answering
-
-        read = answering.Answering.respond
 
         def let(user: User) -> None:
-            def respond(self: Any, reader: Any, accept: str = "") -> Any:
-                return read(self, lambda route: replace(reader(route), user=user), accept)
-
-            monkeypatch.setattr(answering.Answering, "respond", respond)
+            monkeypatch.setattr(
+                "service.api.gate.Gate.admit", lambda *_given: Actor(user, call="a test")
+            )
 
         return let
 
