@@ -9,8 +9,7 @@ import pytest
 from service.commits.commands import Closure
 from service.store.audit import AUDIT_KINDS
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded
-from tests.service.calls.test_optimizations import _found as found
-from tests.service.calls.test_optimizations import _two_in_the_way as two_in_the_way
+from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import Open, Service
 
 LONG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 14400)"

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from service.api.routes import ROUTES
-from tests.service.access.walking import Guarded, body_of, guarded
+from tests.service.access.walking import ROWS, Guarded, body_of, guarded
 from tests.service.conftest import Open
 
-PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
-ROWS = re.findall(
-    r"^\| `([A-Z]+) (/\S*)` \| (anybody|user|operator|admin) \| ?(.*?) ?\|$",
-    PAGE.read_text(encoding="utf-8"),
-    re.MULTILINE,
-)
 #: What each call is for, by method and path.
 LEAST = {(method, path): role for method, path, role, _ in ROWS}
 RANKS = {"anybody": 0, "user": 1, "operator": 2, "admin": 3}

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from service.api.routes import ROUTES
-from tests.service.access.test_roles import ROWS
-from tests.service.access.walking import APPLICATION, ATOM, Guarded, body_of, guarded
+from tests.service.access.walking import APPLICATION, ATOM, ROWS, Guarded, body_of, guarded
 from tests.service.conftest import CLUSTER, Open
 
 #: A policy on the other tenant, and one on each.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from werkzeug.test import TestResponse
@@ -11,6 +13,14 @@ from werkzeug.test import TestResponse
 from service.access.user import Role, User
 from service.api.route import Route
 from tests.service.conftest import Open, Service
+
+#: The table of docs/operating.md: method, path, least role, what of other tenants.
+_PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
+ROWS = re.findall(
+    r"^\| `([A-Z]+) (/\S*)` \| (anybody|user|operator|admin) \| ?(.*?) ?\|$",
+    _PAGE.read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
 
 ATOM = "atom(<1 cpu>, 1, 1, 60, 60)"
 APPLICATION = {

@@ -7,48 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from planner.agent import Limits
-from planner.optimization.codec import change_to_json
-from planner.optimization.optimizer import optimize
-from planner.optimization.result import OptimizeOptions, OptimizeScope
 from service.calls.optimization_events import events
-from service.optimizing.job import OptimizationJob
 from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.store import OptimizationRow
 from service.store.optimizations import SILENCE_MS
 from tests.patience import eventually
+from tests.service.better_plan import found as _found
+from tests.service.better_plan import two_in_the_way as _two_in_the_way
 from tests.service.conftest import Open, Service
 
 _PATH = "/v1/optimizations"
-
-#: Stands in the middle of the only place of the other; three quarters of the cluster each.
-_IN_THE_WAY = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 30m, 100m)"
-_LEFT_OUT = "window(atom(<1 cpu>, 8, 8, 1800, 14400), 40m, 80m)"
-
-
-def _two_in_the_way(service: Service) -> None:
-    service.reserve("a", _IN_THE_WAY, agent="earliest")
-    assert service.ask("b", _LEFT_OUT).status_code == 409
-
-
-def _found(service: Service, **row: Any) -> str:
-    """Keep what an optimisation of the Plan as it is finds, as its process would; return its id."""
-    runtime = service.runtime
-    with runtime.reading() as plan:
-        found = optimize(
-            plan,
-            None,
-            OptimizeScope(admit_refused=True),
-            OptimizeOptions(Limits(work=60, seed=1), solver=""),
-        )
-    changes = [change_to_json(one) for one in found.changes]
-    result = {"based_on": found.based_on, "changes": changes, "found": {}, "diff": {}}
-    rows, now_ms = runtime.optimizations.rows, runtime.optimizations.now_ms()
-    document = msgspec.json.encode(OptimizationJob(0).to_json())
-    kept = {"state": "finished", "result": msgspec.json.encode(result), **row}
-    rows.add(OptimizationRow("p-1", now_ms, document, now_ms, **kept), most=9)
-    return "p-1"
 
 
 def _shown(service: Service, id_: str) -> dict[str, Any]:
