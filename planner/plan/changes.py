@@ -181,6 +181,13 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
+class Archive:
+    """Let reservations that have ended, and refusals, leave the Plan."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """Plan on another description of the cluster: machines, outages, policies."""
 
@@ -198,6 +205,7 @@ Change: TypeAlias = (
     | Cancel
     | Close
     | Advance
+    | Archive
     | Reconfigure
 )
 

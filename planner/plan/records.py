@@ -55,6 +55,23 @@ class Advanced:
 
 
 @dataclass(frozen=True, slots=True)
+class Archived:
+    """Reservations that had ended, and refusals, left the Plan."""
+
+    ids: tuple[str, ...]
+    op: ClassVar[str] = "archive"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {"op": self.op, "ids": list(self.ids)}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Archived:
+        """Read what :meth:`to_json` wrote."""
+        return cls(tuple(entry["ids"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigured:
     """The cluster is described anew."""
 
@@ -72,7 +89,16 @@ class Reconfigured:
 
 
 RecordedChange: TypeAlias = (
-    Admitted | Refused | Updated | Degraded | Released | Relocated | Ended | Advanced | Reconfigured
+    Admitted
+    | Refused
+    | Updated
+    | Degraded
+    | Released
+    | Relocated
+    | Ended
+    | Advanced
+    | Archived
+    | Reconfigured
 )
 _KINDS: dict[str, Any] = {
     kind.op: kind
@@ -85,6 +111,7 @@ _KINDS: dict[str, Any] = {
         Relocated,
         Ended,
         Advanced,
+        Archived,
         Reconfigured,
     )
 }

@@ -49,6 +49,7 @@ _META = np.dtype(
         ("atoms", np.int32),
         ("queue", np.int32),
         ("agent", np.int32),
+        ("ordinal", np.int32),
         ("state", np.int8),
         ("promise", np.int8),
     ]
@@ -128,6 +129,8 @@ class ReservationTable:
         Names of the machines that slots name by number.
     packs
         Whether some reservation is, or was, promised a packing.
+    admitted
+        How many reservations there ever were, with those that have left: the ordinal of the next.
     """
 
     def __init__(self) -> None:
@@ -138,6 +141,7 @@ class ReservationTable:
         self._slots = _slot_column()
         self.machines: Sequence[str] = ()
         self.packs = False
+        self.admitted = 0
         self._numbers = IdIndex()
         self._ids: list[str] = []
         self._names: Words[str] = Words()
@@ -172,6 +176,32 @@ class ReservationTable:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def number_at(self, ordinal: int) -> int:
+        """Return the number of the first reservation with this ordinal or a later one."""
+        return int(np.searchsorted(self._meta.data["ordinal"], ordinal))
+
+    def ordinal(self, number: int) -> int:
+        """Return how many were admitted before; past the end all. It stays when others leave."""
+        there = number < len(self)
+        return int(self._meta.data[number]["ordinal"]) if there else self.admitted
+
+    def ended_before(self, step: int, at_ms: int) -> NDArray[np.int64]:
+        """Return the reservations that are over and have not been touched since.
+
+        Parameters
+        ----------
+        step
+            They hold nothing from this step on.
+        at_ms
+            All of their history is before it.
+        """
+        meta = self._meta.data
+        live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+        old = np.flatnonzero(~live & (meta["finish"] <= step) & (meta["at"] < at_ms))
+        history = self._history
+        touched = [n for n in old.tolist() if n in history and history[n][-1].at_ms >= at_ms]
+        return np.setdiff1d(old, touched, assume_unique=True)
+
     def number_of(self, id: str) -> int | None:  # noqa: A002 - the field's word
         """Return the number of a reservation, or None."""
         return self._numbers.get(id)
@@ -205,6 +235,7 @@ class ReservationTable:
                     len(holding.atoms),
                     self._names.number(one.queue),
                     self._names.number(one.agent),
+                    self.admitted + offset,
                     accepted,
                     LEVEL_NUMBERS[one.promise],
                 )
@@ -215,6 +246,7 @@ class ReservationTable:
             self._ids.append(one.id)
             self.details.put(number + offset, one.details)
         self._meta.append(metas, len(metas))
+        self.admitted += len(metas)
         return number
 
     def _append_atoms(self, holdings: Sequence[Holding]) -> int:
@@ -258,7 +290,7 @@ class ReservationTable:
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"].astype(np.int64)
         owner = np.repeat(np.arange(len(meta)), counts)
-        index = _ranges(meta["atom"].astype(np.int64), counts)
+        index = ranges(meta["atom"].astype(np.int64), counts)
         key = np.stack(
             [
                 meta["tenant"][owner],
@@ -282,14 +314,14 @@ class ReservationTable:
     def held_slots(self) -> Iterator[BundleSlots]:
         """Yield the slots of all reservations, joined by bundle."""
         meta, atoms = self._meta.data, self._atoms.data
-        index = _ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
+        index = ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
         index = index[atoms["slots"][index] > 0]
         kinds = atoms["kind"][index]
         for kind in np.unique(kinds).tolist():
             chosen = atoms[index[kinds == kind]]
             first, count = chosen["slot"].astype(np.int64), chosen["slots"].astype(np.int64)
             yield BundleSlots(
-                self._kinds.values[kind][0], _plain_slots(self._slots.data[_ranges(first, count)])
+                self._kinds.values[kind][0], _plain_slots(self._slots.data[ranges(first, count)])
             )
 
     def slots_after(self, step: int) -> tuple[Slots, NDArray[np.int64]]:
@@ -303,9 +335,9 @@ class ReservationTable:
         placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
         numbers = np.flatnonzero(placed & (meta["finish"] > step))
         counts = meta["atoms"][numbers].astype(np.int64)
-        atoms = self._atoms.data[_ranges(meta["atom"][numbers].astype(np.int64), counts)]
+        atoms = self._atoms.data[ranges(meta["atom"][numbers].astype(np.int64), counts)]
         many = atoms["slots"].astype(np.int64)
-        slots = _plain_slots(self._slots.data[_ranges(atoms["slot"].astype(np.int64), many)])
+        slots = _plain_slots(self._slots.data[ranges(atoms["slot"].astype(np.int64), many)])
         owner = np.repeat(np.repeat(numbers, counts), many)
         later = slots[:, 1] > step
         return slots[later], owner[later]
@@ -314,14 +346,14 @@ class ReservationTable:
         """Return the slots of some reservations with whose they are."""
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"][numbers].astype(np.int64)
-        index = _ranges(meta["atom"][numbers].astype(np.int64), counts)
+        index = ranges(meta["atom"][numbers].astype(np.int64), counts)
         place = index - np.repeat(meta["atom"][numbers].astype(np.int64), counts)
         held = atoms["slots"][index].astype(np.int64)
         return StandingSlots(
             np.repeat(np.repeat(numbers, counts), held),
             np.repeat(place, held),
             np.repeat(atoms["kind"][index].astype(np.int64), held),
-            _plain_slots(self._slots.data[_ranges(atoms["slot"][index].astype(np.int64), held)]),
+            _plain_slots(self._slots.data[ranges(atoms["slot"][index].astype(np.int64), held)]),
             self._kinds.values,
         )
 
@@ -371,9 +403,9 @@ class ReservationTable:
         near = numbers[(meta["begin"][numbers] < end) & (meta["finish"][numbers] > start)]
         counts = meta["atoms"][near].astype(np.int64)
         owner = np.repeat(np.arange(len(near)), counts)
-        atoms = self._atoms.data[_ranges(meta["atom"][near].astype(np.int64), counts)]
+        atoms = self._atoms.data[ranges(meta["atom"][near].astype(np.int64), counts)]
         row_counts = atoms["rows"].astype(np.int64)
-        rows = self._rows.data[_ranges(atoms["row"].astype(np.int64), row_counts)]
+        rows = self._rows.data[ranges(atoms["row"].astype(np.int64), row_counts)]
         owner = np.repeat(owner, row_counts)
         shifts = np.repeat(atoms["shifts"], row_counts)
         holds = np.zeros(len(near), dtype=np.bool_)
@@ -389,7 +421,7 @@ class ReservationTable:
         """Return the rows of many atoms, one after the other."""
         chosen = self._atoms.data[atoms]
         first, count = chosen["row"].astype(np.int64), chosen["rows"].astype(np.int64)
-        return _plain(self._rows.data[_ranges(first, count)])
+        return _plain(self._rows.data[ranges(first, count)])
 
     def replace(self, number: int, holding: Holding) -> None:
         """Give a reservation another holding; the old rows lie idle until the next compaction."""
@@ -564,7 +596,7 @@ def _plain(rows: NDArray[Any]) -> NDArray[np.int64]:
     return out
 
 
-def _ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return first[0], first[0] + 1, ... count[0] of them, then those of the next."""
     total = int(count.sum())
     starts = np.cumsum(count) - count

@@ -7,6 +7,7 @@ a lane of their own (`service.planning.solver_lane`), so no change waits for the
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,6 +18,7 @@ from service.commits.group_commit import GroupCommit
 from service.commits.idempotency import recall
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.archivist import Archivist
 from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
@@ -24,6 +26,8 @@ from service.planning.solver_lane import SolverLane
 from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
+
+logger = logging.getLogger("agenda.service")
 
 _RETRY: Final = {"Retry-After": "1"}
 
@@ -56,6 +60,7 @@ class Planner:
         self._committer = GroupCommit(config, replica, clock, telemetry)
         self._queue = ChangeQueue(config.group)
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
+        self._archivist = Archivist(config, replica, clock)
         self.solvers = SolverLane(config, replica, clock, telemetry)
 
     def bring_up_to_date(self) -> None:
@@ -72,6 +77,13 @@ class Planner:
             else:
                 self._runner.tick()
             self._runner.adapt()
+            self._archive()
+
+    def _archive(self) -> None:
+        try:
+            self._archivist.tick()
+        except Exception:
+            logger.exception("nothing has left for the archive; the Plan is as it was")
 
     def close(self) -> None:
         """Take no more changes; `serve` returns when those that wait are carried out."""

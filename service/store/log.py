@@ -16,6 +16,8 @@ import sqlalchemy as sa
 
 from service.clock import Clock
 from service.store.applications import ApplicationRows, LeadershipLostError
+from service.store.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
+from service.store.archive import row_of as archived
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
 from service.store.host_clock import HostClock
@@ -109,6 +111,8 @@ class Store:
         What is dispatched, and by whom.
     optimizations
         Better plans that are sought or found.
+    archive
+        Reservations that have ended and left the Plan.
     skipped
         Records that replay leaves out.
     writing
@@ -128,6 +132,7 @@ class Store:
             migrate(self._engine)
         on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
+        self.archive = ArchiveRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
@@ -205,13 +210,16 @@ class Store:
         entries: Sequence[LogEntry],
         remembered: Sequence[IdempotentAnswer] = (),
         tenure: int | None = None,
+        left: Sequence[ArchivedRow] = (),
     ) -> None:
-        """Make `entries` and `remembered` durable, all or none.
+        """Make `entries`, `remembered` and `left` durable, all or none.
 
         Parameters
         ----------
         tenure
             Of the leader whose change it is; None for a change of anybody.
+        left
+            What leaves the Plan by these entries.
 
         Raises
         ------
@@ -230,6 +238,11 @@ class Store:
                 if tenure is not None:
                     self._require_tenure(cursor, tenure)
                 self._move(cursor, entries)
+                if left:
+                    cursor.execute(NEWEST_PLACE)
+                    (place,) = cursor.fetchone()
+                    rows = [(number, *archived(one)) for number, one in enumerate(left, place + 1)]
+                    cursor.executemany(driver.statement(INSERT_ARCHIVED), rows)
                 if remembered:
                     kept = [row_of(answer) for answer in remembered]
                     cursor.executemany(driver.statement(INSERT_ANSWER), kept)
