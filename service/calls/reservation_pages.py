@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -55,6 +56,19 @@ class PageCursor:
     def __str__(self) -> str:
         """What :func:`read_cursor` reads back."""
         return f"{self.part}{self.number}"
+
+
+class Source(Protocol):
+    """Where lists are read."""
+
+    @property
+    def archive(self) -> ArchiveRows:
+        """What has left the Plan."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Plan]:
+        """Hold the Plan."""
+        ...
 
 
 def read_cursor(text: str) -> PageCursor:
@@ -120,7 +134,7 @@ def check(plan: Plan, wanted: Filter) -> None:
 
 
 def page_of(
-    runtime: Runtime,
+    source: Source,
     wanted: Filter,
     cursor: PageCursor,
     limit: int,
@@ -137,15 +151,15 @@ def page_of(
     found: list[dict[str, Any]] = []
     place: PageCursor | None = cursor
     version = 0
-    with runtime.reading() as plan:
+    with source.reading() as plan:
         check(plan, wanted)
         version = plan.version
     while place is not None and len(found) < limit:
         if place.part == _OLD:
-            old, place = _old(runtime.archive, wanted, place.number, limit - len(found))
+            old, place = _old(source.archive, wanted, place.number, limit - len(found))
             found += old
             continue
-        with runtime.reading() as plan:
+        with source.reading() as plan:
             version = plan.version
             entries, place = _stride(plan, wanted, place, min(_READ, limit - len(found)))
             grid = plan.grid
