@@ -7,6 +7,7 @@ servers can gain only what one leaves idle: the load of the machine stands with 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -61,10 +62,14 @@ def _measured(url: str, count: int, seconds: float) -> dict[str, float]:
             command += ["--cluster", str(cluster), "--port", str(port)]
             started = run_server(command, port, cluster.with_suffix(".log"))
             servers.append(stack.enter_context(started))
-        idle = _idle_s()
+        groups = [one.process.pid for one in servers]
+        idle, busy, asking = _idle_s(), _busy_s(groups), _children_s()
         taken = _posts([one.port for one in servers], seconds)
-        idle = _idle_s() - idle
+        idle, busy = _idle_s() - idle, _busy_s(groups) - busy
+        asking = _children_s() - asking
     return {
+        "server_ms_per_post": round(1000 * busy / len(taken), 2),
+        "client_ms_per_post": round(1000 * asking / len(taken), 2),
         "per_s": round(len(taken) / seconds, 1),
         "p50_ms": round(1000 * taken[len(taken) // 2], 2),
         "p99_ms": round(1000 * taken[int(0.99 * len(taken))], 2),
@@ -82,6 +87,23 @@ def _posts(ports: Sequence[int], seconds: float) -> list[float]:
         for n in range(CLIENTS)
     ]
     return sorted(one for client in clients for one in json.loads(client.communicate()[0]))
+
+
+def _busy_s(groups: Sequence[int]) -> float:
+    """Return the processor time of all processes of some process groups, s."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[2]) in groups:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _children_s() -> float:
+    """Return the processor time of the children that have ended, s."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _idle_s() -> float:
