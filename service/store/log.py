@@ -130,14 +130,13 @@ class Store:
         with opening(url):
             self._engine = open_engine(url)
             migrate(self._engine)
-        on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
         self.archive = ArchiveRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.applications = ApplicationRows(self._engine, self._driver)
-        self._turns = Turns(self._engine.url.database if on_sqlite else None)
+        self._turns = Turns(self._engine)
 
     def host_clock(self, own: Clock) -> HostClock:
         """Return the clock that all hosts of this database tell the time by."""
@@ -156,7 +155,7 @@ class Store:
         self._turns.close()
 
     def turn(self) -> AbstractContextManager[None]:
-        """Return a context in which no other process of this host appends, where that helps."""
+        """Return a context in which no other process appends; a courtesy, not a promise."""
         return self._turns.turn()
 
     def setting(self, name: str, value: str) -> str:
