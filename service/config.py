@@ -26,9 +26,9 @@ AUTH_MODES = ("none", "token")
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
     "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
-    "snapshot_every", "tenant_waiting",
+    "snapshot_every", "refused_days", "archive_days", "tenant_waiting",
 )  # fmt: skip
-_SPANS = ("head_s", "body_s", "answer_s", "agent_s")
+_SPANS = ("head_s", "body_s", "answer_s", "agent_s", "ended_days")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,11 @@ class ServiceConfig:
     snapshot_every
         Records between two snapshots of the Plan.
     refused_days
-        How long refusals and remembered answers (Idempotency-Key) are kept.
+        How long remembered answers (Idempotency-Key) are kept, and refusals stay in the Plan.
+    ended_days
+        How long reservations that have ended stay in the Plan.
+    archive_days
+        How long both are kept in the archive after that.
     replay_wait_s
         How long a request that comes before the Plan is replayed waits before it is answered 503.
     offer_s
@@ -117,6 +121,8 @@ class ServiceConfig:
     group: int = 1_000
     snapshot_every: int = 10_000
     refused_days: int = 7
+    ended_days: float = 7.0
+    archive_days: int = 730
     replay_wait_s: float = 10.0
     offer_s: float = 0.25
     agent_s: float = 10.0

@@ -33,6 +33,7 @@ from service.planning.planner import Planner
 from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
+from service.store.archive import ArchiveRows
 from service.store.audit import AuditRows
 from service.store.driver import UNAVAILABLE
 from service.store.host_clock import HostClock
@@ -216,6 +217,11 @@ class Runtime:
     def new_id(self) -> str:
         """Return an id that no reservation has."""
         return f"r-{os.urandom(10).hex()}"
+
+    @property
+    def archive(self) -> ArchiveRows:
+        """What has left the Plan."""
+        return self._replica.store.archive
 
     def reading(self) -> AbstractContextManager[Plan]:
         """Hold the Plan with everything in it that was answered by any process."""

@@ -18,6 +18,9 @@ from rdl.work_graph import END, START, WorkGraph
 #: A window in steps: its first, and the first past it.
 Window = tuple[int, int]
 
+#: Windows that are kept of reservations that have left the Plan, whatever it holds.
+_SPARE: Final = 1_000
+
 #: Of a request that cannot be compiled any more, on a grid that has changed since.
 _UNKNOWN: Final = (-1, -1)
 
@@ -25,14 +28,14 @@ _UNKNOWN: Final = (-1, -1)
 class UnreadWindow(NamedTuple):
     """A reservation whose window is not known yet, and what tells it."""
 
-    number: int
+    ordinal: int
     revision: int
     expression: str
     context: CompileContext
 
 
 class WindowBook:
-    """Windows by reservation number and revision.
+    """Windows by a reservation's ordinal, which it keeps, and revision.
 
     A window stands in the request's expression alone, which takes a tenth of a millisecond to
     compile: each is read once.
@@ -46,15 +49,19 @@ class WindowBook:
         """Return those of some reservations whose windows are not known; the caller holds it."""
         meta = plan.table.meta
         known, found = self._known, []
-        revisions = meta["revision"][numbers].tolist()
-        for number, revision in zip(numbers.tolist(), revisions, strict=True):
-            entry = known.get(number)
+        if len(known) > 2 * len(meta) + _SPARE:  # most of them have left the Plan
+            there = set(meta["ordinal"].tolist())
+            with self._lock:
+                self._known = known = {one: known[one] for one in known if one in there}
+        revisions, ordinals = meta["revision"][numbers].tolist(), meta["ordinal"][numbers].tolist()
+        for number, ordinal, revision in zip(numbers.tolist(), ordinals, revisions, strict=True):
+            entry = known.get(ordinal)
             if entry is None or entry[0] != revision:
                 # Without machines: a window is the same on a cluster that has changed since.
                 submitted_ms, period_ms = int(meta[number]["submitted"]), plan.cluster.max_period_ms
                 context = CompileContext(plan.grid, submitted_ms, max_period_ms=period_ms)
                 text = plan.table.details.get(number).text
-                found.append(UnreadWindow(number, revision, text, context))
+                found.append(UnreadWindow(ordinal, revision, text, context))
         return found
 
     def read(self, unread: Sequence[UnreadWindow]) -> None:
@@ -62,11 +69,11 @@ class WindowBook:
         for one in unread:
             window = _compiled(one.expression, one.context)
             with self._lock:
-                self._known[one.number] = one.revision, window
+                self._known[one.ordinal] = one.revision, window
 
-    def windows(self, numbers: Sequence[int]) -> list[Window | None]:
+    def windows(self, ordinals: Sequence[int]) -> list[Window | None]:
         """Return the windows of reservations that were read; None where one cannot be told."""
-        found = (self._known[number][1] for number in numbers)
+        found = (self._known[ordinal][1] for ordinal in ordinals)
         return [None if window == _UNKNOWN else window for window in found]
 
 

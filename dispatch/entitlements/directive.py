@@ -111,7 +111,8 @@ class Standings:
     Attributes
     ----------
     number_of
-        Number of a reservation in the order of acceptance, or None; numbers never change.
+        Number of a reservation in the order of acceptance, or None; numbers of one
+        table never change.
     finish
         First step past all that each holds, int32[n], read-only.
     step

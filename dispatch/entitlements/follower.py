@@ -80,6 +80,7 @@ class PlanFollower:
         self._at_step: dict[int, tuple[Entitlement, ...]] = {}
         self._finish = np.zeros(0, dtype=np.int32)
         self._ahead: SlotsAhead | None = None
+        self._table = plan.table
         self._machines = plan.table.machines
 
     def follow(self, now_ms: int) -> Directive:
@@ -120,8 +121,9 @@ class PlanFollower:
         self._version, self._at_step = self.plan.version, {}
         self._finish = table.meta["finish"].copy()
         self._finish.flags.writeable = False
-        if table.machines is not self._machines:  # slots name other machines by the same numbers
-            self._machines = table.machines
+        if table.machines is not self._machines or table is not self._table:
+            # Slots name other machines, or reservations have other numbers.
+            self._machines, self._table = table.machines, table
             self._followed, self._present = {}, {}
         slots, owner = table.slots_after(step)
         names = tuple(self._machines)

@@ -199,6 +199,13 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
+class Archive:
+    """Let reservations that have ended, and refusals, leave the Plan."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """Plan on another description of the cluster: machines, outages, policies."""
 
@@ -218,6 +225,7 @@ Change: TypeAlias = (
     | Cancel
     | Close
     | Advance
+    | Archive
     | Reconfigure
 )
 

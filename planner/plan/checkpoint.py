@@ -54,14 +54,8 @@ class Checkpoint:
         version: int = self.head["version"]
         return version
 
-    def encode(self, refused_since_ms: int = 0) -> bytes:
-        """Return the state as bytes.
-
-        Parameters
-        ----------
-        refused_since_ms
-            Refusals of requests submitted before this are left out, ms from the origin.
-        """
+    def encode(self) -> bytes:
+        """Return the state as bytes."""
         document = {
             "format": FORMAT,
             **self.head,
@@ -73,11 +67,7 @@ class Checkpoint:
                 for number, entries in self.history.items()
             ],
             "released": [[index, rows.tolist()] for index, rows in self.released.items()],
-            "refusals": [
-                Refused(one).to_json()
-                for one in self.refusals
-                if one.submitted_ms >= refused_since_ms
-            ],
+            "refusals": [Refused(one).to_json() for one in self.refusals],
         }
         return zlib.compress(msgspec.msgpack.encode(document), level=1)
 
@@ -101,6 +91,7 @@ def take_checkpoint(plan: Plan) -> Checkpoint:
         "idle_rows": table._idle_rows,
         "idle_slots": table._idle_slots,
         "holds": [[n, one.to_json()] for n, one in table.holds.items()],
+        "admitted": table.admitted,
         "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
     }
     return Checkpoint(
@@ -163,6 +154,9 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
         table._shifts.number(_frozen(shifts))
     table._idle_rows = document["idle_rows"]
     table._idle_slots = document.get("idle_slots", 0)
+    table.admitted = document.get("admitted", len(table._ids))
+    if "admitted" not in document:  # a state of before reservations left
+        table.meta["ordinal"] = np.arange(len(table._ids))
     table.details._kept = document["details"]
     for number, entry in document.get("degradations", ()):
         table.degradations[number] = Degradation.from_json(entry)

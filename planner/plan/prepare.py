@@ -20,6 +20,7 @@ from planner.plan.batch_pool import BatchPool
 from planner.plan.changes import (
     Admit,
     Advance,
+    Archive,
     Cancel,
     Change,
     Close,
@@ -39,7 +40,7 @@ from planner.plan.changes import (
 from planner.plan.holds import AcceptHold, EndHold, HoldAccepted
 from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
 from planner.plan.machine_search import machines_refusal
-from planner.plan.records import CommitRecord, Reconfigured, RecordedChange
+from planner.plan.records import Archived, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.release import keep_released, release_conflict
 from planner.plan.reservation_records import (
     Admitted,
@@ -55,7 +56,7 @@ from planner.plan.slot_batch import MachineShortage
 from planner.plan.state import PlanState
 from planner.request import Request, header_of
 from planner.reservation import Refusal
-from planner.reservation_state import Event, State, may
+from planner.reservation_state import LIVE, Event, State, may
 
 _Answer = RecordedChange | Conflict
 
@@ -117,9 +118,9 @@ def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[C
 
 
 def _require_own_commit(changes: Sequence[Change]) -> None:
-    """Raise if one of several changes needs a commit of its own: `Advance` or `Reconfigure`."""
+    """Raise if one of several changes needs a commit of its own, as time and the cluster do."""
     for change in changes:
-        if isinstance(change, (Advance, Reconfigure)):
+        if isinstance(change, (Advance, Archive, Reconfigure)):
             raise ValueError(f"{type(change).__name__} takes a commit of its own")
 
 
@@ -168,6 +169,8 @@ class _Batch:
                 return self._end(index, change, Event.CLOSE, State.COMPLETED)
             case Advance():
                 return self._advance(index, change)
+            case Archive():
+                return self._archive(index, change)
             case Reconfigure():
                 return self._reconfigure(index, change)
 
@@ -382,6 +385,22 @@ class _Batch:
             return Conflict(index, None, Code.BEYOND_HORIZON, detail)
         record, self.degraded = advance(plan, change.now_step, horizon)
         return record
+
+    def _archive(self, index: int, change: Archive) -> _Answer:
+        plan = self.plan
+        if not change.ids:
+            return Conflict(index, None, Code.CONFLICT, "nothing is to leave")
+        for id_ in change.ids:
+            number = plan.table.number_of(id_)
+            if number is None and plan.refusal(id_) is None:
+                detail = f"there is no reservation {id_!r}"
+                return Conflict(index, id_, Code.CONFLICT, detail)
+            if number is None:
+                continue
+            state = plan.table.state(number)
+            if state in LIVE or plan.table.meta[number]["finish"] > plan.past_until:
+                return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}, not past")
+        return Archived(change.ids)
 
     def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
         cluster, plan = change.cluster, self.plan

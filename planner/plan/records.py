@@ -64,6 +64,23 @@ class Advanced:
 
 
 @dataclass(frozen=True, slots=True)
+class Archived:
+    """Reservations that had ended, and refusals, left the Plan."""
+
+    ids: tuple[str, ...]
+    op: ClassVar[str] = "archive"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {"op": self.op, "ids": list(self.ids)}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Archived:
+        """Read what :meth:`to_json` wrote."""
+        return cls(tuple(entry["ids"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigured:
     """The cluster is described anew."""
 
@@ -90,6 +107,7 @@ RecordedChange: TypeAlias = (
     | Relocated
     | Ended
     | Advanced
+    | Archived
     | Reconfigured
 )
 _KINDS: dict[str, Any] = {
@@ -104,6 +122,7 @@ _KINDS: dict[str, Any] = {
         Relocated,
         Ended,
         Advanced,
+        Archived,
         Reconfigured,
     )
 }

@@ -22,7 +22,7 @@ from planner.holding import extend_shifts, release_rows, with_slots, without_aft
 from planner.machines.room import MachineRoom
 from planner.plan.holds import HoldAccepted
 from planner.plan.packable import PackedBundles, packed_bundles
-from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.records import Advanced, Archived, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.reservation_records import (
     Admitted,
     Degraded,
@@ -33,6 +33,7 @@ from planner.plan.reservation_records import (
     Updated,
 )
 from planner.plan.table import ReservationTable
+from planner.plan.table_removal import without
 from planner.promise import PromiseLevel
 from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
 from planner.reservation_state import LIVE, STATE_NUMBERS, State
@@ -152,6 +153,11 @@ class PlanState:
         """Return whether an id is taken, by a reservation or a refusal."""
         return self.table.number_of(id) is not None or id in self._refusals
 
+    @property
+    def past_until(self) -> int:
+        """Step before which nothing held counts any more, for no average over a window either."""
+        return self.now - self.ledger.book.longest_window
+
     def live_count(self, tenant: str | None, queue: str | None) -> int:
         """Return how many reservations of a scope are accepted, active or degraded."""
         return sum(
@@ -229,6 +235,8 @@ class PlanState:
                 self._end(change, record)
             case Advanced():
                 self._advance(change, record)
+            case Archived(ids=ids):
+                self._archive(ids)
             case Reconfigured(cluster=cluster):
                 self._reconfigure(cluster)
 
@@ -364,6 +372,15 @@ class PlanState:
         self.table.replace(number, later)
         self._take(number, holding, -1)
         self._take(number, later, 1)
+
+    def _archive(self, ids: Sequence[str]) -> None:
+        """Forget what has ended: it holds nothing from the present on."""
+        numbers = [self._number(id_) for id_ in ids if id_ not in self._refusals]
+        for id_ in ids:
+            self._refusals.pop(id_, None)
+        if numbers:
+            # Whoever still works with numbers of before has the table of before.
+            self.table = without(self.table, numbers)
 
     def _reconfigure(self, cluster: Cluster) -> None:
         numbers = renumbered_machines(self.cluster, cluster)

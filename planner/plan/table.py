@@ -102,6 +102,8 @@ class ReservationTable:
         Whether some reservation is, or was, promised a packing.
     holds
         Those that end unless somebody accepts them, by number.
+    admitted
+        How many reservations there ever were, with those that have left: the ordinal of the next.
     """
 
     def __init__(self) -> None:
@@ -112,6 +114,7 @@ class ReservationTable:
         self._slots = slot_column()
         self.machines: Sequence[str] = ()
         self.packs = False
+        self.admitted = 0
         self._numbers = IdIndex()
         self._ids: list[str] = []
         self._names: Words[str] = Words()
@@ -148,6 +151,32 @@ class ReservationTable:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def number_at(self, ordinal: int) -> int:
+        """Return the number of the first reservation with this ordinal or a later one."""
+        return int(np.searchsorted(self._meta.data["ordinal"], ordinal))
+
+    def ordinal(self, number: int) -> int:
+        """Return how many were admitted before; past the end all. It stays when others leave."""
+        there = number < len(self)
+        return int(self._meta.data[number]["ordinal"]) if there else self.admitted
+
+    def ended_before(self, step: int, at_ms: int) -> NDArray[np.int64]:
+        """Return the reservations that are over and have not been touched since.
+
+        Parameters
+        ----------
+        step
+            They hold nothing from this step on.
+        at_ms
+            All of their history is before it.
+        """
+        meta = self._meta.data
+        live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+        old = np.flatnonzero(~live & (meta["finish"] <= step) & (meta["at"] < at_ms))
+        history = self._history
+        touched = [n for n in old.tolist() if n in history and history[n][-1].at_ms >= at_ms]
+        return np.setdiff1d(old, touched, assume_unique=True)
+
     def number_of(self, id: str) -> int | None:  # noqa: A002 - the field's word
         """Return the number of a reservation, or None."""
         return self._numbers.get(id)
@@ -181,6 +210,7 @@ class ReservationTable:
                     len(holding.atoms),
                     self._names.number(one.queue),
                     self._names.number(one.agent),
+                    self.admitted + offset,
                     accepted,
                     LEVEL_NUMBERS[one.promise],
                 )
@@ -191,6 +221,7 @@ class ReservationTable:
             self._ids.append(one.id)
             self.details.put(number + offset, one.details)
         self._meta.append(metas, len(metas))
+        self.admitted += len(metas)
         return number
 
     def _append_atoms(self, holdings: Sequence[Holding]) -> int:

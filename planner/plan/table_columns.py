@@ -27,6 +27,7 @@ META = np.dtype(
         ("atoms", np.int32),
         ("queue", np.int32),
         ("agent", np.int32),
+        ("ordinal", np.int32),
         ("state", np.int8),
         ("promise", np.int8),
     ]

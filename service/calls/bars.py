@@ -64,11 +64,12 @@ def bars(
     with reading() as plan:
         numbers, others = _chosen(plan, wanted, user)
         unread = book.unread(plan, numbers)
+        ordinals = plan.table.meta["ordinal"][numbers].tolist()
         body = _columns(plan, wanted, numbers)
         held = _row_columns(plan, numbers) if wanted.rows else {}
         grid = plan.grid
     book.read(unread)
-    windows = book.windows(numbers.tolist())
+    windows = book.windows(ordinals)
     body["window_from"], body["window_until"] = _window_columns(windows, grid)
     return {**body, **held, "others": others}
 

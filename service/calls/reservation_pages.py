@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, fields
+from typing import Any, Final, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
 from planner.reservation import Refusal, Reservation
-from planner.reservation_state import State
+from planner.reservation_state import LIVE, State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
@@ -22,6 +22,7 @@ from service.commits.offer_requests import refusal_with_requests
 from service.commits.ownership import require_own
 from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
+from service.store.archive import ArchivePage, ArchiveRows
 
 #: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
 #: others in between.
@@ -29,7 +30,13 @@ _STRIDE: Final = 50_000
 _READ: Final = 100
 
 #: How cursors look.
-CURSOR: Final = re.compile(r"([ax])([0-9]{1,12})")
+CURSOR: Final = re.compile(r"([axo])([0-9]{1,12})")
+
+#: Parts of a list, by the letter of their cursors: reservations by ordinal, refusals, the archive.
+_LIVE, _REFUSED, _OLD = "a", "x", "o"
+
+#: States in which a reservation may have left for the archive.
+_ENDED: Final = frozenset(State) - LIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +56,27 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class PageCursor:
-    """Where a page begins: a number in the list of reservations, then in that of refusals."""
+    """Where a page begins: a part of the list, and a number in it."""
 
-    refused: bool = False
+    part: str = _LIVE
     number: int = 0
 
     def __str__(self) -> str:
         """What :func:`read_cursor` reads back."""
-        return f"{'x' if self.refused else 'a'}{self.number}"
+        return f"{self.part}{self.number}"
+
+
+class Source(Protocol):
+    """Where lists are read."""
+
+    @property
+    def archive(self) -> ArchiveRows:
+        """What has left the Plan."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Plan]:
+        """Hold the Plan."""
+        ...
 
 
 def read_cursor(text: str) -> PageCursor:
@@ -70,11 +90,13 @@ def read_cursor(text: str) -> PageCursor:
     match = CURSOR.fullmatch(text)
     if match is None:
         raise FieldError(f"{text!r} is none; send `next` of the page before")
-    return PageCursor(match[1] == "x", int(match[2]))
+    return PageCursor(match[1], int(match[2]))
 
 
 def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
     """Return one reservation with its history, or one refusal, and its revision.
+
+    One that has left the Plan is read from the archive.
 
     Raises
     ------
@@ -90,7 +112,11 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
         told = {"history": list(history_of(reservation, grid)), "version": version}
         return body | told, reservation.revision
     if refusal is None:
-        raise problem("not_found", f"there is no reservation {id_!r}")
+        old = runtime.archive.find(id_)
+        if old is None or not present_actor().user.acts_for(old.tenant):
+            raise problem("not_found", f"there is no reservation {id_!r}")
+        shown = msgspec.json.decode(old.body)
+        return {**shown, "version": version}, shown.get("revision", 1)
     return {**refusal_to_json(refusal, grid), "version": version}, 1
 
 
@@ -118,12 +144,14 @@ def check(plan: Plan, wanted: Filter) -> None:
 
 
 def page_of(
-    reading: Callable[[], AbstractContextManager[Plan]],
+    source: Source,
     wanted: Filter,
     cursor: PageCursor,
     limit: int,
 ) -> dict[str, Any]:
     """Return up to `limit` entries from `cursor` on: reservations by admission, then refusals.
+
+    Where a state is wanted in which they may have left the Plan, the archive follows.
 
     Raises
     ------
@@ -133,10 +161,15 @@ def page_of(
     found: list[dict[str, Any]] = []
     place: PageCursor | None = cursor
     version = 0
-    with reading() as plan:
+    with source.reading() as plan:
         check(plan, wanted)
+        version = plan.version
     while place is not None and len(found) < limit:
-        with reading() as plan:
+        if place.part == _OLD:
+            old, place = _old(source.archive, wanted, place.number, limit - len(found))
+            found += old
+            continue
+        with source.reading() as plan:
             version = plan.version
             entries, place = _stride(plan, wanted, place, min(_READ, limit - len(found)))
             grid = plan.grid
@@ -161,15 +194,17 @@ def _stride(
     plan: Plan, wanted: Filter, cursor: PageCursor, most: int
 ) -> tuple[list[Reservation | Refusal], PageCursor | None]:
     """Return what matches among the next `_STRIDE` entries, and where to go on."""
-    if cursor.refused:
+    if cursor.part == _REFUSED:
         return _refusals(plan, wanted, cursor.number, most)
     table = plan.table
-    stop = min(cursor.number + _STRIDE, len(table))
-    numbers = _matching(plan, wanted, range(min(cursor.number, stop), stop))
+    first = table.number_at(cursor.number)
+    stop = min(first + _STRIDE, len(table))
+    numbers = _matching(plan, wanted, range(first, stop))
     rows: list[Reservation | Refusal] = [table.read(number) for number in numbers[:most].tolist()]
     if len(numbers) > most:
-        return rows, PageCursor(False, int(numbers[most]))
-    return rows, PageCursor(False, stop) if stop < len(table) else PageCursor(True)
+        return rows, PageCursor(_LIVE, table.ordinal(int(numbers[most])))
+    more = stop < len(table)
+    return rows, PageCursor(_LIVE, table.ordinal(stop)) if more else PageCursor(_REFUSED)
 
 
 def _refusals(
@@ -182,8 +217,22 @@ def _refusals(
         if _refusal_matches(refusals[number], wanted):
             rows.append(refusals[number])
         if len(rows) == most:
-            return rows, PageCursor(True, number + 1)
-    return rows, PageCursor(True, numbers.stop) if numbers.stop < len(refusals) else None
+            return rows, PageCursor(_REFUSED, number + 1)
+    if numbers.stop < len(refusals):
+        return rows, PageCursor(_REFUSED, numbers.stop)
+    return rows, PageCursor(_OLD) if wanted.state in _ENDED else None
+
+
+def _old(
+    rows: ArchiveRows, wanted: Filter, after: int, most: int
+) -> tuple[list[dict[str, Any]], PageCursor | None]:
+    """Return what matches in the archive, and where to go on."""
+    narrowed = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
+    found = rows.page(ArchivePage(after, most, **narrowed))
+    shown = [msgspec.json.decode(one.body) for one in found]
+    for body in shown:
+        body.pop("history", None)
+    return shown, PageCursor(_OLD, found[-1].place) if len(found) == most else None
 
 
 def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:

@@ -30,9 +30,10 @@ def with_times(
         known = np.array([one for one in numbers if one is not None], dtype=np.int64)
         unread = book.unread(plan, known)
         ends = plan.table.meta[["begin", "finish"]][known].tolist()
+        ordinals = plan.table.meta["ordinal"][known].tolist()
         holds = {number: hold for number, hold in plan.table.holds.items() if number in known}
     book.read(unread)
-    told = zip(known.tolist(), ends, book.windows(known.tolist()), strict=True)
+    told = zip(known.tolist(), ends, book.windows(ordinals), strict=True)
     shown = []
     for entry, number in zip(entries, numbers, strict=True):
         if number is None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from service.cli.errors import reports_errors
-from service.cli.options import READABLE
 
 _DATABASE = click.option(
     "--database",
@@ -33,7 +32,7 @@ def backup(file: Path, database: str) -> None:
 
 
 @click.command()
-@click.argument("file", type=READABLE)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @_DATABASE
 @reports_errors
 def restore(file: Path, database: str) -> None:

@@ -63,6 +63,21 @@ from service.cli.options import READABLE, FiniteRange, agent_name
               show_default=True, metavar="SECONDS",
               help="Seconds of silence after which an executor is lost.")  # fmt: skip
 @click.option(
+    "--ended-days",
+    type=FiniteRange(min=0.0001),
+    default=7.0,
+    show_default=True,
+    metavar="DAYS",
+    help="How long reservations that have ended stay in the Plan, in days; then they are archived.",
+)
+@click.option(
+    "--archive-days",
+    type=click.IntRange(min=1),
+    default=730,
+    show_default=True,
+    help="How long the archive keeps them after that, in days.",
+)
+@click.option(
     "--skip-record",
     "skip_records",
     type=click.IntRange(min=1),
@@ -110,6 +125,8 @@ def serve(
     takeover_s: float,
     executors: bool,
     lease_s: float,
+    ended_days: float,
+    archive_days: int,
     skip_records: tuple[int, ...],
     auth: str,
     proxies: tuple[str, ...],
@@ -134,6 +151,8 @@ def serve(
             agent=agent,
             agent_s=agent_s,
             takeover_s=takeover_s,
+            ended_days=ended_days,
+            archive_days=archive_days,
             skip_records=skip_records,
             executors=executors,
             lease_s=lease_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.plan.plan import Plan
-from planner.plan.records import Advanced, Reconfigured, RecordedChange
+from planner.plan.records import Advanced, Archived, Reconfigured, RecordedChange
 from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Updated
 from service.access.actor import Actor
 from service.store import AuditRow
@@ -28,7 +28,7 @@ def audit_rows(
     return [
         _row_of(actor, change, plan, version, at_ms)
         for actor, change in changes
-        if not isinstance(change, Advanced)
+        if not isinstance(change, Advanced | Archived)
     ]
 
 
@@ -38,7 +38,7 @@ def _row_of(actor: Actor, change: RecordedChange, plan: Plan, version: int, at_m
             about, tenant, detail = change.id, change.tenant, ""
         case Refused(refusal=refusal):
             about, tenant, detail = refusal.id, refusal.tenant, str(refusal.code)
-        case Advanced() | Reconfigured():
+        case Advanced() | Archived() | Reconfigured():
             about = tenant = detail = ""
         case _:
             about, tenant, detail = change.id, _tenant_of(plan, change.id), _detail_of(change)

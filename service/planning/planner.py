@@ -7,6 +7,7 @@ a lane of their own (`service.planning.solver_lane`), so no change waits for the
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -31,6 +32,7 @@ from service.commits.ownership import require_own
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.planning.admission_log import log_admissions
+from service.planning.archivist import Archivist
 from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
@@ -40,6 +42,8 @@ from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
 from service.store import YarnReservationRow
+
+logger = logging.getLogger("agenda.service")
 
 _RETRY: Final = {"Retry-After": "1"}
 
@@ -73,6 +77,7 @@ class Planner:
         self._committer = GroupCommit(config, replica, clock, telemetry)
         self._queue = ChangeQueue(config.group)
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
+        self._archivist = Archivist(config, replica, clock)
         self.solvers = SolverLane(config, replica, clock, telemetry)
 
     def bring_up_to_date(self) -> None:
@@ -90,6 +95,13 @@ class Planner:
                 self._runner.tick()
             self._runner.expire_holds()
             self._runner.adapt()
+            self._archive()
+
+    def _archive(self) -> None:
+        try:
+            self._archivist.tick()
+        except Exception:
+            logger.exception("nothing has left for the archive; the Plan is as it was")
 
     def close(self) -> None:
         """Take no more changes; `serve` returns when those that wait are carried out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,6 +22,7 @@ from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
 from service.replication.replay import LogReplay
 from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
+from service.store.archive import ArchivedRow
 from service.store.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
@@ -106,9 +107,23 @@ class Replica:
         bool
             False: nothing was written; the Plan has caught up with the other process.
         """
-        body = msgspec.json.encode(record.to_json())
+        entry = LogEntry(record.version, at_ms, msgspec.json.encode(record.to_json()))
+        return self._made(record, lambda: self.store.append([entry], remembered, tenure), takings)
+
+    def archive(self, record: CommitRecord, at_ms: int, left: Sequence[ArchivedRow]) -> bool:
+        """Make a record durable by which rows leave for the archive; as `commit`."""
+        entry = LogEntry(record.version, at_ms, msgspec.json.encode(record.to_json()))
+        return self._made(record, lambda: self.store.append([entry], left=left))
+
+    def _made(
+        self,
+        record: CommitRecord,
+        append: Callable[[], None],
+        takings: Sequence[Taking] | None = None,
+    ) -> bool:
+        """Append a record and apply it; False where another process was first."""
         try:
-            self.store.append([LogEntry(record.version, at_ms, body)], remembered, tenure)
+            append()
         except VersionTakenError:
             with self.newest():
                 return False
@@ -144,7 +159,7 @@ class Replica:
             if not self._replaying.is_whole or kept >= self._plan.version:
                 return
             state = take_checkpoint(self._plan)
-        body = state.encode(refused_since_ms=self.plan_ms(forget_ms))
+        body = state.encode()
         kept = self.store.save_snapshot(Snapshot(state.version, clock_ms, body), forget_ms)
         self._kept = state.version
         if kept:

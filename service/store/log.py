@@ -16,6 +16,8 @@ import sqlalchemy as sa
 
 from service.clock import Clock
 from service.store.applications import ApplicationRows, LeadershipLostError
+from service.store.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
+from service.store.archive import row_of as archived
 from service.store.audit import INSERT_AUDIT, AuditRow, AuditRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
@@ -121,6 +123,8 @@ class Store:
         What is dispatched, and by whom.
     optimizations
         Better plans that are sought or found.
+    archive
+        Reservations that have ended and left the Plan.
     runs
         What executors carry out.
     skipped
@@ -144,8 +148,8 @@ class Store:
         with opening(url):
             self._engine = open_engine(url)
             migrate(self._engine)
-        on_sqlite = self._engine.dialect.name == "sqlite"
         self.optimizations = OptimizationRows(self._engine)
+        self.archive = ArchiveRows(self._engine)
         self.runs = RunRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
@@ -154,7 +158,7 @@ class Store:
         self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)
         self.yarn = YarnReservationRows(self._engine)
-        self._turns = Turns(self._engine.url.database if on_sqlite else None)
+        self._turns = Turns(self._engine)
 
     def host_clock(self, own: Clock) -> HostClock:
         """Return the clock that all hosts of this database tell the time by."""
@@ -177,7 +181,7 @@ class Store:
         self._turns.close()
 
     def turn(self) -> AbstractContextManager[None]:
-        """Return a context in which no other process of this host appends, where that helps."""
+        """Return a context in which no other process appends; a courtesy, not a promise."""
         return self._turns.turn()
 
     def setting(self, name: str, value: str) -> str:
@@ -231,13 +235,16 @@ class Store:
         entries: Sequence[LogEntry],
         remembered: Sequence[CommitRow] = (),
         tenure: int | None = None,
+        left: Sequence[ArchivedRow] = (),
     ) -> None:
-        """Make `entries` and `remembered` durable, all or none.
+        """Make `entries`, `remembered` and `left` durable, all or none.
 
         Parameters
         ----------
         tenure
             Of the leader whose change it is; None for a change of anybody.
+        left
+            What leaves the Plan by these entries.
 
         Raises
         ------
@@ -256,6 +263,11 @@ class Store:
                 if tenure is not None:
                     self._require_tenure(cursor, tenure)
                 self._move(cursor, entries)
+                if left:
+                    cursor.execute(NEWEST_PLACE)
+                    (place,) = cursor.fetchone()
+                    rows = [(number, *archived(one)) for number, one in enumerate(left, place + 1)]
+                    cursor.executemany(driver.statement(INSERT_ARCHIVED), rows)
                 if remembered:
                     self._keep(cursor, remembered)
         except driver.integrity_error as error:

@@ -184,3 +184,18 @@ yarn_reservations: Final = sa.Table(
     sa.Column("period_ms", sa.BigInteger, nullable=False),
     sa.Column("definition", sa.LargeBinary, nullable=False),
 )
+
+#: What has left the Plan: reservations that ended, and refusals, in the order in which they left.
+archive: Final = sa.Table(
+    "archive",
+    metadata,
+    sa.Column("place", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.String(255), nullable=False),
+    sa.Column("tenant", sa.String(255), nullable=False),
+    sa.Column("queue", sa.String(255), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("begin_ms", sa.BigInteger, nullable=False),
+    sa.Column("end_ms", sa.BigInteger, nullable=False),
+    sa.Column("left_ms", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)

@@ -1,9 +1,12 @@
-"""Turns: processes of one host that share a SQLite file append one after the other.
+"""Turns: processes that share a database append one after the other.
+
+A turn begins before the newest version is read, so nobody prepares in vain, and whoever waits for
+it collects more changes for its commit. It is a courtesy only: the head keeps the log right.
 
 SQLite makes a writer that finds the file locked sleep and look again, longer each time; under load
 most of a commit's time is then sleep. A lock of the operating system wakes the next writer as soon
-as the one before it is done, and because a turn begins before the newest version is read, nobody
-prepares in vain. It is a courtesy only: what keeps the log right is its head.
+as the one before it is done. Processes of several hosts take turns by an advisory lock of
+PostgreSQL; one that is stopped in its turn keeps the others waiting for a moment only.
 """
 
 from __future__ import annotations
@@ -11,8 +14,15 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+#: Key of PostgreSQL's advisory lock for a turn, and how long it is waited for, ms.
+_KEY: Final = 0x5455524E
+_WAIT_MS: Final = 500
 
 
 class Turns:
@@ -20,34 +30,85 @@ class Turns:
 
     Parameters
     ----------
-    database
-        The SQLite file, or None for a database that arranges its writers itself.
+    engine
+        The database: a SQLite file, or PostgreSQL.
     """
 
-    def __init__(self, database: str | None) -> None:
-        path = None if database is None else Path(f"{database}-turn")
-        self._file = None if path is None else path.open("ab")
+    def __init__(self, engine: sa.Engine) -> None:
+        self._lock = (
+            _FileLock(f"{engine.url.database}-turn")
+            if engine.dialect.name == "sqlite"
+            else _SharedLock(engine)
+        )
         self._mine = threading.RLock()
         self._depth = 0
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for the turn and hold it; a turn within a turn of this thread is the same one."""
-        if self._file is None:
-            yield
-            return
         with self._mine:
             if self._depth == 0:
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+                self._lock.take()
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
                 if self._depth == 0:
-                    fcntl.flock(self._file, fcntl.LOCK_UN)
+                    self._lock.give()
 
     def close(self) -> None:
-        """Close the lock's file."""
-        if self._file is not None:
-            self._file.close()
+        """Give back what the lock holds."""
+        self._lock.close()
+
+
+class _FileLock:
+    """A lock of the operating system, for the processes of one host."""
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path).open("ab")  # noqa: SIM115 - held for as long as the store is open
+
+    def take(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def give(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _SharedLock:
+    """An advisory lock of PostgreSQL, on a connection of its own; whoever cannot get it goes on."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._connection: Any = None
+        dbapi = engine.dialect.loaded_dbapi
+        assert dbapi is not None
+        self._away = (sa.exc.SQLAlchemyError, dbapi.Error)
+
+    def take(self) -> None:
+        try:
+            if self._connection is None:
+                held = self._engine.raw_connection()
+                held.detach()
+                self._connection = held.dbapi_connection
+                self._connection.execute(f"SET lock_timeout = {_WAIT_MS}")
+                self._connection.commit()
+            self._connection.execute(f"SELECT pg_advisory_xact_lock({_KEY})")
+        except self._away:
+            self.give()
+
+    def give(self) -> None:
+        try:
+            if self._connection is not None:
+                self._connection.rollback()
+        except self._away:
+            self.close()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*self._away):
+                connection.close()

@@ -165,7 +165,7 @@ def _list(runtime: Runtime, call: Call) -> Response:
         start_ms=runtime.resolve(query["from"]),
         end_ms=runtime.resolve(query["to"]),
     )
-    page = reservation_pages.page_of(runtime.reading, wanted, query["cursor"], query["limit"])
+    page = reservation_pages.page_of(runtime, wanted, query["cursor"], query["limit"])
     with runtime.reading() as plan:
         grid = plan.grid
     page["reservations"] = with_times(runtime, page["reservations"], grid)
@@ -314,7 +314,8 @@ ROUTES: Final = (
         "GET",
         "/v1/reservations",
         "listReservations",
-        "Reservations and refusals, oldest first, a page at a time.",
+        "Reservations and refusals, oldest first, a page at a time; the archive too where `state` "
+        "is one in which they have ended.",
         _list,
         {200: Documented("A page of reservations and refusals.", json_of("Page"))},
         problems=(Code.MALFORMED,),

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.placement import Code
 from planner.plan.changes import Admit, Advance, Cancel, Change, Close, Refuse
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
@@ -130,21 +129,6 @@ def test_a_capture_stays_as_it_is() -> None:
 
     assert [one.state for one in other.reservations()] == ["accepted"]
     assert other.version == 1
-
-
-def test_forgets_old_refusals() -> None:
-    """Refusals submitted before the given time are left out, and their ids are free again."""
-    plan = Plan(CLUSTER, CLUSTER.grid())
-    for number, second in enumerate((0, 9, 10, 20)):
-        request = a_request(f"r{number}", SOURCES[0]).submitted(second).on(CLUSTER)
-        record = plan.prepare([Refuse(request, Code.CAPACITY, "full")], plan.version).record
-        assert record is not None
-        plan.apply(record)
-
-    other = read_checkpoint(take_checkpoint(plan).encode(refused_since_ms=10_000))
-
-    assert [one.id for one in other.refusals] == ["r2", "r3"]
-    assert not other.knows("r0")
 
 
 def test_refuses_what_is_no_state() -> None:

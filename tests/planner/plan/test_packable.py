@@ -137,7 +137,7 @@ def test_what_a_packable_reservation_gives_back_serves_the_next() -> None:
 
 def test_a_state_read_back_keeps_its_packable_promises() -> None:
     """A checkpoint's Plan refuses what the Plan before it refused."""
-    plan = read_checkpoint(take_checkpoint(scattered()).encode(refused_since_ms=0))
+    plan = read_checkpoint(take_checkpoint(scattered()).encode())
     prepared = ask(plan, "c", TWO, PACKABLE)
     assert prepared is not None
     assert prepared.record is None

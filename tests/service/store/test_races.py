@@ -328,6 +328,40 @@ def test_a_log_that_was_brought_to_another_version_takes_nothing_from_an_older_o
     assert store.tail(0) == []
 
 
+def test_a_turn_is_waited_for(url: str) -> None:
+    """Of two processes that want to append one waits until the other has had its turn."""
+    first, second = Store(url), Store(url)
+    entered = threading.Event()
+
+    def enter() -> None:
+        with second.turn():
+            entered.set()
+
+    with first.turn(), first.turn():
+        call = Call(enter)
+        assert not entered.wait(0.1)
+    call.result()
+    assert entered.is_set()
+    first.close()
+    second.close()
+
+
+@pytest.mark.postgres
+def test_a_process_stopped_in_its_turn_keeps_nobody_from_appending(postgresql: str) -> None:
+    """Who waits for too long appends without a turn; so does who has lost its connection."""
+    stopped, other = Store(postgresql), Store(postgresql)
+    with stopped.turn():
+        with other.turn():
+            other.append([entry(1)])
+        other._turns._lock._connection.close()
+        with other.turn():
+            other.append([entry(2)])
+    with stopped.turn():
+        stopped.append([entry(3)])
+    stopped.close()
+    other.close()
+
+
 def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) -> None:
     """Eight processes submit at the same moment where three may be: three rows are there."""
     together = threading.Barrier(8)

@@ -1,0 +1,101 @@
+"""Archivist: lets what ended long ago leave the Plan, and keeps it in the archive.
+
+What leaves does so by a record of the log, so every process and every later start has the same
+Plan. The record and the rows of the archive are one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import msgspec
+
+from planner.plan.changes import Archive
+from planner.plan.plan import Plan
+from planner.reservation import Refusal, Reservation
+from planner.reservation_state import State
+from rdl.time_grid import TimeGrid
+from service.clock import Clock
+from service.config import ServiceConfig
+from service.replication.replica import Replica
+from service.store.archive import ArchivedRow
+
+logger = logging.getLogger("agenda.service")
+
+_DAY_MS: Final = 86_400_000
+
+#: Longest time between two looks, ms; a short retention is looked at more often.
+_LOOK_MS: Final = 60_000
+
+#: Most that leave by one record.
+_MOST: Final = 1_000
+
+
+class Archivist:
+    """Looks now and then for what may leave; only the planner thread comes here."""
+
+    def __init__(self, config: ServiceConfig, replica: Replica, clock: Clock) -> None:
+        self._replica = replica
+        self._clock = clock
+        self._ended_ms = round(config.ended_days * _DAY_MS)
+        self._refused_ms = config.refused_days * _DAY_MS
+        self._kept_ms = config.archive_days * _DAY_MS
+        self._pause_ms = min(_LOOK_MS, self._ended_ms // 4, self._refused_ms // 4)
+        self._look_at_ms = 0
+
+    def tick(self) -> None:
+        """Let some leave if it is time to look; the rest follows at the next call."""
+        clock_ms = self._clock.now_ms()
+        if self._look_at_ms - self._pause_ms <= clock_ms < self._look_at_ms:
+            return
+        if self.run() < _MOST:
+            self._look_at_ms = clock_ms + self._pause_ms
+            if self._replica.store.archive.delete_before(clock_ms - self._kept_ms):
+                logger.info("the archive has forgotten what left %d ms ago", self._kept_ms)
+
+    def run(self) -> int:
+        """Let what may leave do so; return how many that are."""
+        clock_ms = self._clock.now_ms()
+        with self._replica.newest() as plan:
+            leaving = _leaving(
+                plan,
+                self._replica.plan_ms(clock_ms - self._ended_ms),
+                self._replica.plan_ms(clock_ms - self._refused_ms),
+            )
+            if not leaving:
+                return 0
+            change = Archive(tuple(one.id for one in leaving))
+            at_ms = self._replica.plan_ms(clock_ms)
+            record = plan.prepare([change], plan.version, at_ms=at_ms).record
+            grid = plan.grid
+        if record is None:
+            return 0
+        rows = [_row(one, grid, clock_ms) for one in leaving]
+        return len(rows) if self._replica.archive(record, clock_ms, rows) else 0
+
+
+def _leaving(plan: Plan, ended_ms: int, refused_ms: int) -> list[Reservation | Refusal]:
+    """Return what ended, or was refused, before instants in ms from the origin."""
+    step = min(ended_ms // plan.grid.step_ms, plan.past_until)
+    numbers = plan.table.ended_before(step, ended_ms)[:_MOST].tolist()
+    found: list[Reservation | Refusal] = [plan.table.read(number) for number in numbers]
+    for refusal in plan.refusals:  # in order of submission, but for those refused twice
+        if len(found) >= _MOST or refusal.submitted_ms >= refused_ms:
+            break
+        found.append(refusal)
+    return found
+
+
+def _row(one: Reservation | Refusal, grid: TimeGrid, clock_ms: int) -> ArchivedRow:
+    if isinstance(one, Refusal):
+        state, begin_ms, end_ms = State.REFUSED, one.submitted_ms, one.submitted_ms + 1
+        body = {**one.to_json(grid), "state": state.value}
+    else:
+        state = one.state
+        rows = [atom.all_rows() for atom in one.atoms if len(atom.rows)]
+        begin_ms = min((grid.ms(int(part[:, 0].min())) for part in rows), default=0)
+        end_ms = max((grid.ms(int(part[:, 1].max())) for part in rows), default=0)
+        body = one.to_json(grid, history=True)
+    text = msgspec.json.encode(body)
+    return ArchivedRow(one.id, one.tenant, one.queue, state.value, begin_ms, end_ms, clock_ms, text)
