@@ -314,8 +314,11 @@ class QueuedChange:
     @property
     def tenure(self) -> int | None:
         """The tenure in which it may be committed; None: at any time."""
-        fenced = isinstance(self.command, Closing | Releasing)
-        return self.command.tenure if fenced else None
+        match self.command:
+            case Closing(tenure=tenure) | Releasing(tenure=tenure):
+                return tenure
+            case _:
+                return None
 
     @property
     def size(self) -> int:
