@@ -59,6 +59,8 @@ class Runtime:
         Brings the machines in line with the Plan.
     optimizations
         Starts the processes that look for a better Plan.
+    recent
+        What the newest commits have changed, as events.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Runtime:
         self._loaded = loaded
         self.telemetry = Telemetry()
         self._replica = replica
+        self.recent = replica.recent
         self._clock = clock
         self.planner = Planner(config, replica, clock, self.telemetry)
         self.optimizations = Runner(config.database, replica.store)

@@ -16,6 +16,7 @@ from service.api.views import (
     optimizations,
     outages,
     plan,
+    plan_changes,
     rdl,
     reservations,
 )
@@ -25,6 +26,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *reservations.ROUTES,
     *offers.ROUTES,
     *plan.ROUTES,
+    *plan_changes.ROUTES,
     *cluster.ROUTES,
     *outages.ROUTES,
     *dispatch_policy.ROUTES,

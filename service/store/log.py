@@ -21,7 +21,7 @@ from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of
 from service.store.migrate import migrate
 from service.store.optimizations import OptimizationRows
 from service.store.skipped_records import SkippedRecords
-from service.store.tables import answers, commits, head, settings, snapshots
+from service.store.tables import answers, commits, head, recent_events, settings, snapshots
 from service.store.turns import Turns
 from service.store.write_check import WriteCheck
 
@@ -77,11 +77,12 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The Plan at `version`, as JSON."""
+    """The Plan at `version`, as JSON, and the events of the last versions up to it."""
 
     version: int
     at_ms: int
     body: bytes
+    events: bytes = b"[]"
 
 
 class Store:
@@ -166,8 +167,13 @@ class Store:
     def snapshot(self) -> Snapshot | None:
         """Return the newest snapshot."""
         with self._reading() as connection:
+            with_events = snapshots.outerjoin(
+                recent_events, recent_events.c.version == snapshots.c.version
+            )
+            no_events = sa.func.coalesce(recent_events.c.body, b"[]")
             row = connection.execute(
-                sa.select(snapshots.c.version, snapshots.c.at_ms, snapshots.c.body)
+                sa.select(snapshots.c.version, snapshots.c.at_ms, snapshots.c.body, no_events)
+                .select_from(with_events)
                 .order_by(snapshots.c.version.desc())
                 .limit(1)
             ).one_or_none()
@@ -230,6 +236,10 @@ class Store:
                 )
             )
             connection.execute(sa.delete(snapshots).where(snapshots.c.version < snapshot.version))
+            connection.execute(sa.delete(recent_events))
+            connection.execute(
+                sa.insert(recent_events).values(version=snapshot.version, body=snapshot.events)
+            )
             oldest = snapshot.version - KEPT_BEHIND
             connection.execute(sa.delete(commits).where(commits.c.version < oldest))
             connection.execute(sa.delete(answers).where(answers.c.at_ms < forget_before_ms))

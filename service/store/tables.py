@@ -37,6 +37,14 @@ snapshots: Final = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
 
+#: The events of the last versions up to the newest snapshot, which no longer says them itself.
+recent_events: Final = sa.Table(
+    "recent_events",
+    metadata,
+    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
 #: Answers given under an Idempotency-Key, written in the transaction of their commit.
 answers: Final = sa.Table(
     "answers",
