@@ -19,8 +19,8 @@ class ConfigError(ValueError):
 
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
-    "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
-    "snapshot_every",
+    "workers", "threads", "max_body", "connections", "per_address", "streams", "max_batch",
+    "group", "snapshot_every",
 )  # fmt: skip
 _SPANS = ("head_s", "body_s", "answer_s", "agent_s")
 
@@ -53,6 +53,8 @@ class ServiceConfig:
         How long a client may read nothing of an answer that waits for it.
     connections, per_address
         Most connections of a server process in all, and from one address.
+    streams
+        Most streams of events of a server process; they count as no connections.
     max_batch
         Most requests in one batch.
     group
@@ -93,6 +95,7 @@ class ServiceConfig:
     answer_s: float = 20.0
     connections: int = 512
     per_address: int = 256
+    streams: int = 512
     max_batch: int = 20_000
     group: int = 1_000
     snapshot_every: int = 10_000

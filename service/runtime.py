@@ -32,6 +32,9 @@ from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store.driver import UNAVAILABLE
+from service.streaming.plan_stream import PieceMemory
+from service.streaming.present_states import PresentStates
+from service.streaming.stream_hub import StreamHub
 from service.warm_up import warm_up
 
 logger = logging.getLogger("agenda.service")
@@ -61,6 +64,10 @@ class Runtime:
         Starts the processes that look for a better Plan.
     recent
         What the newest commits have changed, as events.
+    streams
+        Feeds who listens to events.
+    stream_pieces, present
+        What they are told of the log, and of what happens beside it.
     """
 
     def __init__(
@@ -85,6 +92,10 @@ class Runtime:
             Releaser(self.planner),
             self.telemetry,
         )
+        self.streams = StreamHub(self._look, config.streams)
+        self.recent.listen(self.streams.wake)
+        self.stream_pieces = PieceMemory(self.recent)
+        self.present = PresentStates(replica.store, clock)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -100,6 +111,7 @@ class Runtime:
         if self._closing:
             return
         self._closing = True
+        self.streams.close()
         self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -201,6 +213,11 @@ class Runtime:
                 return self.now_ms() + ms
             case Absolute(at=at):
                 return self._replica.plan_ms(unix_ms(at))
+
+    def _look(self) -> None:
+        """Take in what other processes have appended."""
+        with self._replica.newest():
+            pass
 
     def _serve(self) -> None:
         try:

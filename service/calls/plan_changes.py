@@ -63,11 +63,10 @@ def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[
 
 def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEvent] | None:
     """Return the events after a version; None where they are forgotten, or too many."""
-    position = EventPosition(version, WHOLE)
-    if version > plan.version or not runtime.recent.reaches(position):
+    if version > plan.version:
         return None
-    events = runtime.recent.after(position, _MOST_EVENTS + 1)
-    return None if len(events) > _MOST_EVENTS else events
+    events = runtime.recent.read(EventPosition(version, WHOLE), _MOST_EVENTS + 1)
+    return None if events is None or len(events) > _MOST_EVENTS else events
 
 
 def _entry(plan: Plan, id_: str) -> dict[str, Any] | None:

@@ -42,27 +42,27 @@ ID_PATTERN: Final = r"[0-9]{1,15}(\.[0-9]{1,9})?"
 _ID: Final = re.compile(ID_PATTERN)
 
 
+#: Number past every event of a version: all of it has been read.
+WHOLE: Final = 10**9 - 1
+
+
 class EventPosition(NamedTuple):
-    """How far somebody has read: up to and with event `index` of `version`."""
+    """How far somebody has read: up to and with event `number` of `version`."""
 
     version: int
-    index: int
+    number: int
 
     def __str__(self) -> str:
         """What :func:`read_position` reads back."""
-        return f"{self.version}.{self.index}"
-
-
-#: Index past every event of a version: all of it has been read.
-WHOLE: Final = 10**9 - 1
+        return f"{self.version}.{self.number}" if self.number < WHOLE else str(self.version)
 
 
 def read_position(text: str) -> EventPosition | None:
     """Return the position that an id names; a version alone is all of it. None: it is no id."""
     if not _ID.fullmatch(text):
         return None
-    version, _, index = text.partition(".")
-    return EventPosition(int(version), int(index) if index else WHOLE)
+    version, _, number = text.partition(".")
+    return EventPosition(int(version), int(number) if number else WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +110,5 @@ class PlanEvent:
     @classmethod
     def from_row(cls, row: list[Any]) -> PlanEvent:
         """Read what :meth:`to_row` wrote."""
-        version, index, *rest = row
-        return cls(EventPosition(version, index), *rest)
+        version, number, *rest = row
+        return cls(EventPosition(version, number), *rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final
 
@@ -80,22 +80,27 @@ class RecentEvents:
     def reaches(self, position: EventPosition) -> bool:
         """Return whether all that came after a position is remembered, and it is none to come."""
         with self._lock:
-            return self._floor <= position.version - (position.index < WHOLE) and (
-                position.version <= self._floor + len(self._of_version)
-            )
+            return self._is_reached(position)
 
-    def after(self, position: EventPosition, most: int) -> Sequence[PlanEvent]:
-        """Return up to `most` events after a position that is reached, in order."""
+    def read(self, position: EventPosition, most: int) -> list[PlanEvent] | None:
+        """Return up to `most` events after a position, in order; None where it is not reached."""
         found: list[PlanEvent] = []
         with self._lock:
+            if not self._is_reached(position):
+                return None
             for at in range(max(0, position.version - self._floor - 1), len(self._of_version)):
                 events = self._of_version[at]
                 if self._floor + at + 1 == position.version:
-                    events = events[position.index + 1 :]
+                    events = events[position.number + 1 :]
                 found += events[: most - len(found)]
                 if len(found) >= most:
                     break
         return found
+
+    def _is_reached(self, position: EventPosition) -> bool:
+        return self._floor <= position.version - (position.number < WHOLE) and (
+            position.version <= self._floor + len(self._of_version)
+        )
 
     def encode(self) -> bytes:
         """Return the newest of them, whole versions, for :func:`decode_events`."""

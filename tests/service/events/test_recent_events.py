@@ -11,10 +11,17 @@ from service.events.recent_events import RecentEvents, decode_events
 from tests.service.conftest import Open, Service
 
 
+def after(recent: RecentEvents, version: int, index: int = WHOLE) -> list[PlanEvent]:
+    """Return what came after a position, which is reached."""
+    found = recent.read(EventPosition(version, index), 10_000)
+    assert found is not None
+    return found
+
+
 def kinds_of(service: Service, id_: str) -> list[str]:
     """Return what has happened to a reservation, oldest first."""
     service.client.get("/v1/plan")
-    events = service.runtime.recent.after(EventPosition(0, WHOLE), 10_000)
+    events = after(service.runtime.recent, 0)
     return [one.kind for one in events if one.reservation == id_]
 
 
@@ -63,21 +70,21 @@ def test_every_process_and_every_start_tells_the_same(open_service: Open) -> Non
     for number in range(4):
         first.reserve(f"r{number}")
     advance(first, 120)
-    known = first.runtime.recent.after(EventPosition(0, WHOLE), 1000)
+    known = after(first.runtime.recent, 0)
     second.client.get("/v1/plan")
-    assert second.runtime.recent.after(EventPosition(0, WHOLE), 1000) == known
+    assert after(second.runtime.recent, 0) == known
     first.runtime.close()
     third = open_service()
-    assert list(third.runtime.recent.after(EventPosition(0, WHOLE), 1000))[: len(known)] == known
+    assert after(third.runtime.recent, 0)[: len(known)] == known
 
 
 def test_ids_are_unique_and_in_order(service: Service) -> None:
     """Versions rise by one, numbers count the events of each from 0."""
     for number in range(3):
         service.reserve(f"r{number}")
-    events = service.runtime.recent.after(EventPosition(0, WHOLE), 1000)
+    events = after(service.runtime.recent, 0)
     for one, other in pairwise(event.position for event in events):
-        assert other in ((one.version, one.index + 1), (one.version + 1, 0))
+        assert other in ((one.version, one.number + 1), (one.version + 1, 0))
 
 
 def made(version: int, count: int) -> tuple[PlanEvent, ...]:
@@ -91,13 +98,13 @@ def test_old_versions_are_forgotten_whole() -> None:
     recent.begin(7)
     for version in range(8, 40):
         recent.add(version, made(version, 3))
-        assert len(recent.after(EventPosition(version, 0), 100)) == 2
+        assert len(after(recent, version, 0)) == 2
     assert not recent.reaches(EventPosition(7, WHOLE))
     assert not recent.reaches(EventPosition(40, 0))
     assert recent.reaches(EventPosition(39, WHOLE))
     first = next(v for v in range(40) if recent.reaches(EventPosition(v, WHOLE)))
     assert not recent.reaches(EventPosition(first, 2))
-    left = recent.after(EventPosition(first, WHOLE), 100)
+    left = after(recent, first)
     assert (left[0].position, left[-1].position) == ((first + 1, 0), (39, 2))
     assert len(left) <= 18
 
@@ -109,7 +116,7 @@ def test_what_is_kept_is_read_back() -> None:
         recent.add(version, made(version, 2))
     again = RecentEvents()
     again.begin(3, decode_events(recent.encode()))
-    assert again.after(EventPosition(0, WHOLE), 10) == recent.after(EventPosition(0, WHOLE), 10)
+    assert after(again, 0) == after(recent, 0)
     again.add(4, made(4, 1))
     assert again.newest == (4, WHOLE)
 
