@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from service.streaming.stream_hub import StreamHub
+from typing import Final, Protocol, TypeAlias
 
 #: Seconds of silence after which a stream says that it lives, and after which one ends, so that
 #: who may read is judged anew; clients come back by themselves.
@@ -39,6 +36,26 @@ class StreamSource(Protocol):
         ...
 
 
+class StreamFeeder(Protocol):
+    """Who feeds streams, and knows how many there are."""
+
+    def enter(self, stream: LiveStream) -> None:
+        """Feed a stream from now on."""
+        ...
+
+    def leave(self, stream: LiveStream) -> None:
+        """Feed a stream no longer."""
+        ...
+
+    def give_back(self, stream: LiveStream) -> None:
+        """Let another stream have the place of one that nobody reads any more."""
+        ...
+
+    def wake(self) -> None:
+        """Look soon: there is something new, or room for it."""
+        ...
+
+
 class LiveStream(Iterator[bytes]):
     """One stream, fed by a hub.
 
@@ -55,7 +72,7 @@ class LiveStream(Iterator[bytes]):
         When it ends at the latest.
     """
 
-    def __init__(self, hub: StreamHub, source: StreamSource, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, hub: StreamFeeder, source: StreamSource, longest_s: float = LONGEST_S) -> None:
         self._hub = hub
         self._source = source
         self._said = time.monotonic()
