@@ -76,6 +76,8 @@ class ServiceConfig:
         Pause between two looks of the dispatcher at the Plan; 0 dispatches nothing by itself.
     skip_records
         Versions of records that are left out when the Plan is replayed, from now on.
+    webhook_networks
+        Networks, such as 10.0.0.0/8, in which webhooks may be besides the public Internet.
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
         on its machines begins anew then.
@@ -107,6 +109,7 @@ class ServiceConfig:
     tick_s: float = 1.0
     takeover_s: float = 10.0
     skip_records: tuple[int, ...] = ()
+    webhook_networks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -130,6 +133,11 @@ class ServiceConfig:
         if not least <= self.takeover_s < float("inf"):
             message = f"takeover_s must be at least {least:g} and finite, not {self.takeover_s}"
             raise ConfigError(message)
+        for network in self.webhook_networks:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise ConfigError(f"{error}; write a network such as 10.0.0.0/8") from error
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

@@ -31,11 +31,15 @@ from service.planning.planner import Planner
 from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
+from service.store import Store
 from service.store.driver import UNAVAILABLE
 from service.streaming.plan_stream import PieceMemory
 from service.streaming.present_states import PresentStates
 from service.streaming.stream_hub import StreamHub
 from service.warm_up import warm_up
+from service.webhooks.addresses import read_networks
+from service.webhooks.collection import EventCollector
+from service.webhooks.webhook_thread import WebhookThread
 
 logger = logging.getLogger("agenda.service")
 
@@ -64,6 +68,8 @@ class Runtime:
         Starts the processes that look for a better Plan.
     recent
         What the newest commits have changed, as events.
+    webhooks
+        Tells webhooks what has happened.
     streams
         Feeds who listens to events.
     stream_pieces, present
@@ -96,6 +102,13 @@ class Runtime:
         self.recent.listen(self.streams.wake)
         self.stream_pieces = PieceMemory(self.recent)
         self.present = PresentStates(replica.store, clock)
+        self.webhooks = WebhookThread(
+            replica,
+            clock,
+            self.dispatcher.leads,
+            EventCollector(self.recent, self.calendar),
+            read_networks(config.webhook_networks),
+        )
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -115,6 +128,7 @@ class Runtime:
         self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
+        self.webhooks.close()
         self.dispatcher.close()
         self.optimizations.close()
         self._replica.close(self._clock.now_ms(), snapshot=self._failure is None)
@@ -180,6 +194,11 @@ class Runtime:
         """Return an id that no reservation has."""
         return f"r-{os.urandom(10).hex()}"
 
+    @property
+    def store(self) -> Store:
+        """What all processes share."""
+        return self._replica.store
+
     def reading(self) -> AbstractContextManager[Plan]:
         """Hold the Plan with everything in it that was answered by any process."""
         return self._replica.newest()
@@ -234,6 +253,7 @@ class Runtime:
         finally:
             self._ready.set()
         self.dispatcher.start()
+        self.webhooks.start()
         self.planner.serve()
 
 

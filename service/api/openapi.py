@@ -11,7 +11,7 @@ from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
-from service.api.views import applications, assignments, dispatch_policy, optimizations
+from service.api.views import applications, assignments, dispatch_policy, optimizations, webhooks
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -44,6 +44,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **assignments.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
                 **optimizations.SCHEMAS,
+                **webhooks.SCHEMAS,
                 "Cluster": _cluster_schema(),
             }
         },

@@ -20,6 +20,7 @@ from service.api.views import (
     plan_changes,
     rdl,
     reservations,
+    webhooks,
 )
 
 _CALLS: Final[tuple[Route, ...]] = (
@@ -32,6 +33,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *outages.ROUTES,
     *dispatch_policy.ROUTES,
     *events.ROUTES,
+    *webhooks.ROUTES,
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,

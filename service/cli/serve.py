@@ -57,6 +57,8 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     help="Seconds without a sign of life from the dispatching worker after which another "
     "takes over.",
 )
+@click.option("--webhook-network", "webhook_networks", multiple=True, metavar="NETWORK",
+              help="Let webhooks be in this network, such as 10.0.0.0/8; repeatable.")  # fmt: skip
 @click.option(
     "--skip-record",
     "skip_records",
@@ -78,6 +80,7 @@ def serve(
     agent_s: float,
     takeover_s: float,
     skip_records: tuple[int, ...],
+    webhook_networks: tuple[str, ...],
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -96,5 +99,6 @@ def serve(
             agent_s=agent_s,
             takeover_s=takeover_s,
             skip_records=skip_records,
+            webhook_networks=webhook_networks,
         )
     )

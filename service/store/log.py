@@ -23,6 +23,7 @@ from service.store.optimizations import OptimizationRows
 from service.store.skipped_records import SkippedRecords
 from service.store.tables import answers, commits, head, recent_events, settings, snapshots
 from service.store.turns import Turns
+from service.store.webhooks import WebhookRows
 from service.store.write_check import WriteCheck
 
 #: The newest row is never pruned, so that without rows nothing is new.
@@ -96,6 +97,8 @@ class Store:
         Better plans that are sought or found.
     skipped
         Records that replay leaves out.
+    webhooks
+        Who is told of events, and what is still to be told.
     writing
         Whether appends find room.
     """
@@ -116,6 +119,7 @@ class Store:
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
+        self.webhooks = WebhookRows(self._engine)
         self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 

@@ -72,7 +72,9 @@ class LiveStream(Iterator[bytes]):
         When it ends at the latest.
     """
 
-    def __init__(self, hub: StreamFeeder, source: StreamSource, longest_s: float = LONGEST_S) -> None:
+    def __init__(
+        self, hub: StreamFeeder, source: StreamSource, longest_s: float = LONGEST_S
+    ) -> None:
         self._hub = hub
         self._source = source
         self._said = time.monotonic()
