@@ -11,7 +11,14 @@ from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
-from service.api.views import applications, assignments, dispatch_policy, optimizations, webhooks
+from service.api.views import (
+    applications,
+    assignments,
+    calendar_feeds,
+    dispatch_policy,
+    optimizations,
+    webhooks,
+)
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -42,6 +49,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **SCHEMAS,
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
+                **calendar_feeds.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
                 **optimizations.SCHEMAS,
                 **webhooks.SCHEMAS,

@@ -9,6 +9,7 @@ from service.api.route import Route
 from service.api.views import (
     applications,
     assignments,
+    calendar_feeds,
     cluster,
     dispatch_policy,
     events,
@@ -34,6 +35,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *dispatch_policy.ROUTES,
     *events.ROUTES,
     *webhooks.ROUTES,
+    *calendar_feeds.ROUTES,
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,

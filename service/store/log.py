@@ -15,6 +15,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from service.store.applications import ApplicationRows
+from service.store.calendar_feeds import FeedRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
 from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
@@ -99,6 +100,8 @@ class Store:
         Records that replay leaves out.
     webhooks
         Who is told of events, and what is still to be told.
+    calendar_feeds
+        Under which secrets calendars are read.
     writing
         Whether appends find room.
     """
@@ -120,6 +123,7 @@ class Store:
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.webhooks = WebhookRows(self._engine)
+        self.calendar_feeds = FeedRows(self._engine)
         self.applications = ApplicationRows(self._engine, self._driver)
         self._turns = Turns(self._engine.url.database if on_sqlite else None)
 
