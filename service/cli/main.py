@@ -79,6 +79,12 @@ PARTS = (
         "service.cli.client.outages:outages",
         "Take a server's machines away and give them back.",
     ),
+    LazyCommand("watch", "service.cli.client.watch:watch", "Print what happens on a server."),
+    LazyCommand(
+        "webhook",
+        "service.cli.client.webhooks:webhook",
+        "Have a server post what happens to a URL.",
+    ),
 )
 
 
