@@ -17,6 +17,9 @@ logger = logging.getLogger("agenda.service")
 #: Seconds between two looks at what other processes have done, while anybody listens.
 _LOOK_S: Final = 0.25
 
+#: Seconds of rest after each round: what comes in quick succession is told together.
+_REST_S: Final = 0.02
+
 
 class StreamHub:
     """Follows what happens while anybody listens, and feeds who does.
@@ -104,6 +107,7 @@ class StreamHub:
                 return
             if self._fed:
                 self._round()
+                time.sleep(_REST_S)
 
     def _round(self) -> None:
         try:
