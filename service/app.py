@@ -23,6 +23,7 @@ from service.config import ServiceConfig
 from service.problems import CODE_OF_STATUS, ApiProblemError, ProblemDocument
 from service.response import Response, problem_response
 from service.runtime import Runtime, open_runtime
+from service.streaming.live_stream import STREAM_PLACE, LiveStream
 
 logger = logging.getLogger("agenda.service")
 
@@ -101,11 +102,26 @@ def _read_raw() -> bytes:
 
 
 def _flask_response(response: Response) -> FlaskResponse:
-    # Only calls with a part in their path are sent piece by piece, and all of those come this way.
-    body = response.body if isinstance(response.body, Iterator) else response.payload()
+    # What is sent piece by piece comes this way: the shortcut is for calls with a body.
+    body: Iterator[bytes] | bytes
+    if not isinstance(response.body, Iterator):
+        body = response.payload()
+    elif _is_taken_over(response.body):
+        body = iter(())
+    else:
+        body = response.body
     made = FlaskResponse(body, response.status, content_type=response.media)
     made.headers.extend(dict(response.headers))
     return made
+
+
+def _is_taken_over(body: Iterator[bytes]) -> bool:
+    """Hand a stream to the server, where it feeds streams without a thread; tell whether it did."""
+    carry = request.environ.get(STREAM_PLACE)
+    if carry is None or not isinstance(body, LiveStream) or request.method != "GET":
+        return False
+    carry(body)
+    return True
 
 
 def _flask_problem(document: ProblemDocument) -> FlaskResponse:

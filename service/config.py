@@ -25,8 +25,8 @@ AUTH_MODES = ("none", "token")
 
 #: Settings that are at least 1, and seconds above 0.
 _COUNTS = (
-    "workers", "threads", "max_body", "connections", "per_address", "max_batch", "group",
-    "snapshot_every", "refused_days", "archive_days", "tenant_waiting",
+    "workers", "threads", "max_body", "connections", "per_address", "streams", "max_batch",
+    "group", "snapshot_every", "refused_days", "archive_days", "tenant_waiting",
 )  # fmt: skip
 _SPANS = ("head_s", "body_s", "answer_s", "agent_s", "ended_days")
 
@@ -67,6 +67,8 @@ class ServiceConfig:
         How long a client may read nothing of an answer that waits for it.
     connections, per_address
         Most connections of a server process in all, and from one address.
+    streams
+        Most streams of events of a server process; they count as no connections.
     max_batch
         Most requests in one batch.
     group
@@ -94,6 +96,8 @@ class ServiceConfig:
         Versions of records that are left out when the Plan is replayed, from now on.
     log_format
         What lines of the log are: ``text`` or ``json``.
+    webhook_networks
+        Networks, such as 10.0.0.0/8, in which webhooks may be besides the public Internet.
     takeover_s
         How long the process that dispatches may be silent before another takes over; what began
         on its machines begins anew then.
@@ -117,6 +121,7 @@ class ServiceConfig:
     answer_s: float = 20.0
     connections: int = 512
     per_address: int = 256
+    streams: int = 512
     max_batch: int = 20_000
     group: int = 1_000
     snapshot_every: int = 10_000
@@ -138,6 +143,7 @@ class ServiceConfig:
     log_format: str = "text"
     rate: float = 200.0
     tenant_waiting: int = 50_000
+    webhook_networks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -168,6 +174,11 @@ class ServiceConfig:
             raise ConfigError(message)
         if self.log_format not in ("text", "json"):
             raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
+        for network in self.webhook_networks:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise ConfigError(f"{error}; write a network such as 10.0.0.0/8") from error
         if not 0 <= self.port <= 65_535:
             raise ConfigError(f"port must be between 0 and 65535, not {self.port}")
         if "://" not in self.database and not self.database.startswith("sqlite:"):

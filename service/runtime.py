@@ -33,6 +33,7 @@ from service.planning.planner import Planner
 from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
+from service.store import Store
 from service.store.archive import ArchiveRows
 from service.store.audit import AuditRows
 from service.store.driver import UNAVAILABLE
@@ -40,7 +41,13 @@ from service.store.host_clock import HostClock
 from service.store.notifications import LOG
 from service.store.token_book import TokenBook
 from service.store.tokens import TokenRows
+from service.streaming.plan_stream import PieceMemory
+from service.streaming.present_states import PresentStates
+from service.streaming.stream_hub import StreamHub
 from service.warm_up import warm_up
+from service.webhooks.addresses import read_networks
+from service.webhooks.collection import EventCollector
+from service.webhooks.webhook_thread import WebhookThread
 from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")
@@ -76,6 +83,14 @@ class Runtime:
         What YARN's clients asked for.
     exposition
         The Plan in figures, for Prometheus.
+    recent
+        What the newest commits have changed, as events.
+    webhooks
+        Tells webhooks what has happened.
+    streams
+        Feeds who listens to events.
+    stream_pieces, present
+        What they are told of the log, and of what happens beside it.
     """
 
     def __init__(
@@ -90,6 +105,7 @@ class Runtime:
         self.telemetry = Telemetry()
         self.windows = WindowBook()
         self._replica = replica
+        self.recent = replica.recent
         self._clock = clock
         self.token_book = TokenBook(replica.store.tokens)
         self.planner = Planner(config, replica, clock, self.telemetry)
@@ -105,6 +121,17 @@ class Runtime:
             self.telemetry,
         )
         self._listener = replica.store.listener(self._hear, self._compare_clocks)
+        self.streams = StreamHub(self._look, config.streams)
+        self.recent.listen(self.streams.wake)
+        self.stream_pieces = PieceMemory(self.recent)
+        self.present = PresentStates(replica.store, clock)
+        self.webhooks = WebhookThread(
+            replica,
+            clock,
+            self.dispatcher.leads,
+            EventCollector(self.recent, self.calendar),
+            read_networks(config.webhook_networks),
+        )
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -121,9 +148,11 @@ class Runtime:
             return
         self._closing = True
         self._listener.close()
+        self.streams.close()
         self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
+        self.webhooks.close()
         self.dispatcher.close()
         self.optimizations.close()
         self._replica.close(self._clock.now_ms(), snapshot=self._failure is None)
@@ -223,6 +252,11 @@ class Runtime:
         """What has left the Plan."""
         return self._replica.store.archive
 
+    @property
+    def store(self) -> Store:
+        """What all processes share."""
+        return self._replica.store
+
     def reading(self) -> AbstractContextManager[Plan]:
         """Hold the Plan with everything in it that was answered by any process."""
         return self._replica.newest()
@@ -257,6 +291,11 @@ class Runtime:
             case Absolute(at=at):
                 return self._replica.plan_ms(unix_ms(at))
 
+    def _look(self) -> None:
+        """Take in what other processes have appended."""
+        with self._replica.newest():
+            pass
+
     def _serve(self) -> None:
         try:
             self._replica.replay()
@@ -273,6 +312,7 @@ class Runtime:
             self._ready.set()
         self._listener.start()
         self.dispatcher.start()
+        self.webhooks.start()
         self.planner.serve()
 
     def _hear(self, what: str) -> None:

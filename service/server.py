@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import resource
 import socket
 import sys
 import tempfile
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from service.store import Store
+
+#: Files that a process opens besides its clients: the database's, its listeners, its pipes.
+_FILES_BESIDE = 256
 
 #: Seconds a thread may keep the interpreter while others wait for it.
 _SWITCH_S = 0.0005
@@ -54,6 +58,7 @@ def run(config: ServiceConfig) -> None:
         from service.replication.replica import open_replica
 
         begin_log(config.log_format)
+        allow_files(config.connections + config.streams + _FILES_BESIDE)
         store = open_replica(config, SystemClock()).store
         try:
             _require_admin(config, store)
@@ -186,6 +191,14 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
 
 def _on_fork(_server: Any, worker: Any) -> None:
     end_with_parent(worker.ppid)
+
+
+def allow_files(needed: int) -> None:
+    """Let this process open so many files, or as many as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _on_worker_exit(_server: Any, worker: Any) -> None:

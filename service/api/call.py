@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from planner.placement import Code
 from service.access.user import LOCAL_USER, User
+from service.events.plan_event import ID_PATTERN
 from service.problems import ApiError, ApiProblemError, problem
 
 NDJSON: Final = "application/x-ndjson"
@@ -28,6 +29,7 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
     "Idempotency-Key": _text_like(_KEY.pattern),
     "If-Match": {"anyOf": [_ANY_STATE, _text_like(f"(W/)?{_TAG}")]},
     "If-None-Match": {"anyOf": [_ANY_STATE, _text_like(f"(W/)?{_TAG}(, (W/)?{_TAG})*")]},
+    "Last-Event-ID": _text_like(ID_PATTERN),
 }
 
 

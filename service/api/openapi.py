@@ -17,6 +17,7 @@ from service.api.views import (
     applications,
     assignments,
     audit,
+    calendar_feeds,
     comparisons,
     dispatch_policy,
     holds,
@@ -25,6 +26,7 @@ from service.api.views import (
     optimizations,
     plan_columns,
     tokens,
+    webhooks,
     yarn,
 )
 from service.problems import CODES, CONTENT_TYPE
@@ -60,6 +62,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **SCHEMAS,
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
+                **calendar_feeds.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
                 **holds.SCHEMAS,
                 **comparisons.SCHEMAS,
@@ -70,6 +73,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **plan_columns.SCHEMAS,
                 **yarn.SCHEMAS,
                 **audit.SCHEMAS,
+                **webhooks.SCHEMAS,
                 "Cluster": _cluster_schema(),
             },
             "securitySchemes": {

@@ -227,6 +227,18 @@ _SERIES: Final = _object(
     }
 )
 
+_CHANGES: Final = _object(
+    {
+        "version": _COUNT,
+        "since": _COUNT,
+        "reset": {"type": "boolean", "description": "Not known any more: read the Plan anew."},
+        "cluster": {"type": "boolean", "description": "The cluster is described anew."},
+        "now": _SECONDS,
+        "reservations": _list({"type": "object"}),
+        "removed": _list(_TEXT),
+    }
+)
+
 _PLAN: Final = _object(
     {
         "version": _COUNT,
@@ -311,6 +323,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "Offer": _OFFER,
     "Offers": _OFFERS,
     "Page": _PAGE,
+    "PlanChanges": _CHANGES,
     "PlanSeries": _PLAN,
     "Status": _object({"status": _TEXT}),
 }

@@ -2,85 +2,69 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from service.calls.optimizations import known, shown
-from service.problems import problem
 from service.store.optimizations import RUNNING
+from service.streaming.event_text import HEARTBEAT, RETRY, event_text
+from service.streaming.live_stream import LONGEST_S, LiveStream
 
 if TYPE_CHECKING:
+    from service.optimizing.runner import Runner
     from service.runtime import Runtime
 
-#: Most streams at once in one server process: each keeps one of its threads.
-_MOST: Final = 4
-
-#: Seconds between two looks, and after which a stream ends; clients come back by themselves, and a
-#: server that stops does not wait for them.
-_LOOK_S, _LONGEST_S = 0.5, 20.0
-
-_SEATS: Final = threading.BoundedSemaphore(_MOST)
+#: Seconds between two looks.
+_LOOK_S: Final = 0.5
 
 
-class EventStream(Iterator[bytes]):
-    """What one client reads; its seat is given back when the stream is closed."""
+class JobSource:
+    """What one client reads of an optimisation: all there is but the result, at every change.
 
-    def __init__(self, events: Iterator[bytes]) -> None:
-        self._events = events
-        self._seated = True
+    Who comes back has missed nothing that still counts.
+    """
 
-    def __next__(self) -> bytes:
-        """Return the next piece."""
-        return next(self._events)
+    def __init__(self, runner: Runner, id_: str) -> None:
+        self._runner = runner
+        self._id = id_
+        self._looked = -_LOOK_S
+        self._seen: object = None
+        self._head = RETRY
+        self.over = False
 
-    def close(self) -> None:
-        """End it; may be called again."""
-        if self._seated:
-            self._seated = False
-            _SEATS.release()
+    def take(self) -> bytes:
+        """Return its present state where it is another than before."""
+        if time.monotonic() - self._looked < _LOOK_S:
+            return b""
+        self._looked = time.monotonic()
+        head, self._head = self._head, b""
+        return head + self._news()
+
+    def _news(self) -> bytes:
+        row = self._runner.rows.get(self._id, self._runner.now_ms())
+        if row is None:
+            self.over = True
+            return event_text("forgotten", {"id": self._id})
+        self.over = row.state != RUNNING
+        now = (row.state, row.unwanted, row.progress)
+        if now == self._seen:
+            return b""
+        self._seen = now
+        body = {name: one for name, one in shown(row).items() if name != "result"}
+        return event_text("ended" if self.over else "progress", body)
+
+    def heartbeat(self) -> bytes:
+        """Return a comment."""
+        return HEARTBEAT
 
 
-def events(runtime: Runtime, id_: str) -> EventStream:
+def events(runtime: Runtime, id_: str, longest_s: float = LONGEST_S) -> LiveStream:
     """Return the events of one optimisation from now on: its present state first.
-
-    Every event carries all there is but the result, so a client that comes back has missed nothing
-    that still counts.
 
     Raises
     ------
     ApiProblemError
-        ``not_found``; ``too_many`` where as many watch as may.
+        ``not_found``; ``too_many`` where as many listen as may.
     """
     known(runtime, id_)
-    if not _SEATS.acquire(blocking=False):
-        detail = "as many watch as may; ask for it with GET now and then"
-        raise problem("too_many", detail, headers={"Retry-After": "5"})
-    return EventStream(_events(runtime, id_))
-
-
-def _events(runtime: Runtime, id_: str) -> Iterator[bytes]:
-    runner = runtime.optimizations
-    until = time.monotonic() + _LONGEST_S
-    seen: object = None
-    yield b"retry: 1000\n\n"
-    while time.monotonic() < until:
-        row = runner.rows.get(id_, runner.now_ms())
-        if row is None:
-            yield _event("forgotten", {"id": id_})
-            return
-        now = (row.state, row.unwanted, row.progress)
-        if now != seen:
-            seen = now
-            body = {name: one for name, one in shown(row).items() if name != "result"}
-            yield _event("progress" if row.state == RUNNING else "ended", body)
-        if row.state != RUNNING:
-            return
-        time.sleep(_LOOK_S)
-
-
-def _event(kind: str, body: dict[str, Any]) -> bytes:
-    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(body) + b"\n\n"
+    return runtime.streams.open(JobSource(runtime.optimizations, id_), longest_s)

@@ -107,6 +107,12 @@ PARTS = (
     LazyCommand(
         "diag", "service.cli.client.diag:diag", "Collect what is known of a server into one file."
     ),
+    LazyCommand("watch", "service.cli.client.watch:watch", "Print what happens on a server."),
+    LazyCommand(
+        "webhook",
+        "service.cli.client.webhooks:webhook",
+        "Have a server post what happens to a URL.",
+    ),
 )
 
 

@@ -77,6 +77,8 @@ from service.cli.options import READABLE, FiniteRange, agent_name
     show_default=True,
     help="How long the archive keeps them after that, in days.",
 )
+@click.option("--webhook-network", "webhook_networks", multiple=True, metavar="NETWORK",
+              help="Let webhooks be in this network, such as 10.0.0.0/8; repeatable.")  # fmt: skip
 @click.option(
     "--skip-record",
     "skip_records",
@@ -134,6 +136,7 @@ def serve(
     log_format: str,
     rate: float,
     tenant_waiting: int,
+    webhook_networks: tuple[str, ...],
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
@@ -162,5 +165,6 @@ def serve(
             log_format=log_format,
             rate=rate,
             tenant_waiting=tenant_waiting,
+            webhook_networks=webhook_networks,
         )
     )

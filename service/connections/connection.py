@@ -13,6 +13,7 @@ from gunicorn.http import get_parser
 from gunicorn.workers.gthread import TConn
 
 from service.connections.request_buffer import RequestBuffer
+from service.streaming.live_stream import LiveStream
 
 logger = logging.getLogger("agenda.service")
 
@@ -44,6 +45,10 @@ class Connection(TConn):  # type: ignore[misc]
         Bytes that count as taken by it.
     left
         Called when it is closed.
+    stream
+        What it is answered with, where that goes on without a thread.
+    ending
+        Nothing more comes of its stream.
     """
 
     def __init__(
@@ -65,6 +70,12 @@ class Connection(TConn):  # type: ignore[misc]
         self.in_body = False
         self.held = 0
         self.left: Callable[[], None] = _nobody
+        self.stream: LiveStream | None = None
+        self.ending = False
+
+    def carry(self, stream: LiveStream) -> None:
+        """Go on with a stream once the head of its response is sent."""
+        self.stream = stream
 
     def read(self) -> bool:
         """Take what has arrived, without waiting; False when the client is gone."""
@@ -123,7 +134,12 @@ class Connection(TConn):  # type: ignore[misc]
         """Close the socket at once, whatever gunicorn asks: waiting is for the event loop."""
         del graceful
         super().close()
-        self.left()
+        self.leave()
+
+    def leave(self) -> None:
+        """Count no longer as a connection."""
+        left, self.left = self.left, _nobody
+        left()
 
 
 def _nobody() -> None:

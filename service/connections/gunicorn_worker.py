@@ -11,6 +11,7 @@ import errno
 import logging
 import selectors
 import socket
+import threading
 import time
 from functools import partial
 from http import HTTPStatus
@@ -24,7 +25,9 @@ from gunicorn.workers.gthread import ThreadWorker
 from planner.placement import Code
 from service.connections.connection import Connection
 from service.connections.connection_limits import ConnectionLimits
+from service.connections.parked_streams import ParkedStreams
 from service.problems import CONTENT_TYPE, ProblemDocument
+from service.streaming.live_stream import STREAM_PLACE
 
 logger = logging.getLogger("agenda.service")
 
@@ -59,9 +62,29 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
+        self._here = threading.local()
+        self._streams: ParkedStreams
         # In the order in which they began.
         self._arriving: dict[Connection, None] = {}
         self._parting: dict[Connection, None] = {}
+
+    def load_wsgi(self) -> None:
+        """Load the application, and let it hand over streams."""
+        super().load_wsgi()
+        self._streams = ParkedStreams(self.poller, self.method_queue.defer, self._config.answer_s)
+        application = self.wsgi.wsgi_app
+
+        def with_place(environ: dict[str, Any], start_response: Any) -> Any:
+            conn = self._here.conn
+            environ[STREAM_PLACE] = conn.carry
+            answer = application(environ, start_response)
+            if conn.stream is not None:
+                # Its text has no end that is known: the connection's end is that of the body.
+                start_response.__self__.chunked = False
+                start_response.__self__.force_close()
+            return answer
+
+        self.wsgi.wsgi_app = with_place
 
     # What the event loop does. Nothing here may wait.
 
@@ -107,16 +130,33 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             if conn.deadline > now:
                 break
             self._end(conn)
+        self._streams.expire(now)
 
     def finish_request(self, conn: Connection, fs: Any) -> None:
         """Keep a connection for its next request, or part from its client."""
         self._count(conn)
-        if fs.cancelled() or fs.exception() is not None or not fs.result():
+        if conn.stream is not None:
+            self._park(conn)
+        elif fs.cancelled() or fs.exception() is not None or not fs.result():
             self._part(conn)
         elif len(conn.buffer):
             self._settle(conn)
         else:
             super().finish_request(conn, fs)
+
+    def murder_keepalived(self, force: bool = False) -> None:
+        """Close what has been idle for too long; a worker that stops ends its streams first."""
+        if not self.alive:
+            self._streams.end_all()
+        super().murder_keepalived(force)
+
+    def _park(self, conn: Connection) -> None:
+        """Go on with a stream: it counts as one, no longer as a connection."""
+        conn.buffer.clear()
+        self._count(conn)
+        self.nr_conns -= 1
+        conn.leave()
+        self._streams.park(conn)
 
     def _read(self, conn: Connection) -> None:
         """Take what a client has sent, and do what can be done with it."""
@@ -224,6 +264,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     def handle_request(self, req: Any, conn: Connection) -> bool:
         """Answer one request; return whether the connection may be kept."""
+        self._here.conn = conn
         req._expected_100_continue = False  # noqa: SLF001 - the event loop has said so
         try:
             return bool(super().handle_request(req, conn))

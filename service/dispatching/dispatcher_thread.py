@@ -106,6 +106,10 @@ class DispatcherThread:
         if self._pace.tick_s > 0 and self._thread.ident is None:
             self._thread.start()
 
+    def leads(self) -> bool:
+        """Return whether this process dispatches now."""
+        return self._leads_until_ms > self._clock.now_ms()
+
     def nudge(self) -> None:
         """Tick soon: something has changed that should not wait."""
         self._wake.set()

@@ -14,6 +14,8 @@ from planner.cluster import Cluster
 from planner.cluster_cost import cost_of
 from planner.plan.plan import Plan
 from planner.plan.records import Advanced, CommitRecord, Reconfigured
+from service.events.derivation import RecordEvents
+from service.events.recent_events import RecentEvents
 from service.problems import ApiProblemError, ProblemDocument
 from service.store import LogEntry
 
@@ -46,10 +48,15 @@ class LogReplay:
         Is changed; after a ReplayError it is not whole any more.
     skipped
         Versions whose records change nothing.
+    recent
+        Where the events of each record are kept; None keeps none.
     """
 
-    def __init__(self, plan: Plan, skipped: frozenset[int]) -> None:
+    def __init__(
+        self, plan: Plan, skipped: frozenset[int], recent: RecentEvents | None = None
+    ) -> None:
         self.plan = plan
+        self._recent = recent
         self._skipped = skipped
         self._described = 0
         self._broken: ReplayError | None = None
@@ -99,6 +106,7 @@ class LogReplay:
         """
         try:
             self._require_memory(record)
+            events = None if self._recent is None else RecordEvents(self.plan, record)
             self.plan.apply(record, takings)
         except Exception as error:
             timed = any(isinstance(one, Advanced) for one in record.changes)
@@ -107,6 +115,8 @@ class LogReplay:
             raise self._broken from error
         if any(isinstance(one, Reconfigured) for one in record.changes):
             self._described = record.version
+        if self._recent is not None and events is not None:
+            self._recent.add(record.version, events.after())
 
     def _require_memory(self, record: CommitRecord) -> None:
         """Raise before memory is asked for that the machine does not have: it would end us."""

@@ -20,6 +20,8 @@ from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
+from service.events.plan_event import PlanEvent
+from service.events.recent_events import RecentEvents, decode_events
 from service.replication.replay import LogReplay
 from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.archive import ArchivedRow
@@ -39,6 +41,8 @@ class Replica:
         The log.
     offered
         The cluster of the file given at this start, or None.
+    recent
+        What the newest commits have changed, as events.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Replica:
         self._first = first
         self._origin_ms = unix_ms(first.origin)
         self._lock = threading.RLock()
+        self.recent = RecentEvents()
         self._begin(Plan(first, first.grid()))
         self._kept = 0
 
@@ -158,9 +163,10 @@ class Replica:
             kept = self.store.snapshot_version()
             if not self._replaying.is_whole or kept >= self._plan.version:
                 return
-            state = take_checkpoint(self._plan)
+            state, events = take_checkpoint(self._plan), self.recent.encode()
         body = state.encode()
-        kept = self.store.save_snapshot(Snapshot(state.version, clock_ms, body), forget_ms)
+        snapshot = Snapshot(state.version, clock_ms, body, events)
+        kept = self.store.save_snapshot(snapshot, forget_ms)
         self._kept = state.version
         if kept:
             logger.info("kept a snapshot of version %d, %d bytes", state.version, len(body))
@@ -188,12 +194,19 @@ class Replica:
         if snapshot is None:
             self._begin(Plan(self._first, self._first.grid()), self.store.skipped.versions())
             return
-        self._begin(read_checkpoint(snapshot.body), self.store.skipped.versions())
+        plan = read_checkpoint(snapshot.body)
+        self._begin(plan, self.store.skipped.versions(), decode_events(snapshot.events))
         self._kept = snapshot.version
 
-    def _begin(self, plan: Plan, skipped: frozenset[int] = frozenset()) -> None:
+    def _begin(
+        self,
+        plan: Plan,
+        skipped: frozenset[int] = frozenset(),
+        events: Sequence[PlanEvent] = (),
+    ) -> None:
         self._plan = plan
-        self._replaying = LogReplay(plan, skipped)
+        self.recent.begin(plan.version, events)
+        self._replaying = LogReplay(plan, skipped, self.recent)
 
     def _follow(self) -> None:
         tail = self.store.tail(self._plan.version)

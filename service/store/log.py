@@ -19,6 +19,7 @@ from service.store.applications import ApplicationRows, LeadershipLostError
 from service.store.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
 from service.store.archive import row_of as archived
 from service.store.audit import INSERT_AUDIT, AuditRow, AuditRows
+from service.store.calendar_feeds import FeedRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
 from service.store.facts import database_facts
@@ -30,9 +31,10 @@ from service.store.notifications import CHANNEL, LOG, Listener
 from service.store.optimizations import OptimizationRows
 from service.store.runs import RunRows
 from service.store.skipped_records import SkippedRecords
-from service.store.tables import answers, commits, head, settings, snapshots
+from service.store.tables import answers, commits, head, recent_events, settings, snapshots
 from service.store.tokens import TokenRows
 from service.store.turns import Turns
+from service.store.webhooks import WebhookRows
 from service.store.write_check import WriteCheck
 from service.store.yarn_reservations import (
     KEEP_YARN_RESERVATION,
@@ -107,11 +109,12 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The Plan at `version`, as JSON."""
+    """The Plan at `version`, as JSON, and the events of the last versions up to it."""
 
     version: int
     at_ms: int
     body: bytes
+    events: bytes = b"[]"
 
 
 class Store:
@@ -131,6 +134,10 @@ class Store:
         Records that replay leaves out.
     tokens, audit
         Who may call, and who did what.
+    webhooks
+        Who is told of events, and what is still to be told.
+    calendar_feeds
+        Under which secrets calendars are read.
     writing
         Whether appends find room.
     yarn
@@ -154,6 +161,8 @@ class Store:
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
+        self.webhooks = WebhookRows(self._engine)
+        self.calendar_feeds = FeedRows(self._engine)
         self.applications = ApplicationRows(self._engine, self._driver)
         self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)
@@ -223,8 +232,13 @@ class Store:
     def snapshot(self) -> Snapshot | None:
         """Return the newest snapshot."""
         with self._reading() as connection:
+            with_events = snapshots.outerjoin(
+                recent_events, recent_events.c.version == snapshots.c.version
+            )
+            no_events = sa.func.coalesce(recent_events.c.body, b"[]")
             row = connection.execute(
-                sa.select(snapshots.c.version, snapshots.c.at_ms, snapshots.c.body)
+                sa.select(snapshots.c.version, snapshots.c.at_ms, snapshots.c.body, no_events)
+                .select_from(with_events)
                 .order_by(snapshots.c.version.desc())
                 .limit(1)
             ).one_or_none()
@@ -343,6 +357,10 @@ class Store:
                 )
             )
             connection.execute(sa.delete(snapshots).where(snapshots.c.version < snapshot.version))
+            connection.execute(sa.delete(recent_events))
+            connection.execute(
+                sa.insert(recent_events).values(version=snapshot.version, body=snapshot.events)
+            )
             oldest = snapshot.version - KEPT_BEHIND
             connection.execute(sa.delete(commits).where(commits.c.version < oldest))
             connection.execute(sa.delete(answers).where(answers.c.at_ms < forget_before_ms))

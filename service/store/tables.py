@@ -37,6 +37,14 @@ snapshots: Final = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
 
+#: The events of the last versions up to the newest snapshot, which no longer says them itself.
+recent_events: Final = sa.Table(
+    "recent_events",
+    metadata,
+    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
 #: Answers given under an Idempotency-Key, written in the transaction of their commit.
 answers: Final = sa.Table(
     "answers",
@@ -198,4 +206,45 @@ archive: Final = sa.Table(
     sa.Column("end_ms", sa.BigInteger, nullable=False),
     sa.Column("left_ms", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+#: Webhooks, one row each; `version` and `number` are the last event that was looked at for it.
+webhooks: Final = sa.Table(
+    "webhooks",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("secret", sa.String(128), nullable=False),
+    sa.Column("kinds", sa.Text, nullable=False),
+    sa.Column("tenant", sa.String(128)),
+    sa.Column("reservation", sa.String(128)),
+    sa.Column("lead_ms", sa.BigInteger, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+)
+
+#: What is to be delivered, one row an event and webhook: an event is noted once. `due_ms` is when
+#: it is tried next, or, once it is over, when that was.
+webhook_deliveries: Final = sa.Table(
+    "webhook_deliveries",
+    metadata,
+    sa.Column("webhook", sa.String(64), primary_key=True),
+    sa.Column("event", sa.String(255), primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("due_ms", sa.BigInteger, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+)
+sa.Index("webhook_deliveries_due", webhook_deliveries.c.state, webhook_deliveries.c.due_ms)
+
+#: Calendar feeds: each has a secret of its own, of which the hash is kept.
+calendar_feeds: Final = sa.Table(
+    "calendar_feeds",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from service.clock import ManualClock, SystemClock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig, is_loopback
 from service.replication.replica import open_replica
-from service.server import require_port, run
+from service.server import allow_files, require_port, run
 from tests.service.conftest import CLUSTER
 
 
@@ -90,6 +91,8 @@ def test_a_port_that_comes_free_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
         ("port", 70_000),
         ("tick_s", -1.0),
         ("agent_s", 0.0),
+        ("streams", 0),
+        ("webhook_networks", ("10.0.0.1/8",)),
         ("agent_s", float("nan")),
         ("takeover_s", 0.5),
         ("takeover_s", 3.0),
@@ -135,6 +138,21 @@ def test_a_later_start_keeps_step_and_origin(tmp_path: Path, change: str, messag
 
     with pytest.raises(ConfigError, match=message):
         open_replica(config, ManualClock())
+
+
+def test_as_many_files_may_be_open_as_clients_are_served() -> None:
+    """The limit is raised where it is too low, never lowered, and never above the system's."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 500), before[1]))
+        allow_files(600)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 600
+        allow_files(100)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 600
+        allow_files(2**40)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_clocks_agree_on_time() -> None:

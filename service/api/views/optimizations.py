@@ -20,15 +20,17 @@ from service.api.fields import (
     schema_of,
 )
 from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.views.events import STREAM_HEADERS, longest
 from service.calls import optimization_events as events
 from service.calls import optimizations
 from service.problems import FieldError
 from service.response import JSON, Response
+from service.streaming.event_text import MEDIA
+from service.streaming.live_stream import LONGEST_S
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-EVENTS: Final = "text/event-stream"
 
 #: Longest that one may take, ms.
 _LONGEST_MS: Final = 3_600_000
@@ -235,8 +237,9 @@ def _get(runtime: Runtime, call: Call) -> Response:
 
 
 def _events(runtime: Runtime, call: Call) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(200, events.events(runtime, call.path["id"]), headers, EVENTS)
+    wait = call.query["wait"]
+    longest_s = LONGEST_S if wait is None else wait / 1000
+    return Response(200, events.events(runtime, call.path["id"], longest_s), STREAM_HEADERS, MEDIA)
 
 
 def _stop(runtime: Runtime, call: Call) -> Response:
@@ -299,13 +302,14 @@ ROUTES: Final = (
         {
             200: Documented(
                 "`progress` at every better plan or bound, then `ended` or `forgotten`; each holds "
-                "an Optimization without its result. A stream ends after 20 s: come back.",
+                "an Optimization without its result.",
                 _EVENT,
-                media=EVENTS,
+                media=MEDIA,
             )
         },
         problems=("not_found", "too_many"),
         role=Role.OPERATOR,
+        query=(longest(),),
     ),
     Route(
         "POST",

@@ -285,13 +285,15 @@ def test_the_end_is_streamed_and_seats_are_given_back(service: Service) -> None:
     assert service.client.get(f"{_PATH}/nope/events").status_code == 404
 
 
-def test_progress_is_streamed_and_no_more_watch_than_may(service: Service) -> None:
+def test_progress_is_streamed_and_no_more_watch_than_may(open_service: Open) -> None:
     """Every word of its process is an event; a fifth stream is turned away until one is closed."""
+    service = open_service(streams=4)
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
     streams = [events(service.runtime, "p-1") for _ in range(4)]
-    assert next(streams[0]).startswith(b"retry")
-    assert b'"running"' in next(streams[0])
+    first = next(streams[0])
+    assert first.startswith(b"retry")
+    assert b'"running"' in first
     rows.beat("p-1", now_ms + 1, b'{"value":3.5}')
     assert next(streams[0]).startswith(b"event: progress\ndata: ")
     rows.delete("p-1")

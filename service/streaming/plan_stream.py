@@ -1,0 +1,148 @@
+"""PlanEventSource: the events of the Plan after a position, for one client's filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.access.user import User
+from service.events.plan_event import CLUSTER, COMMIT, JOB, TICK, EventPosition, PlanEvent
+from service.events.recent_events import RecentEvents
+from service.streaming.event_text import RETRY, event_text
+from service.streaming.present_states import PresentStates
+
+#: Most events that are looked at, and most bytes that are told, at once: a stream's buffer.
+_MOST_EVENTS: Final = 2_000
+_MOST_BYTES: Final = 64 * 1024
+
+#: Most pieces that are kept for streams that read the same.
+_MOST_SHARED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are told.
+
+    Attributes
+    ----------
+    user
+        Who reads: of other tenants' reservations nothing is told.
+    kinds
+        Of `service.events.plan_event.KINDS`.
+    tenant, reservation
+        None does not narrow.
+    """
+
+    user: User
+    kinds: frozenset[str]
+    tenant: str | None = None
+    reservation: str | None = None
+
+    def takes(self, event: PlanEvent) -> bool:
+        """Return whether an event is told."""
+        if event.kind not in self.kinds:
+            return False
+        if event.tenant is None:
+            return event.kind in (COMMIT, CLUSTER)
+        return (
+            self.tenant in (None, event.tenant)
+            and self.reservation in (None, event.reservation)
+            and self.user.acts_for(event.tenant)
+        )
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The kinds that are told as they are now: jobs to operators, as they are nobody's."""
+        shown = {TICK, JOB} if self.user.sees_all else {TICK}
+        return self.kinds & shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    text: bytes
+    position: EventPosition
+
+
+class PieceMemory:
+    """Pieces made lately: streams that read the same share them. Only the hub's thread uses it."""
+
+    def __init__(self, recent: RecentEvents) -> None:
+        self._recent = recent
+        self._known: dict[tuple[EventFilter, EventPosition], _Piece] = {}
+
+    def next_piece(
+        self, wanted: EventFilter, position: EventPosition
+    ) -> tuple[bytes, EventPosition]:
+        """Return what is told after a position, and the position after it."""
+        if position == self._recent.newest:
+            return b"", position
+        key = (wanted, position)
+        found = self._known.get(key)
+        if found is None:
+            found = self._made(wanted, position)
+            if len(self._known) >= _MOST_SHARED:
+                self._known.clear()
+            if found.position != position:
+                self._known[key] = found
+        return found.text, found.position
+
+    def _made(self, wanted: EventFilter, position: EventPosition) -> _Piece:
+        newest = self._recent.newest
+        events = self._recent.read(position, _MOST_EVENTS)
+        if events is None:
+            text = event_text("reset", {"kind": "reset", "version": newest.version}, str(newest))
+            return _Piece(text, newest)
+        told = bytearray()
+        for event in events:
+            position = event.position
+            if wanted.takes(event):
+                told += event_text(event.kind, event.to_json(), str(position))
+                if len(told) >= _MOST_BYTES:
+                    break
+        return _Piece(bytes(told), position)
+
+
+class PlanEventSource:
+    """What one client reads of ``GET /v1/events``.
+
+    Parameters
+    ----------
+    memory, present
+        What there is to tell.
+    wanted
+        What of it.
+    position
+        How far the client has read.
+    """
+
+    over = False
+
+    def __init__(
+        self,
+        memory: PieceMemory,
+        present: PresentStates,
+        wanted: EventFilter,
+        position: EventPosition,
+    ) -> None:
+        self._memory = memory
+        self._present = present
+        self._wanted = wanted
+        self._kinds = wanted.present
+        self._serial = -1
+        self._position = position
+        start = {"kind": "start", "version": position.version}
+        self._head = RETRY + event_text("start", start, str(position))
+
+    def take(self) -> bytes:
+        """Return what is to be told now."""
+        text, self._position = self._memory.next_piece(self._wanted, self._position)
+        head, self._head = self._head, b""
+        if self._kinds:
+            present = self._present.after(self._serial, self._kinds)
+            self._serial = self._present.serial
+            return b"".join((head, text, *present))
+        return head + text
+
+    def heartbeat(self) -> bytes:
+        """Return a comment, and how far everything has been told, wanted or not."""
+        return b":\nid: " + str(self._position).encode() + b"\n\n"

@@ -1,0 +1,99 @@
+"""PresentStates: what happens beside the log, as it is now: ticks and optimisations."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from service.clock import Clock
+from service.events.plan_event import JOB, TICK
+from service.store import OptimizationRow, Store
+from service.store.optimizations import RUNNING
+from service.streaming.event_text import event_text
+
+#: Seconds between two looks.
+_LOOK_S: Final = 1.0
+
+#: What of an optimisation's progress is told.
+_TOLD: Final = ("phase", "elapsed", "value", "bound", "gap", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class PresentState:
+    """One of them: the newest text, and its number among all texts there were."""
+
+    serial: int
+    kind: str
+    text: bytes
+    over: bool = False
+
+
+class PresentStates:
+    """Asks the store now and then; only the thread of the hub uses it.
+
+    Attributes
+    ----------
+    serial
+        Number of the newest text.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._looked = -_LOOK_S
+        self._raw: dict[str, object] = {}
+        self._states: dict[str, PresentState] = {}
+        self.serial = 0
+
+    def after(self, serial: int, kinds: frozenset[str]) -> list[bytes]:
+        """Return what is new since a serial; to who knows nothing (-1), not what is over."""
+        self._look()
+        return [
+            one.text
+            for one in self._states.values()
+            if one.serial > serial and one.kind in kinds and not (serial < 0 and one.over)
+        ]
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return
+        self._looked = now
+        raw = self._store.applications.assignment()
+        if raw != self._raw.get(TICK) and len(raw) > len(b"{}"):
+            self._raw[TICK] = raw
+            self._put(TICK, TICK, _tick_of(raw))
+        rows = self._store.optimizations.page(self._clock.now_ms())
+        for gone in self._states.keys() - {TICK} - {row.id for row in rows}:
+            del self._states[gone]
+            self._raw.pop(gone, None)
+        for row in rows:
+            raw_row = (row.state, row.progress)
+            if raw_row != self._raw.get(row.id):
+                self._raw[row.id] = raw_row
+                self._put(row.id, JOB, _job_of(row), over=row.state != RUNNING)
+
+    def _put(self, key: str, kind: str, body: dict[str, Any], *, over: bool = False) -> None:
+        self.serial += 1
+        self._states[key] = PresentState(self.serial, kind, event_text(kind, body), over)
+
+
+def _tick_of(raw: bytes) -> dict[str, Any]:
+    """Return what is told of an assignment: how much, not whose."""
+    found = msgspec.json.decode(raw)
+    return {
+        "kind": TICK,
+        "at": found["at"],
+        "version": found["plan_version"],
+        "components": len(found["rows"]),
+        "below": len(found["below"]),
+    }
+
+
+def _job_of(row: OptimizationRow) -> dict[str, Any]:
+    progress = msgspec.json.decode(row.progress) if row.progress else {}
+    told = {name: progress[name] for name in _TOLD if name in progress}
+    return {"kind": JOB, "job": row.id, "state": row.state, **told}

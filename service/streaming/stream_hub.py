@@ -1,0 +1,127 @@
+"""StreamHub: the one thread of a process that feeds all its streams."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from service.problems import ApiProblemError, problem
+from service.store.driver import UNAVAILABLE
+from service.streaming.live_stream import LONGEST_S, LiveStream, StreamSource
+
+logger = logging.getLogger("agenda.service")
+
+#: Seconds between two looks at what other processes have done, while anybody listens.
+_LOOK_S: Final = 0.25
+
+#: Seconds of rest after each round: what comes in quick succession is told together.
+_REST_S: Final = 0.02
+
+
+class StreamHub:
+    """Follows what happens while anybody listens, and feeds who does.
+
+    Parameters
+    ----------
+    look
+        Takes in what other processes have done; called before each round, by the hub's thread.
+    most
+        Most streams at once.
+    """
+
+    def __init__(self, look: Callable[[], None], most: int) -> None:
+        self._look = look
+        self._most = most
+        self._lock = threading.Lock()
+        self._seats: set[LiveStream] = set()
+        self._fed: set[LiveStream] = set()
+        self._news = threading.Event()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def open(self, source: StreamSource, longest_s: float = LONGEST_S) -> LiveStream:
+        """Return a stream of what `source` tells; it is fed once somebody reads it.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where as many are open as may be; ``unavailable`` while the server stops.
+        """
+        stream = LiveStream(self, source, longest_s)
+        with self._lock:
+            if self._closing:
+                raise problem("unavailable", "the server is stopping", headers={"Retry-After": "1"})
+            if len(self._seats) >= self._most:
+                detail = f"{self._most} streams are open, the most that this server process feeds"
+                raise problem("too_many", detail, headers={"Retry-After": "5"})
+            self._seats.add(stream)
+        return stream
+
+    def enter(self, stream: LiveStream) -> None:
+        """Feed a stream from now on."""
+        with self._lock:
+            if stream in self._seats and stream not in self._fed and not self._closing:
+                self._fed.add(stream)
+                self._begin()
+        self.wake()
+
+    def leave(self, stream: LiveStream) -> None:
+        """Feed a stream no longer."""
+        with self._lock:
+            self._fed.discard(stream)
+
+    def give_back(self, stream: LiveStream) -> None:
+        """Let another stream have the place of one that nobody reads any more."""
+        with self._lock:
+            self._seats.discard(stream)
+
+    def wake(self) -> None:
+        """Look soon: there is something new, or room for it."""
+        if not self._news.is_set():
+            self._news.set()
+
+    def close(self) -> None:
+        """End all streams."""
+        with self._lock:
+            self._closing = True
+            streams, thread = list(self._seats), self._thread
+        self.wake()
+        if thread is not None:
+            thread.join()
+        for stream in streams:
+            stream.end()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="agenda-streams", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._news.wait(_LOOK_S if self._fed else None)
+            self._news.clear()
+            if self._closing:
+                return
+            if self._fed:
+                self._round()
+                time.sleep(_REST_S)
+
+    def _round(self) -> None:
+        try:
+            self._look()
+        except (ApiProblemError, *UNAVAILABLE):
+            logger.warning("streams wait for the database", exc_info=True)
+        with self._lock:
+            streams = list(self._fed)
+        now = time.monotonic()
+        for stream in streams:
+            try:
+                stream.feed(now)
+            except (ApiProblemError, *UNAVAILABLE):
+                logger.warning("a stream waits for the database", exc_info=True)
+            except Exception:
+                logger.exception("a stream failed")
+                stream.end()

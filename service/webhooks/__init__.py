@@ -1,0 +1,1 @@
+"""Webhooks: which events each is told, and their delivery."""

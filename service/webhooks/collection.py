@@ -1,0 +1,142 @@
+"""What each webhook is to be told: events of the log, and what the clock brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from planner.plan.plan import Plan
+from planner.reservation_state import STATE_NUMBERS, State
+from service.events.plan_event import RESERVATION_KINDS, EventPosition, PlanEvent
+from service.events.recent_events import RecentEvents
+from service.store.webhooks import DeliveryRow, WebhookRow
+
+#: What the clock brings: a reservation begins soon; one has begun and its work does not run yet.
+STARTING_SOON: Final = "starting_soon"
+STARTED_LATE: Final = "started_late"
+
+#: What was not kept long enough to be told; and what is sent when somebody wants to try.
+MISSED: Final = "missed"
+TEST: Final = "test"
+
+WEBHOOK_KINDS: Final = (*RESERVATION_KINDS, STARTING_SOON, STARTED_LATE)
+
+#: What is told where nobody says what.
+USUAL_KINDS: Final = (
+    "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, "ended", "failed",
+)  # fmt: skip
+
+#: How long work may take to begin before it is late, and until when that is still news.
+LATE_MS: Final = 30_000
+_NEWS_MS: Final = 3_600_000
+
+#: Most events that are looked at for a webhook in one go.
+_MOST: Final = 2_000
+
+
+class EventCollector:
+    """Finds what is to be delivered.
+
+    Parameters
+    ----------
+    recent
+        The events of the log.
+    calendar
+        Returns ms from the origin as RFC 3339.
+    """
+
+    def __init__(self, recent: RecentEvents, calendar: Callable[[int], str]) -> None:
+        self._recent = recent
+        self._calendar = calendar
+
+    def of_log(self, hook: WebhookRow, clock_ms: int) -> tuple[list[DeliveryRow], EventPosition]:
+        """Return what a webhook is to be told of the events after those that were looked at."""
+        position = EventPosition(hook.version, hook.number)
+        events = self._recent.read(position, _MOST)
+        if events is None:
+            newest = self._recent.newest
+            body = {"id": f"missed-{newest}", "kind": MISSED, "version": newest.version}
+            return [_row(hook, body, clock_ms)], newest
+        rows = [
+            _row(hook, self._told(event.to_json(), event.at_ms), clock_ms)
+            for event in events
+            if _wants(hook, event)
+        ]
+        return rows, events[-1].position if events else position
+
+    def of_clock(
+        self, hook: WebhookRow, plan: Plan, below: Iterable[str], now_ms: int, clock_ms: int
+    ) -> list[DeliveryRow]:
+        """Return what the clock brings: the same ids each time, so each is noted once.
+
+        Parameters
+        ----------
+        below
+            Reservations whose work does not run although it should.
+        now_ms
+            Now, in ms from the origin.
+        """
+        kinds = hook.kinds.split(",")
+        found: list[dict[str, Any]] = []
+        if STARTING_SOON in kinds:
+            found += self._soon(hook, plan, now_ms)
+        if STARTED_LATE in kinds:
+            found += self._late(plan, below, now_ms)
+        return [
+            _row(hook, body, clock_ms)
+            for body in found
+            if hook.tenant in (None, body["tenant"])
+            and hook.reservation in (None, body["reservation"])
+        ]
+
+    def _soon(self, hook: WebhookRow, plan: Plan, now_ms: int) -> Iterator[dict[str, Any]]:
+        meta = plan.table.meta
+        until = plan.grid.floor(now_ms + hook.lead_ms)
+        near = (meta["state"] == STATE_NUMBERS[State.ACCEPTED]) & (meta["begin"] <= until)
+        for number in np.flatnonzero(near & (meta["begin"] > plan.now)).tolist():
+            begin_ms = plan.grid.ms(int(meta[number]["begin"]))
+            yield self._timed(plan, number, STARTING_SOON, begin_ms)
+
+    def _late(self, plan: Plan, below: Iterable[str], now_ms: int) -> Iterator[dict[str, Any]]:
+        for id_ in below:
+            number = plan.table.number_of(id_)
+            if number is None or plan.table.state(number) is not State.ACTIVE:
+                continue
+            begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]))
+            if LATE_MS <= now_ms - begin_ms <= _NEWS_MS:
+                yield self._timed(plan, number, STARTED_LATE, begin_ms)
+
+    def _timed(self, plan: Plan, number: int, kind: str, begin_ms: int) -> dict[str, Any]:
+        id_ = plan.table.id_of(number)
+        body = {
+            "id": f"{kind}-{id_}-{begin_ms // 1000}",
+            "kind": kind,
+            "at": begin_ms / 1000,
+            "reservation": id_,
+            "tenant": plan.table.scope(number)[0],
+        }
+        return self._told(body, begin_ms)
+
+    def _told(self, body: dict[str, Any], at_ms: int) -> dict[str, Any]:
+        return body | {"at_at": self._calendar(at_ms)}
+
+
+def trial_delivery(hook: WebhookRow, id_: str, clock_ms: int) -> DeliveryRow:
+    """Return what is sent where somebody wants to see whether it arrives."""
+    return _row(hook, {"id": id_, "kind": TEST, "webhook": hook.id}, clock_ms)
+
+
+def _row(hook: WebhookRow, body: dict[str, Any], clock_ms: int) -> DeliveryRow:
+    return DeliveryRow(hook.id, body["id"], msgspec.json.encode(body), clock_ms)
+
+
+def _wants(hook: WebhookRow, event: PlanEvent) -> bool:
+    return (
+        event.reservation is not None
+        and event.kind in hook.kinds.split(",")
+        and hook.tenant in (None, event.tenant)
+        and hook.reservation in (None, event.reservation)
+    )

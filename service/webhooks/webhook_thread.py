@@ -1,0 +1,196 @@
+"""WebhookThread: the process that leads the dispatch tells webhooks what has happened.
+
+What is to be delivered is noted on disk together with how far the events were looked at, and
+delivered from there. So nothing is lost where a process is killed, and what was being sent then is
+sent again: at least once, under the same id.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from service.clock import Clock
+from service.events.plan_event import read_position
+from service.problems import ApiProblemError
+from service.replication.replica import Replica
+from service.store.driver import UNAVAILABLE
+from service.store.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
+from service.webhooks.addresses import IpNetwork
+from service.webhooks.collection import EventCollector
+from service.webhooks.delivery import post, signature_of
+
+logger = logging.getLogger("agenda.service")
+
+#: Seconds between two looks.
+_LOOK_S: Final = 1.0
+
+#: Pauses after each attempt that failed, seconds; after the last one there is none more.
+RETRY_S: Final = (5, 30, 120, 600, 3_600, 21_600)
+
+#: How long what is over is remembered, ms: longer than any reservation is announced before.
+_REMEMBERED_MS: Final = 3 * 86_400_000
+
+#: Webhooks that are told something at the same time, and most deliveries that are read at once.
+_AT_ONCE: Final = 8
+_MOST_DUE: Final = 500
+
+#: Most announcements that a process remembers to have noted.
+_MOST_ANNOUNCED: Final = 100_000
+
+
+class WebhookThread:
+    """Notes and delivers, while this process leads.
+
+    Parameters
+    ----------
+    replica, clock
+        The Plan, the store and the time.
+    leads
+        Returns whether this process leads.
+    collector
+        Finds what is to be told.
+    networks
+        Besides the public Internet, where it may be told.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        clock: Clock,
+        leads: Callable[[], bool],
+        collector: EventCollector,
+        networks: tuple[IpNetwork, ...],
+    ) -> None:
+        self._replica = replica
+        self._rows = replica.store.webhooks
+        self._clock = clock
+        self._leads = leads
+        self._collector = collector
+        self._networks = networks
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="agenda-webhooks", daemon=True)
+        self._pool: ThreadPoolExecutor | None = None
+        self._busy: dict[str, Future[None]] = {}
+        self._forgot_ms = 0
+        self._announced: set[tuple[str, str]] = set()
+
+    def start(self) -> None:
+        """Look from now on, in a thread of its own."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; what is being sent is sent again by whoever leads next."""
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._closing.wait(_LOOK_S):
+            try:
+                if self._leads():
+                    self.note()
+                    self.deliver()
+            except (ApiProblemError, *UNAVAILABLE):
+                logger.warning("webhooks wait for the database", exc_info=True)
+            except Exception:
+                logger.exception("webhooks could not be told; they are, later")
+
+    def note(self) -> None:
+        """Note what has happened since the last look."""
+        hooks = self._rows.page()
+        if not hooks:
+            return
+        clock_ms = self._clock.now_ms()
+        found: list[DeliveryRow] = []
+        looked_at: list[tuple[str, int, int]] = []
+        below = msgspec.json.decode(self._replica.store.applications.assignment()).get("below", ())
+        with self._replica.newest() as plan:
+            now_ms = self._replica.plan_ms(clock_ms)
+            for hook in hooks:
+                found += self._collector.of_clock(hook, plan, below, now_ms, clock_ms)
+        found = [one for one in found if (one.webhook, one.event) not in self._announced]
+        announced = {(one.webhook, one.event) for one in found}
+        for hook in hooks:
+            rows, position = self._collector.of_log(hook, clock_ms)
+            found += rows
+            if position != (hook.version, hook.number):
+                looked_at.append((hook.id, *position))
+        if looked_at or found:
+            self._rows.note(found, looked_at)
+        self._remember(announced)
+        if clock_ms - self._forgot_ms > _REMEMBERED_MS // 72:
+            self._forgot_ms = clock_ms
+            self._rows.forget(clock_ms - _REMEMBERED_MS)
+
+    def _remember(self, announced: set[tuple[str, str]]) -> None:
+        """Remember what is noted: the clock brings the same at each look."""
+        if len(self._announced) > _MOST_ANNOUNCED:
+            self._announced.clear()  # what is found again is on disk
+        self._announced |= announced
+
+    def deliver(self) -> None:
+        """Begin to deliver what is due; a webhook that takes long keeps no other waiting."""
+        due: dict[str, list[DeliveryRow]] = {}
+        for row in self._rows.due(self._clock.now_ms(), _MOST_DUE):
+            due.setdefault(row.webhook, []).append(row)
+        self._busy = {id_: one for id_, one in self._busy.items() if not one.done()}
+        hooks = {hook.id: hook for hook in self._rows.page()} if due else {}
+        for id_, rows in due.items():
+            if id_ in hooks and id_ not in self._busy:
+                self._busy[id_] = self._sending().submit(self._tell, hooks[id_], rows)
+
+    def wait(self) -> None:
+        """Wait for what is being delivered."""
+        for one in self._busy.values():
+            one.result()
+
+    def _sending(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_AT_ONCE, "agenda-webhook")
+        return self._pool
+
+    def _tell(self, hook: WebhookRow, rows: list[DeliveryRow]) -> None:
+        """Try each; after a failure the others wait for their turn in the next look."""
+        for row in sorted(rows, key=_order):
+            if self._closing.is_set() or not self._leads():
+                return
+            at_ms = self._clock.now_ms()
+            headers = {
+                "Content-Type": "application/json",
+                "User-Agent": "Agenda",
+                "Webhook-Id": row.event,
+                "Webhook-Timestamp": str(at_ms // 1000),
+                "Webhook-Signature": signature_of(hook.secret, row.event, at_ms // 1000, row.body),
+            }
+            error = post(hook.url, headers, row.body, self._networks)
+            try:
+                self._rows.settle(_after_attempt(row, error, at_ms))
+            except UNAVAILABLE:  # it is sent again, under the same id
+                logger.warning("a delivery waits for the database", exc_info=True)
+                return
+            if error:
+                return
+
+
+def _order(row: DeliveryRow) -> tuple[int, tuple[int, int]]:
+    """What is due first goes first, and of the same instant what happened first."""
+    return row.due_ms, read_position(row.event) or (0, 0)
+
+
+def _after_attempt(row: DeliveryRow, error: str, at_ms: int) -> DeliveryRow:
+    """Return what becomes of a delivery: taken, to be tried again, or given up."""
+    tried = replace(row, attempts=row.attempts + 1, error=error, due_ms=at_ms)
+    if not error:
+        return replace(tried, state=DELIVERED)
+    if row.attempts >= len(RETRY_S):
+        return replace(tried, state=DEAD)
+    return replace(tried, due_ms=at_ms + 1000 * RETRY_S[row.attempts])

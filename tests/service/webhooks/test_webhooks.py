@@ -1,0 +1,269 @@
+"""Webhooks: what is told to whom, signed, again after a failure, and never to ourselves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from service.access.user import Role, User
+from service.calls import webhooks
+from service.problems import ApiProblemError
+from service.webhooks.addresses import AddressError, is_allowed, read_url, resolve
+from service.webhooks.webhook_thread import RETRY_S
+from tests.service.conftest import Open, Service
+
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+class Receiver:
+    """Takes what is posted, and answers as told."""
+
+    def __init__(self) -> None:
+        self.status = 204
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                named = {name.lower(): value for name, value in self.headers.items()}
+                receiver.got.append((named, body))
+                self.send_response(receiver.status)
+                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def told(self) -> list[tuple[str, str | None]]:
+        """Return kind and reservation of all that came."""
+        bodies = [json.loads(body) for _, body in self.got]
+        return [(one["kind"], one.get("reservation")) for one in bodies]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Return a receiver on this machine."""
+    one = Receiver()
+    yield one
+    one.server.shutdown()
+    one.server.server_close()
+
+
+@pytest.fixture
+def open_still(open_service: Open) -> Any:
+    """Return a function that opens services which tell nothing by themselves."""
+    return lambda: open_service(tick_s=0, webhook_networks=LOOPBACK)
+
+
+def hook_of(service: Service, url: str, **more: Any) -> dict[str, Any]:
+    """Create a webhook."""
+    answer = service.client.post("/v1/webhooks", json={"url": url, **more})
+    assert answer.status_code == 201, answer.get_data(as_text=True)
+    body: dict[str, Any] = answer.get_json()
+    return body
+
+
+def tell(service: Service) -> None:
+    """Note and deliver, as the process that leads does each second."""
+    service.runtime.dispatcher.tick()
+    service.runtime.webhooks.note()
+    service.runtime.webhooks.deliver()
+    service.runtime.webhooks.wait()
+
+
+def state_of(service: Service, id_: str) -> dict[str, Any]:
+    """Return a webhook as it is shown."""
+    body: dict[str, Any] = service.client.get(f"/v1/webhooks/{id_}").get_json()
+    return body
+
+
+def test_what_happens_is_told_once_and_signed(open_still: Any, receiver: Receiver) -> None:
+    """Of the kinds and the tenant asked for, in order, with a signature by the secret."""
+    service = open_still()
+    hook = hook_of(service, receiver.url, kinds=["accepted", "cancelled"], tenant="ads")
+    service.reserve("a", tenant="ads")
+    service.reserve("b", tenant="ml")
+    service.client.delete("/v1/reservations/a")
+    tell(service)
+    tell(service)
+    assert receiver.told() == [("accepted", "a"), ("cancelled", "a")]
+    headers, body = receiver.got[0]
+    key = base64.b64decode(hook["secret"].removeprefix("whsec_"))
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
+    assert headers["webhook-id"] == json.loads(body)["id"]
+    shown = state_of(service, hook["id"])
+    assert "secret" not in shown
+    assert shown["deliveries"] == {"waiting": 0, "delivered": 2, "dead": 0}
+
+
+def test_what_is_not_taken_is_tried_again_and_given_up(open_still: Any, receiver: Receiver) -> None:
+    """At the pauses of the schedule, under one id; then it is dead and shown, and others go on."""
+    service = open_still()
+    receiver.status = 500
+    hook = hook_of(service, receiver.url, kinds=["accepted"])
+    service.reserve("a")
+    tell(service)
+    tell(service)
+    assert len(receiver.got) == 1
+    for pause in RETRY_S:
+        service.clock.advance(pause - 1)
+        tell(service)
+        before = len(receiver.got)
+        service.clock.advance(1)
+        tell(service)
+        assert len(receiver.got) == before + 1
+    assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 1
+    shown = state_of(service, hook["id"])
+    assert shown["deliveries"] == {"waiting": 0, "delivered": 0, "dead": 1}
+    (failure,) = shown["failures"]
+    assert (failure["state"], failure["error"]) == ("dead", "it answered 500")
+    receiver.status = 200
+    service.runtime.planner.bring_up_to_date()
+    service.reserve("b", "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)")
+    tell(service)
+    assert receiver.told()[-1] == ("accepted", "b")
+
+
+def test_nothing_is_lost_with_a_process(open_still: Any, receiver: Receiver) -> None:
+    """What one process noted, or did not come to look at, another tells; nothing is told twice."""
+    first, second = open_still(), open_still()
+    hook_of(first, receiver.url, kinds=["accepted"])
+    first.reserve("a")
+    first.runtime.webhooks.note()
+    first.reserve("b")
+    tell(second)
+    tell(first)
+    assert receiver.told() == [("accepted", "a"), ("accepted", "b")]
+
+
+def test_what_begins_soon_and_what_begins_late_is_told(
+    open_still: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once each, however often is looked: before it begins, and where its work does not run."""
+    service = open_still()
+    hook_of(service, receiver.url, kinds=["starting_soon", "started_late", "ended"], lead=120)
+    service.reserve("a", "window(atom(<1 cpu>, 1, 1, 600, 600), +10m, +20m)")
+    tell(service)
+    assert receiver.told() == []
+    service.clock.advance(500)
+    tell(service)
+    tell(service)
+    assert receiver.told() == [("starting_soon", "a")]
+    assert json.loads(receiver.got[0][1])["at_at"] == "2026-01-05T00:10:00Z"
+    below = b'{"below": ["a"]}'
+    monkeypatch.setattr(service.runtime.store.applications, "assignment", lambda: below)
+    service.clock.advance(150)
+    service.runtime.planner.bring_up_to_date()
+    tell(service)
+    tell(service)
+    assert receiver.told()[1:] == [("started_late", "a")]
+    service.clock.advance(1200)
+    service.runtime.planner.bring_up_to_date()
+    tell(service)
+    assert receiver.told()[2:] == [("ended", "a")]
+
+
+def test_one_can_be_tried_and_deleted(open_still: Any, receiver: Receiver) -> None:
+    """A test event comes at once; a deleted webhook is told nothing more."""
+    service = open_still()
+    hook = hook_of(service, receiver.url)
+    answer = service.client.post(f"/v1/webhooks/{hook['id']}/test")
+    assert answer.status_code == 202
+    tell(service)
+    assert receiver.got[0][0]["webhook-id"] == answer.get_json()["event"]
+    assert [one["id"] for one in service.client.get("/v1/webhooks").get_json()["webhooks"]] == [
+        hook["id"]
+    ]
+    assert service.client.delete(f"/v1/webhooks/{hook['id']}").status_code == 204
+    assert service.client.get(f"/v1/webhooks/{hook['id']}").status_code == 404
+    assert service.client.post(f"/v1/webhooks/{hook['id']}/test").status_code == 404
+
+
+def test_redirects_are_not_followed(open_still: Any, receiver: Receiver) -> None:
+    """Where a receiver sends us was judged by nobody."""
+    service = open_still()
+    receiver.status = 307
+    hook = hook_of(service, receiver.url)
+    service.client.post(f"/v1/webhooks/{hook['id']}/test")
+    tell(service)
+    assert state_of(service, hook["id"])["failures"][0]["error"] == "it answered 307"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/x",
+        "http://[::1]:80/x",
+        "http://[::ffff:10.0.0.1]/x",
+        "http://localhost/x",
+        "http://169.254.169.254/latest",
+        "https://192.168.1.1/",
+        "http://0.0.0.0/",
+        "http://224.0.0.1/",
+        "ftp://example.org/",
+        "file:///etc/passwd",
+        "http://user:word@example.org/",
+        "http://",
+        "http://a b/",
+        "x",
+    ],
+)
+def test_addresses_of_our_own_are_refused(service: Service, url: str) -> None:
+    """Loopback, private and link-local addresses, other schemes, users in a URL: 400."""
+    answer = service.client.post("/v1/webhooks", json={"url": url})
+    assert (answer.status_code, answer.get_json()["errors"][0]["pointer"]) == (400, "/url")
+
+
+def test_names_are_judged_by_all_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of which one address is not allowed is told nothing, whatever the others are."""
+    url = read_url("https://example.org/hook")
+
+    def named(*addresses: str) -> None:
+        found = [(2, 1, 6, "", (one, 443)) for one in addresses]
+        monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
+
+    named("8.8.8.8", "10.0.0.1")
+    with pytest.raises(AddressError, match=r"10\.0\.0\.1"):
+        resolve(url, ())
+    assert resolve(url, (ipaddress.ip_network("10.0.0.0/8"),)) == "8.8.8.8"
+    named("8.8.8.8")
+    assert resolve(url, ()) == "8.8.8.8"
+    assert not is_allowed(ipaddress.ip_address("fe80::1"), ())
+
+
+def test_a_user_has_webhooks_of_its_tenants_only(service: Service) -> None:
+    """It must act for the tenant that is named, and sees no others."""
+    user = User("u", Role.USER, frozenset({"ads", "ml"}))
+    values = {
+        "url": "https://example.org/",
+        "kinds": ["ended"],
+        "tenant": None,
+        "reservation": None,
+        "lead": 0.0,
+    }
+    every = hook_of(service, "https://example.org/")
+    for tenant in (None, "other"):
+        with pytest.raises(ApiProblemError, match="tenant"):
+            webhooks.create(service.runtime, user, {**values, "tenant": tenant})
+    mine = webhooks.create(service.runtime, user, {**values, "tenant": "ads"})
+    assert [one["id"] for one in webhooks.page(service.runtime, user)["webhooks"]] == [mine["id"]]
+    with pytest.raises(ApiProblemError, match="no webhook"):
+        webhooks.one(service.runtime, user, every["id"])
+    single = User("v", Role.USER, frozenset({"ml"}))
+    assert webhooks.create(service.runtime, single, values)["tenant"] == "ml"
