@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.plan.holds import HoldAccepted
 from planner.plan.plan import Plan
-from planner.plan.records import Advanced, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.records import Advanced, Archived, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.reservation_records import (
     Admitted,
     Degraded,
@@ -47,6 +48,8 @@ class RecordEvents:
         self._record = record
         updated = (one.id for one in record.changes if isinstance(one, Updated))
         self._waiting = {id_ for id_ in updated if self._state_of(id_) == _ACCEPTED}
+        leaving = (id_ for one in record.changes if isinstance(one, Archived) for id_ in one.ids)
+        self._leaving = {id_: self._tenant_of(id_) for id_ in leaving}
         # Only the clock moves reservations that the record does not name.
         advances = any(isinstance(one, Advanced) for one in record.changes)
         self._before: NDArray[np.int8] | None = (
@@ -84,6 +87,11 @@ class RecordEvents:
                 self._add("released", change.id, reason=change.reason)
             case Relocated():
                 self._add("relocated", change.id, reason=change.reason)
+            case HoldAccepted():
+                self._add("hold_accepted", change.id)
+            case Archived():
+                for id_, tenant in self._leaving.items():
+                    self._add("archived", id_, tenant)
             case Ended():
                 kind = "closed" if change.state is State.COMPLETED else change.state.value
                 self._add(kind, change.id, reason=change.reason)
@@ -107,6 +115,13 @@ class RecordEvents:
                 self._add("begun", self._plan.table.id_of(number))
             if left in (_ACCEPTED, _ACTIVE) and right == _COMPLETED:
                 self._add("ended", self._plan.table.id_of(number))
+
+    def _tenant_of(self, id_: str) -> str | None:
+        number = self._plan.table.number_of(id_)
+        if number is not None:
+            return self._plan.table.scope(number)[0]
+        refusal = self._plan.refusal(id_)
+        return None if refusal is None else refusal.tenant
 
     def _state_of(self, id_: str) -> int | None:
         number = self._plan.table.number_of(id_)

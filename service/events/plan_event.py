@@ -25,6 +25,8 @@ RESERVATION_KINDS: Final = (
     "renegotiated",
     "released",
     "extended",
+    "hold_accepted",
+    "archived",
 )
 
 #: One a version, before all others of it; and what is not of one reservation.

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from service.config import ConfigError
 from service.maintenance.backup import Contents, back_up, require_file
 from service.store.engine import open_engine, opening
-from service.store.migrate import Migration, is_known, newest, pending, revision_of, upgrade
+from service.store.migrate import SchemaChange, is_known, newest, pending, revision_of, upgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Outlook:
 
     schema: str
     newest: str
-    steps: Sequence[Migration]
+    steps: Sequence[SchemaChange]
 
 
 def outlook(url: str) -> Outlook:

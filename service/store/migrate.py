@@ -23,7 +23,7 @@ _LOCK = 0x4147454E4441
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class SchemaChange:
     """One change of the tables: its number, and what it does in a sentence."""
 
     revision: str
@@ -88,10 +88,10 @@ def is_known(revision: str) -> bool:
     return any(one.revision == revision for one in _scripts().walk_revisions())
 
 
-def pending(revision: str | None) -> list[Migration]:
+def pending(revision: str | None) -> list[SchemaChange]:
     """Return the migrations that follow a revision, in order."""
     scripts = _scripts().iterate_revisions("head", revision or "base")
-    found = [Migration(str(one.revision), _first_line(one.doc)) for one in scripts]
+    found = [SchemaChange(str(one.revision), _first_line(one.doc)) for one in scripts]
     return [one for one in reversed(found) if one.revision != revision]
 
 

@@ -41,7 +41,7 @@ _CLOCK = """
 import time, pathlib
 from service.clock import SystemClock
 _off = pathlib.Path({path!r})
-SystemClock.now_ms = lambda _: time.time_ns() // 1_000_000 + int(_off.read_text() or 0)
+SystemClock.now_ms = lambda _: int(time.time() * 1000) + int(_off.read_text() or 0)
 """
 
 

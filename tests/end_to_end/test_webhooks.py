@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.listening import reserve, served
 from tests.end_to_end.server_process import Client
-from tests.end_to_end.test_events import reserve, served
 from tests.patience import eventually
 
 

@@ -11,7 +11,7 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.reservation_state import LIVE
-from tests.planner.plan.test_checkpoint import CLUSTER, assert_same, step
+from tests.planner.plan.plan_steps import CLUSTER, assert_same, step
 
 
 def archive(plan: Plan, ids: list[str]) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from service.events.plan_event import WHOLE, EventPosition, PlanEvent, read_position
 from service.events.recent_events import RecentEvents, decode_events
+from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
 
@@ -151,3 +152,17 @@ def test_changes_since_a_version_are_told(service: Service) -> None:
     assert changes("since=999999")["reset"] is True
     assert service.client.get("/v1/plan/changes").status_code == 400
     assert service.client.get("/v1/plan/changes?since=x").status_code == 400
+
+
+def test_a_hold_that_is_kept_and_what_leaves_the_plan_are_told(open_service: Open) -> None:
+    """A page that follows events learns of both; what has left is of the tenant it was."""
+    service = open_service(tick_s=0, ended_days=0.05)
+    held = {"id": "h", "rdl": "window(atom(<1 cpu>, 1, 1, 60, 60), +5m, +10m)"}
+    assert service.client.post("/v1/holds", json=held).status_code == 201
+    assert service.client.post("/v1/holds/h/accept").status_code == 200
+    advance(service, 3600)
+    advance(service, 2 * 3600)
+
+    eventually(lambda: kinds_of(service, "h")[-1] == "archived")
+    assert kinds_of(service, "h") == ["accepted", "hold_accepted", "begun", "ended", "archived"]
+    assert after(service.runtime.recent, 0)[-1].tenant == "default"
