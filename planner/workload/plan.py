@@ -100,7 +100,9 @@ def plan_from_nothing(
     limits = limits or Limits()
     searched = improves(agent, cluster, requests)
     started, began = timer(), time.monotonic()
-    placed, report = _answers(agent, asked, plan, _agent_limits(limits) if searched else limits)
+    placed, report = _answers(
+        agent, asked, plan, _agent_limits(limits, agent) if searched else limits
+    )
     runtime_ms = (timer() - started) * 1000
     answers = iter(placed)
     pooled = [next(answers) if refused is None else refused for refused in screened]
@@ -132,9 +134,18 @@ def plan_from_nothing(
     return Planned(plan, tuple(results), metrics, document, "; ".join(told))
 
 
-def _agent_limits(limits: Limits) -> Limits:
+def _agent_limits(limits: Limits, agent: Agent) -> Limits:
     """Return the limits of an agent whose plan is searched on machines afterwards."""
-    return limits if limits.time_s is None else replace(limits, time_s=AGENT_SHARE * limits.time_s)
+    whole_s, progress = limits.time_s, limits.progress
+    if whole_s is None:
+        return limits
+    if isinstance(agent, SolverAgent) and progress is not None:
+        return replace(
+            limits,
+            time_s=AGENT_SHARE * whole_s,
+            progress=lambda done, _: progress(done, max(1, int(whole_s))),  # seconds of both
+        )
+    return replace(limits, time_s=AGENT_SHARE * whole_s)
 
 
 def _time_left(limits: Limits, elapsed_s: float) -> Limits:

@@ -17,9 +17,10 @@ from planner.reservation_state import LIVE, State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
-from service.calls.reservation_times import history_of, with_times
+from service.calls.reservation_times import with_times
 from service.commits.offer_requests import refusal_with_requests
 from service.commits.ownership import require_own
+from service.commits.shown_times import history_of
 from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
 from service.store.archive import ArchivePage, ArchiveRows

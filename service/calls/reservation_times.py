@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.reservation import NEVER, Reservation
-from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
-from service.windows import Window
+from service.commits.shown_times import times_of
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -40,31 +38,8 @@ def with_times(
             shown.append(entry)
             continue
         _, (begin, finish), window = next(told)
-        times = {**_ends(begin, finish, grid), "window": _window(window, grid)}
+        times = times_of(begin, finish, window, grid)
         if number in holds:
             times["held_until"] = holds[number].until
         shown.append({**entry, **times})
     return shown
-
-
-def history_of(reservation: Reservation, grid: TimeGrid) -> Iterator[dict[str, Any]]:
-    """Yield the history as the API shows it: with each instant by the calendar."""
-    for one in reservation.history:
-        entry = one.to_json()
-        yield {"at": entry["at"], "at_at": rfc3339_text(grid.instant_at(one.at_ms)), **entry}
-
-
-def _ends(begin: int, finish: int, grid: TimeGrid) -> dict[str, Any]:
-    entry: dict[str, Any] = {"begin": grid.seconds(begin), "begin_at": _at(begin, grid)}
-    endless = finish == NEVER
-    entry["finish"] = None if endless else grid.seconds(finish)
-    entry["finish_at"] = None if endless else _at(finish, grid)
-    return entry
-
-
-def _window(window: Window | None, grid: TimeGrid) -> list[int | float] | None:
-    return None if window is None else [grid.seconds(step) for step in window]
-
-
-def _at(step: int, grid: TimeGrid) -> str:
-    return rfc3339_text(grid.instant_at(grid.ms(step)))

@@ -158,7 +158,7 @@ def _check_kept(present: Reservation, values: Mapping[str, Any]) -> None:
             fix="leave it out, or ask for another reservation",
         )
         for name, known in kept.items()
-        if values[name] not in (None, known)
+        if values.get(name) not in (None, known)
     ]
     if errors:
         raise malformed(errors)

@@ -7,9 +7,11 @@ Plan. The record and the rows of the archive are one transaction.
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from planner.plan.changes import Archive
 from planner.plan.plan import Plan
@@ -17,9 +19,12 @@ from planner.reservation import Refusal, Reservation
 from planner.reservation_state import State
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
+from service.commits.offer_requests import refusal_with_requests
+from service.commits.shown_times import history_of, times_of
 from service.config import ServiceConfig
 from service.replication.replica import Replica
 from service.store.archive import ArchivedRow
+from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")
 
@@ -68,10 +73,11 @@ class Archivist:
             change = Archive(tuple(one.id for one in leaving))
             at_ms = self._replica.plan_ms(clock_ms)
             record = plan.prepare([change], plan.version, at_ms=at_ms).record
-            grid = plan.grid
+            grid, times = plan.grid, _Times(plan, leaving)
         if record is None:
             return 0
-        rows = [_row(one, grid, clock_ms) for one in leaving]
+        shown = times.read(grid)
+        rows = [_row(one, grid, clock_ms, shown.get(one.id, {})) for one in leaving]
         return len(rows) if self._replica.archive(record, clock_ms, rows) else 0
 
 
@@ -87,15 +93,40 @@ def _leaving(plan: Plan, ended_ms: int, refused_ms: int) -> list[Reservation | R
     return found
 
 
-def _row(one: Reservation | Refusal, grid: TimeGrid, clock_ms: int) -> ArchivedRow:
+class _Times:
+    """The times of reservations that leave, as they were shown while they stood."""
+
+    def __init__(self, plan: Plan, leaving: Sequence[Reservation | Refusal]) -> None:
+        self._ids = [one.id for one in leaving if isinstance(one, Reservation)]
+        known = (plan.table.number_of(id_) for id_ in self._ids)
+        numbers = np.array([one for one in known if one is not None], dtype=np.int64)
+        self._book = WindowBook()
+        self._unread = self._book.unread(plan, numbers)
+        meta = plan.table.meta[numbers]
+        self._ordinals = meta["ordinal"].tolist()
+        self._ends = meta[["begin", "finish"]].tolist()
+
+    def read(self, grid: TimeGrid) -> dict[str, dict[str, Any]]:
+        """Return the times by id; windows are compiled, which needs no Plan."""
+        self._book.read(self._unread)
+        windows = self._book.windows(self._ordinals)
+        return {
+            id_: times_of(begin, finish, window, grid)
+            for id_, (begin, finish), window in zip(self._ids, self._ends, windows, strict=True)
+        }
+
+
+def _row(
+    one: Reservation | Refusal, grid: TimeGrid, clock_ms: int, times: Mapping[str, Any]
+) -> ArchivedRow:
     if isinstance(one, Refusal):
         state, begin_ms, end_ms = State.REFUSED, one.submitted_ms, one.submitted_ms + 1
-        body = {**one.to_json(grid), "state": state.value}
+        body = refusal_with_requests({**one.to_json(grid), "state": state.value})
     else:
         state = one.state
         rows = [atom.all_rows() for atom in one.atoms if len(atom.rows)]
         begin_ms = min((grid.ms(int(part[:, 0].min())) for part in rows), default=0)
         end_ms = max((grid.ms(int(part[:, 1].max())) for part in rows), default=0)
-        body = one.to_json(grid, history=True)
+        body = {**one.to_json(grid), **times, "history": list(history_of(one, grid))}
     text = msgspec.json.encode(body)
     return ArchivedRow(one.id, one.tenant, one.queue, state.value, begin_ms, end_ms, clock_ms, text)

@@ -83,7 +83,8 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     row, reservation = _known(runtime, read_id(body[_ID]))
     definition = read_definition(body[_DEFINITION], runtime.clock_ms())
     caller.require(reservation.tenant, row.name, "update")
-    asked = {"rdl": definition.document, "weight": None, "priority": None, "agent": None}
+    kept = ("weight", "priority", "agent", "creditable", "promise")
+    asked = {"rdl": definition.document, **dict.fromkeys(kept)}
     ask = read_change(runtime, row.id, asked)
     changed = _row(row.id, row.name, row.queue, row.submitter, row.accepted_ms, definition)
     _carry_out(runtime, Renegotiation(ask, None), changed)
@@ -174,10 +175,17 @@ def _require_same(row: YarnReservationRow, definition: YarnDefinition) -> None:
 def _row_of(
     runtime: Runtime, caller: YarnCaller, name: str, queue: str, definition: YarnDefinition
 ) -> YarnReservationRow:
-    """Return the row of a submission, under the first id that the Plan does not know."""
+    """Return the row of a submission, under the first id whose reservation nobody holds any more.
+
+    Another process may have reserved under it since its row was looked for: the Plan then says so.
+    """
     number, id_ = 1, name
     with runtime.reading() as plan:
+        rows = {row.id for row in runtime.yarn.named(name)}
         while plan.knows(id_):
+            standing = plan.reservation(id_) if id_ in rows else None
+            if standing is not None and standing.state not in _GONE:
+                break
             number += 1
             id_ = f"{name}~{number}"
     return _row(id_, name, queue, caller.name, runtime.clock_ms(), definition)

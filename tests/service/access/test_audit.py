@@ -8,6 +8,7 @@ import pytest
 
 from service.commits.commands import Closure
 from service.store.audit import AUDIT_KINDS
+from tests.patience import eventually
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded
 from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import Open, Service
@@ -130,7 +131,7 @@ def test_it_outlives_the_log(open_service: Open) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("service.store.log.KEPT_BEHIND", 0)
         server.call("user", "POST", "/v1/reservations", {"id": "r3", "rdl": ATOM})
-    assert store.tail(0) is None
+        eventually(lambda: store.tail(0) is None)
     assert [one["about"] for one in changes(server, "?kind=admit")] == ["r0", "r1", "r2", "r3"]
 
 

@@ -30,6 +30,7 @@ CONCEALED = "concealed"
 
 #: What the table says of other tenants -> status of a call that names one, or None for any.
 SAID = {
+    "400": 400,
     "403": 403,
     "404": 404,
     "403 for each such request": 200,

@@ -54,9 +54,9 @@ def test_a_search_shows_value_bound_and_seconds(agent: str, tmp_path: Path) -> N
 
 def test_a_line_fits_eighty_columns(tmp_path: Path) -> None:
     """Value, bound, gap, seconds and time left stand on one line of a usual terminal."""
-    limit = ("--agent", "exact", "--time-limit", "3s", "--gap", "0")
+    limit = ("--agent", "exact", "--time-limit", "8s", "--gap", "0")
     written = shown("plan", *day(tmp_path, 20), *limit, columns=80)
-    seen(r"value [\d,.]+, bound [\d,.]+, gap [\d.]+ % \S+ +\d s of 3 s +\d:\d\d:\d\d left", written)
+    seen(r"value [\d,.]+, bound [\d,.]+, gap [\d.]+ % \S+ +\d s of 8 s +\d:\d\d:\d\d left", written)
 
 
 def test_a_search_is_shown_before_its_limit_is_known(tmp_path: Path) -> None:

@@ -25,15 +25,15 @@ def test_a_fault_in_one_change_is_no_others(
 ) -> None:
     """Of changes that one commit would take, the broken one is 500 and the others are made."""
     service = open_service()
-    screen, together = placing.screen, []
+    refusal, together = placing.rule_refusal, []
 
     def broken(plan: Plan, request: Request) -> PlacementResult | None:
         if request.id == "broken":
             together.append(request.id)
             raise KeyError("a fault")
-        return screen(plan, request)
+        return refusal(plan, request)
 
-    monkeypatch.setattr(placing, "screen", broken)
+    monkeypatch.setattr(placing, "rule_refusal", broken)
     told: dict[str, int] = {}
 
     def ask(id_: str) -> None:

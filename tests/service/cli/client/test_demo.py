@@ -89,9 +89,11 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     assert client(server, "show", "mine").exit_code == ERROR
     done = client(server, *asked, "-o", "json")
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (DONE, "accepted")
-    again = client(server, *asked)
-    assert again.exit_code == ERROR
-    assert "mine" in again.stderr
+    assert client(server, *asked).exit_code == DONE
+    request.write_text("window(atom(<1 cpu>,1,2,60,180),+1h,+23h)")
+    another = client(server, *asked)
+    assert another.exit_code == ERROR
+    assert "mine" in another.stderr
     shown = client(server, "show", "mine").stdout
     assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
     stale = client(server, "cancel", "mine", "--revision", 7)
