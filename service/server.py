@@ -10,6 +10,8 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from service.clock import SystemClock
@@ -51,9 +53,7 @@ def run(config: ServiceConfig) -> None:
     """
     require_access(config)
     require_port(config)
-    with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
-        # Read when prometheus_client is imported, so it is set before anything imports it.
-        os.environ[MULTIPROCESS_DIRECTORY] = directory
+    with _metrics_directory():
         from service.logs import begin_log
         from service.replication.replica import open_replica
 
@@ -65,6 +65,20 @@ def run(config: ServiceConfig) -> None:
         finally:
             store.close()
         _application(config).run()
+
+
+@contextmanager
+def _metrics_directory() -> Iterator[None]:
+    """Name a directory in which processes share their figures, for as long as they do.
+
+    It is read when prometheus_client is imported, so it is named before anything imports that.
+    """
+    with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
+        os.environ[MULTIPROCESS_DIRECTORY] = directory
+        try:
+            yield
+        finally:
+            os.environ.pop(MULTIPROCESS_DIRECTORY, None)
 
 
 def _require_admin(config: ServiceConfig, store: Store) -> None:
