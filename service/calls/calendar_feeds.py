@@ -7,6 +7,7 @@ import os
 import secrets
 from typing import Any, Final
 
+from planner.plan.column_reading import ids_of
 from planner.reservation import Reservation
 from planner.reservation_state import State
 from rdl.durations import rfc3339_text
@@ -82,15 +83,17 @@ def read(runtime: Runtime, token: str) -> bytes:
     if row is None:
         raise problem("not_found", "no calendar is read with this token")
     with runtime.reading() as plan:
-        numbers = plan.table.matching(range(len(plan.table)), row.tenant).tolist()
+        # By ids: numbers are others once something has left the Plan.
+        ids = ids_of(plan.table, plan.table.matching(range(len(plan.table)), row.tenant))
         grid = plan.grid
     oldest = grid.floor(max(0, runtime.now_ms() - _KEPT_MS))
     shown: list[Reservation] = []
-    while numbers and len(shown) < _MOST_SHOWN:  # the newest first
-        chosen, numbers = numbers[-_READ:], numbers[:-_READ]
+    while ids and len(shown) < _MOST_SHOWN:  # the newest first
+        chosen, ids = ids[-_READ:], ids[:-_READ]
         with runtime.reading() as plan:
-            read_now = [plan.table.read(number) for number in reversed(chosen)]
-        shown += [one for one in read_now if _is_recent(one, oldest)]
+            found = [plan.reservation(id_) for id_ in reversed(chosen)]
+        mine = [one for one in found if one is not None and one.tenant == row.tenant]
+        shown += [one for one in mine if _is_recent(one, oldest)]
     return calendar_text(f"Agenda: {row.tenant}", reversed(shown[:_MOST_SHOWN]), grid)
 
 
