@@ -83,6 +83,12 @@ def window_of(graph: WorkGraph) -> Window:
     return int(root[START]), int(root[END])
 
 
+def window_of_text(expression: str, context: CompileContext) -> Window | None:
+    """Return the window of a request's expression; None where it cannot be told any more."""
+    window = _compiled(expression, context)
+    return None if window == _UNKNOWN else window
+
+
 def _compiled(expression: str, context: CompileContext) -> Window:
     try:
         return window_of(compile_source(expression, context))

@@ -17,7 +17,7 @@ from planner.reservation_state import LIVE, State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
-from service.calls.reservation_times import history_of, with_times
+from service.calls.reservation_times import archived_with_times, history_of, with_times
 from service.commits.offer_requests import refusal_with_requests
 from service.commits.ownership import require_own
 from service.problems import ApiError, FieldError, malformed, problem
@@ -115,7 +115,7 @@ def one(runtime: Runtime, id_: str) -> tuple[dict[str, Any], int]:
         old = runtime.archive.find(id_)
         if old is None or not present_actor().user.acts_for(old.tenant):
             raise problem("not_found", f"there is no reservation {id_!r}")
-        shown = msgspec.json.decode(old.body)
+        shown = archived_with_times(runtime, old)
         return {**shown, "version": version}, shown.get("revision", 1)
     return {**refusal_to_json(refusal, grid), "version": version}, 1
 
@@ -229,9 +229,12 @@ def _old(
     """Return what matches in the archive, and where to go on."""
     narrowed = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
     found = rows.page(ArchivePage(after, most, **narrowed))
-    shown = [msgspec.json.decode(one.body) for one in found]
+    shown: list[dict[str, Any]] = [msgspec.json.decode(one.body) for one in found]
     for body in shown:
         body.pop("history", None)
+    shown = [
+        refusal_with_requests(one) if one["state"] == State.REFUSED.value else one for one in shown
+    ]
     return shown, PageCursor(_OLD, found[-1].place) if len(found) == most else None
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from planner.reservation import NEVER, Reservation
+from planner.reservation_state import State
+from rdl.compile.context import CompileContext
 from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
-from service.windows import Window
+from service.commits.offer_requests import refusal_with_requests
+from service.store.archive import ArchivedRow
+from service.windows import Window, window_of_text
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -45,6 +50,23 @@ def with_times(
             times["held_until"] = holds[number].until
         shown.append({**entry, **times})
     return shown
+
+
+def archived_with_times(runtime: Runtime, old: ArchivedRow) -> dict[str, Any]:
+    """Return what is shown of one that has left the Plan, with the times that it had there."""
+    shown: dict[str, Any] = msgspec.json.decode(old.body)
+    if old.state == State.REFUSED.value:
+        return refusal_with_requests(shown)
+    with runtime.reading() as plan:
+        grid, period_ms = plan.grid, plan.cluster.max_period_ms
+    context = CompileContext(grid, round(1000 * shown["submitted"]), max_period_ms=period_ms)
+    times = _ends(grid.floor(old.begin_ms), grid.floor(old.end_ms), grid)
+    history = [
+        {"at_at": rfc3339_text(grid.instant_at(round(1000 * entry["at"]))), **entry}
+        for entry in shown["history"]
+    ]
+    window = window_of_text(shown["expression"], context)
+    return {**shown, **times, "window": _window(window, grid), "history": history}
 
 
 def history_of(reservation: Reservation, grid: TimeGrid) -> Iterator[dict[str, Any]]:
