@@ -98,6 +98,22 @@ def test_it_leaves_and_is_still_shown(aged: Service) -> None:
     assert _archivist(aged).run() == 0
 
 
+def test_it_stays_while_work_runs_under_it(url: str, open_service: Open) -> None:
+    """Else whoever reserved under its id next would be given another's work."""
+    service = open_service(database=url, **_LONG)
+    service.reserve("r", tenant="ads")
+    part = {"name": "worker", "count": 1, "core": True, "resources": {"cpu": 1}}
+    asked = {"id": "a", "tenant": "ads", "reservation": "r",
+             "application": {"name": "workers", "components": [part]}}  # fmt: skip
+    assert service.client.post("/v1/applications", json=asked).status_code == 201
+    _later(service, 8 * _DAY_S)
+    assert _archivist(service).run() == 0
+
+    service.client.delete("/v1/applications/a")
+    service.runtime.dispatcher.tick()
+    assert _archivist(service).run() == 1
+
+
 def test_every_process_and_every_restart_has_the_same_plan(
     aged: Service, open_service: Open
 ) -> None:
