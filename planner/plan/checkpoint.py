@@ -92,6 +92,7 @@ def take_checkpoint(plan: Plan) -> Checkpoint:
         "idle_slots": table._idle_slots,
         "holds": [[n, one.to_json()] for n, one in table.holds.items()],
         "admitted": table.admitted,
+        "earlier_tenants": list(table.earlier_tenants),
         "degradations": [[n, one.to_json()] for n, one in table.degradations.items()],
     }
     return Checkpoint(
@@ -155,6 +156,7 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     table._idle_rows = document["idle_rows"]
     table._idle_slots = document.get("idle_slots", 0)
     table.admitted = document.get("admitted", len(table._ids))
+    table.earlier_tenants = tuple(document.get("earlier_tenants", ()))
     if "admitted" not in document:  # a state of before reservations left
         table.meta["ordinal"] = np.arange(len(table._ids))
     table.details._kept = document["details"]

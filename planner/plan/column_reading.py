@@ -89,13 +89,17 @@ class ScopeColumn(NamedTuple):
 def scope_column(table: ReservationTable, numbers: NDArray[np.int64], name: str) -> ScopeColumn:
     """Return the column `name` (``tenant`` or ``queue``) of some reservations.
 
-    Words are in order of first appearance: a table only grows, so a word's place never changes.
+    Words are in order of first appearance. A tenant's place never changes, also where all that it
+    had has left the table.
     """
     column = table.meta[name].astype(np.int64)
     first = np.full(len(table._names.values) + 1, len(column), dtype=np.int64)
     first[column[::-1]] = np.arange(len(column))[::-1]  # the last that is written stays
     known = np.flatnonzero(first < len(column))
     order = known[np.argsort(first[known])]
+    if name == "tenant" and table.earlier_tenants:
+        earlier = np.array(table.earlier_tenants, dtype=np.int64)
+        order = np.concatenate([earlier, order[~np.isin(order, earlier)]])
     place = np.full(len(first), -1, dtype=np.int64)
     place[order] = np.arange(len(order))
     return ScopeColumn(place[column[numbers]], [table._names.values[one] for one in order.tolist()])

@@ -104,6 +104,8 @@ class ReservationTable:
         Those that end unless somebody accepts them, by number.
     admitted
         How many reservations there ever were, with those that have left: the ordinal of the next.
+    earlier_tenants
+        Tenants when some left last, in order of first appearance, as numbers of their names.
     """
 
     def __init__(self) -> None:
@@ -115,6 +117,7 @@ class ReservationTable:
         self.machines: Sequence[str] = ()
         self.packs = False
         self.admitted = 0
+        self.earlier_tenants: tuple[int, ...] = ()
         self._numbers = IdIndex()
         self._ids: list[str] = []
         self._names: Words[str] = Words()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.plan.column_reading import tenants_of
 from planner.plan.details import DetailStore
 from planner.plan.growing_columns import Column, IdIndex
 from planner.plan.table import ReservationTable
@@ -27,6 +28,8 @@ def without(table: ReservationTable, numbers: Sequence[int]) -> ReservationTable
     twin.machines, twin.packs, twin.admitted = table.machines, table.packs, table.admitted
     twin._names, twin._paths = table._names.copy(), table._paths.copy()
     twin._kinds, twin._shifts = table._kinds.copy(), table._shifts.copy()
+    known = [table._names.find(tenant) for tenant in tenants_of(table)]
+    twin.earlier_tenants = tuple(one for one in known if one is not None)
     _keep_columns(table, twin, kept)
     twin._ids = [table._ids[number] for number in kept.tolist()]
     twin._numbers = IdIndex(twin._ids)

@@ -23,11 +23,14 @@ class Actor:
         From which address; empty where the server acts by itself.
     call
         The call that does it, ``POST /v1/reservations``; of the server itself a word.
+    key
+        Under which a `TokenBook` finds its token; empty where none was asked for.
     """
 
     user: User
     address: str = ""
     call: str = ""
+    key: str = ""
 
 
 #: The server itself: its dispatcher, its adapter, its start.

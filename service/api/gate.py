@@ -12,6 +12,7 @@ from service.access.token import Token
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.api.origin_check import refuse_foreign_page
 from service.problems import ApiError, ApiProblemError, problem
+from service.store.token_book import key_of_name, key_of_secret
 
 if TYPE_CHECKING:
     from service.api.route import Route
@@ -59,46 +60,52 @@ class Gate:
         """
         if route.method != "GET":
             refuse_foreign_page(environ.get("HTTP_ORIGIN"), self._own)
-        user = self._user(route, environ)
+        user, key = self._user(route, environ)
         if route.role is not None and user.role < route.role:
             detail = f"this call is for an {route.role.word}; {user.name!r} is {user.role.word}"
             raise problem("forbidden", detail)
-        return Actor(user, self._address(environ), f"{route.method} {environ['PATH_INFO']}")
+        return Actor(user, self._address(environ), f"{route.method} {environ['PATH_INFO']}", key)
 
-    def _user(self, route: Route, environ: Environ) -> User:
+    def _user(self, route: Route, environ: Environ) -> tuple[User, str]:
+        """Return on whose behalf a call is made, and the key of the token that says so."""
         if route.role is None:
-            return ANYBODY
+            return ANYBODY, ""
         if self._open:
-            return LOCAL_USER
+            return LOCAL_USER, ""
         given = environ.get("HTTP_AUTHORIZATION")
-        user = self._named(environ) if given is None else self._bearer(given)
-        if user is None:
+        key = self._named(environ) if given is None else self._shown(given)
+        if key is None:
             error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
             raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
+        unknown = (
+            "the proxy names a user who has no token"
+            if given is None
+            else "this server knows no such token"
+        )
+        now_ms = self._now_ms()
+        user = _good(self._book.of_key(key, now_ms), now_ms, unknown).user
         wait_s = self._rates.wait_of(user.name)
         if wait_s:
             detail = f"{user.name!r} makes more calls than a user may; wait a little"
             raise problem("too_many", detail, headers={"Retry-After": str(math.ceil(wait_s))})
-        return user
+        return user, key
 
-    def _bearer(self, given: str) -> User:
+    @staticmethod
+    def _shown(given: str) -> str:
+        """Return the key of the token that a call shows."""
         match = _BEARER.fullmatch(given)
         if match is None:
             raise _unknown("send Authorization: Bearer TOKEN")
-        now_ms = self._now_ms()
-        token = self._book.of_secret(match[1], now_ms)
-        return _good(token, now_ms, "this server knows no such token").user
+        return key_of_secret(match[1])
 
-    def _named(self, environ: Environ) -> User | None:
-        """Return the user that a trusted proxy names; None where none does."""
+    def _named(self, environ: Environ) -> str | None:
+        """Return the key of the user that a trusted proxy names; None where none does."""
         if self._header is None or environ.get("REMOTE_ADDR") not in self._proxies:
             return None
         name = environ.get(self._header)
-        if name is None:
-            return None
-        now_ms = self._now_ms()
-        token = self._book.of_name(name, now_ms) if len(name) <= _LONGEST_NAME else None
-        return _good(token, now_ms, "the proxy names a user who has no token").user
+        if name is not None and len(name) > _LONGEST_NAME:
+            raise _unknown("the proxy names a user who has no token")
+        return None if name is None else key_of_name(name)
 
     def _address(self, environ: Environ) -> str:
         """Return where a call comes from; of one by a trusted proxy, where that had it from."""

@@ -7,15 +7,18 @@ import os
 import secrets
 from typing import Any, Final
 
+from planner.plan.column_reading import ids_of
 from planner.reservation import Reservation
 from planner.reservation_state import State
 from rdl.durations import rfc3339_text
+from service.access.actor import present_actor
 from service.access.user import User
 from service.calls.calendar_text import calendar_text, spans_of
 from service.calls.webhooks import tenant_for
 from service.clock import instant_of
 from service.problems import ApiError, malformed, problem
 from service.runtime import Runtime
+from service.store import AuditRow
 from service.store.calendar_feeds import FeedRow, TooManyFeedsError
 
 #: Most feeds of one database.
@@ -43,7 +46,8 @@ def create(runtime: Runtime, user: User, tenant: str | None) -> dict[str, Any]:
     token = secrets.token_urlsafe(24)
     row = FeedRow(f"c-{os.urandom(10).hex()}", _hash(token), whose, runtime.clock_ms())
     try:
-        runtime.store.calendar_feeds.add(row, MOST)
+        done = _audited(runtime, row, "create_calendar_feed")
+        runtime.store.calendar_feeds.add(row, MOST, done)
     except TooManyFeedsError as error:
         detail = f"there are {MOST} feeds, the most that are kept; delete one"
         raise problem("too_many", detail) from error
@@ -64,10 +68,11 @@ def delete(runtime: Runtime, user: User, id_: str) -> None:
     ApiProblemError
         ``not_found``.
     """
-    known = {row.id for row in runtime.store.calendar_feeds.page() if user.acts_for(row.tenant)}
-    if id_ not in known:
+    rows = runtime.store.calendar_feeds.page()
+    mine = next((row for row in rows if row.id == id_ and user.acts_for(row.tenant)), None)
+    if mine is None:
         raise problem("not_found", f"there is no calendar feed {id_!r}")
-    runtime.store.calendar_feeds.delete(id_)
+    runtime.store.calendar_feeds.delete(id_, _audited(runtime, mine, "delete_calendar_feed"))
 
 
 def read(runtime: Runtime, token: str) -> bytes:
@@ -82,16 +87,22 @@ def read(runtime: Runtime, token: str) -> bytes:
     if row is None:
         raise problem("not_found", "no calendar is read with this token")
     with runtime.reading() as plan:
-        numbers = plan.table.matching(range(len(plan.table)), row.tenant).tolist()
+        # By ids: numbers are others once something has left the Plan.
+        ids = ids_of(plan.table, plan.table.matching(range(len(plan.table)), row.tenant))
         grid = plan.grid
     oldest = grid.floor(max(0, runtime.now_ms() - _KEPT_MS))
     shown: list[Reservation] = []
-    while numbers and len(shown) < _MOST_SHOWN:  # the newest first
-        chosen, numbers = numbers[-_READ:], numbers[:-_READ]
+    while ids and len(shown) < _MOST_SHOWN:  # the newest first
+        chosen, ids = ids[-_READ:], ids[:-_READ]
         with runtime.reading() as plan:
-            read_now = [plan.table.read(number) for number in reversed(chosen)]
-        shown += [one for one in read_now if _is_recent(one, oldest)]
+            found = [plan.reservation(id_) for id_ in reversed(chosen)]
+        mine = [one for one in found if one is not None and one.tenant == row.tenant]
+        shown += [one for one in mine if _is_recent(one, oldest)]
     return calendar_text(f"Agenda: {row.tenant}", reversed(shown[:_MOST_SHOWN]), grid)
+
+
+def _audited(runtime: Runtime, row: FeedRow, kind: str) -> AuditRow:
+    return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, row.tenant)
 
 
 def _is_recent(one: Reservation, oldest: int) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from planner.placement import Code
+from service.access.actor import present_actor
 from service.access.user import User
 from service.events.plan_event import KINDS, EventPosition, read_position
 from service.problems import ApiError, FieldError, problem
@@ -59,7 +62,19 @@ def listen(
     source = PlanEventSource(
         runtime.stream_pieces, runtime.present, wanted, newest if position is None else position
     )
-    return runtime.streams.open(source, longest_s)
+    return runtime.streams.open(source, longest_s, permit_of(runtime))
+
+
+def permit_of(runtime: Runtime) -> Callable[[], bool]:
+    """Return what tells whether the token of the present call is still good."""
+    key = present_actor().key
+
+    def may() -> bool:
+        now_ms = runtime.clock_ms()
+        token = runtime.token_book.of_key(key, now_ms)
+        return token is not None and token.fault(now_ms) is None
+
+    return may if key else lambda: True
 
 
 def filter_of(

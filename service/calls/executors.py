@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rdl.errors import did_you_mean
+from service.access.actor import present_actor
 from service.problems import ApiError, malformed, problem
+from service.store import AuditRow
 from service.store.runs import (
     ExecutorRow,
     ExecutorTakenError,
@@ -48,7 +50,8 @@ def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[boo
         raise malformed(errors)
     rows = runtime.dispatcher.runs
     try:
-        new = rows.register(id_, values["instance"], values["machines"], runtime.now_ms())
+        done = _audited(runtime, id_, "register_executor", " ".join(values["machines"]))
+        new = rows.register(id_, values["instance"], values["machines"], runtime.now_ms(), done)
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
     runtime.dispatcher.nudge()
@@ -91,7 +94,8 @@ def remove(runtime: Runtime, id_: str) -> None:
         ``not_found``; ``wrong_state`` where it has runs.
     """
     try:
-        known = runtime.dispatcher.runs.remove(id_)
+        done = _audited(runtime, id_, "remove_executor")
+        known = runtime.dispatcher.runs.remove(id_, done)
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
     if not known:
@@ -108,6 +112,10 @@ def runs_of(runtime: Runtime, application: str) -> dict[str, Any]:
     """Return the runs of an application, the oldest first."""
     found = runtime.dispatcher.runs.of_execution(application)
     return {"runs": [_shown_run(runtime, run) for run in found]}
+
+
+def _audited(runtime: Runtime, id_: str, kind: str, detail: str = "") -> AuditRow:
+    return AuditRow(present_actor(), runtime.clock_ms(), kind, id_, detail=detail)
 
 
 def _require_executors(runtime: Runtime) -> None:

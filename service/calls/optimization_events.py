@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from service.calls.events import permit_of
 from service.calls.optimizations import known, shown
 from service.store.optimizations import RUNNING
 from service.streaming.event_text import HEARTBEAT, RETRY, event_text
@@ -67,4 +68,5 @@ def events(runtime: Runtime, id_: str, longest_s: float = LONGEST_S) -> LiveStre
         ``not_found``; ``too_many`` where as many listen as may.
     """
     known(runtime, id_)
-    return runtime.streams.open(JobSource(runtime.optimizations, id_), longest_s)
+    source = JobSource(runtime.optimizations, id_)
+    return runtime.streams.open(source, longest_s, permit_of(runtime))

@@ -26,9 +26,11 @@ class ChangeFilter:
 
     def takes(self, event: PlanEvent) -> bool:
         """Return whether an event of a reservation is told."""
-        tenant = event.tenant
-        named = self.tenant in (None, tenant)
-        return tenant is not None and named and self.user.acts_for(tenant)
+        return event.tenant is not None and self.is_of(event.tenant)
+
+    def is_of(self, tenant: str) -> bool:
+        """Return whether what belongs to a tenant is told."""
+        return self.tenant in (None, tenant) and self.user.acts_for(tenant)
 
 
 def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[
         shown, removed = [], []
         for id_ in ids:
             assert id_ is not None
-            entry = _entry(plan, id_)
+            entry = _entry(plan, id_, wanted)
             if entry is None:
                 removed.append(id_)
             else:
@@ -69,10 +71,14 @@ def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEv
     return None if events is None or len(events) > _MOST_EVENTS else events
 
 
-def _entry(plan: Plan, id_: str) -> dict[str, Any] | None:
-    """Return a reservation or refusal as lists show it; None where it is forgotten."""
-    reservation = plan.reservation(id_)
-    if reservation is not None:
+def _entry(plan: Plan, id_: str, wanted: ChangeFilter) -> dict[str, Any] | None:
+    """Return a reservation or refusal as lists show it; None where it is forgotten.
+
+    An id that was refused, or has left the Plan, may be another tenant's by now.
+    """
+    reservation, refusal = plan.reservation(id_), plan.refusal(id_)
+    if reservation is not None and wanted.is_of(reservation.tenant):
         return reservation.to_json(plan.grid)
-    refusal = plan.refusal(id_)
-    return None if refusal is None else refusal_to_json(refusal, plan.grid)
+    if refusal is not None and wanted.is_of(refusal.tenant):
+        return refusal_to_json(refusal, plan.grid)
+    return None

@@ -230,9 +230,12 @@ def _old(
     """Return what matches in the archive, and where to go on."""
     narrowed = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
     found = rows.page(ArchivePage(after, most, **narrowed))
-    shown = [msgspec.json.decode(one.body) for one in found]
+    shown: list[dict[str, Any]] = [msgspec.json.decode(one.body) for one in found]
     for body in shown:
         body.pop("history", None)
+    shown = [
+        refusal_with_requests(one) if one["state"] == State.REFUSED.value else one for one in shown
+    ]
     return shown, PageCursor(_OLD, found[-1].place) if len(found) == most else None
 
 

@@ -9,10 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from rdl.durations import rfc3339_text
+from service.access.actor import present_actor
 from service.access.user import User
 from service.clock import instant_of
 from service.problems import ApiError, malformed, problem
 from service.runtime import Runtime
+from service.store import AuditRow
 from service.store.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
 from service.webhooks.addresses import AddressError, read_networks, read_url, require_allowed
 from service.webhooks.collection import trial_delivery
@@ -51,7 +53,7 @@ def create(runtime: Runtime, user: User, values: Mapping[str, Any]) -> dict[str,
         newest.number,
     )
     try:
-        runtime.store.webhooks.add(row, MOST)
+        runtime.store.webhooks.add(row, MOST, _audited(runtime, row, "create_webhook"))
     except TooManyWebhooksError as error:
         detail = f"there are {MOST} webhooks, the most that are told; delete one"
         raise problem("too_many", detail) from error
@@ -101,8 +103,8 @@ def delete(runtime: Runtime, user: User, id_: str) -> None:
     ApiProblemError
         ``not_found``.
     """
-    _known(runtime, user, id_)
-    runtime.store.webhooks.delete(id_)
+    row = _known(runtime, user, id_)
+    runtime.store.webhooks.delete(id_, _audited(runtime, row, "delete_webhook"))
 
 
 def send_test(runtime: Runtime, user: User, id_: str) -> dict[str, Any]:
@@ -117,6 +119,12 @@ def send_test(runtime: Runtime, user: User, id_: str) -> dict[str, Any]:
     event = f"test-{os.urandom(8).hex()}"
     runtime.store.webhooks.note([trial_delivery(row, event, runtime.clock_ms())])
     return {"event": event}
+
+
+def _audited(runtime: Runtime, row: WebhookRow, kind: str) -> AuditRow:
+    """Return the row of the audit; without the address, which may hold a secret."""
+    whose = row.tenant or ""
+    return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, whose, row.kinds)
 
 
 def _known(runtime: Runtime, user: User, id_: str) -> WebhookRow:

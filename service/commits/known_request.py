@@ -11,11 +11,12 @@ from service.commits.commands import Ask, ReservationAnswer
 def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     """Return the reservation that was made of the same request before, or None.
 
-    Same are tenant, queue, weight, priority, flags, and the canonical text of the expression.
+    Same are tenant, queue, weight, priority, flags, and the canonical text of the expression. What
+    is only held is no reservation yet: it ends unless somebody accepts it.
     """
     request = ask.request
     found = plan.reservation(request.id)
-    if found is None:
+    if found is None or plan.table.number_of(request.id) in plan.table.holds:
         return None
     level = request.promise or found.promise
     asked = (request.tenant, request.queue, request.weight, request.priority, request.creditable)

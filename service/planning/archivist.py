@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -62,9 +63,12 @@ class Archivist:
     def run(self) -> int:
         """Let what may leave do so; return how many that are."""
         clock_ms = self._clock.now_ms()
+        # Whoever reserved under such an id next would get what runs under it.
+        in_use = self._replica.store.applications.reservations_in_use()
         with self._replica.newest() as plan:
             leaving = _leaving(
                 plan,
+                in_use,
                 self._replica.plan_ms(clock_ms - self._ended_ms),
                 self._replica.plan_ms(clock_ms - self._refused_ms),
             )
@@ -81,11 +85,14 @@ class Archivist:
         return len(rows) if self._replica.archive(record, clock_ms, rows) else 0
 
 
-def _leaving(plan: Plan, ended_ms: int, refused_ms: int) -> list[Reservation | Refusal]:
-    """Return what ended, or was refused, before instants in ms from the origin."""
+def _leaving(
+    plan: Plan, in_use: frozenset[str], ended_ms: int, refused_ms: int
+) -> list[Reservation | Refusal]:
+    """Return what ended, or was refused, before instants in ms from the origin, and has no work."""
     step = min(ended_ms // plan.grid.step_ms, plan.past_until)
-    numbers = plan.table.ended_before(step, ended_ms)[:_MOST].tolist()
-    found: list[Reservation | Refusal] = [plan.table.read(number) for number in numbers]
+    numbers = plan.table.ended_before(step, ended_ms).tolist()
+    idle = (number for number in numbers if plan.table.id_of(number) not in in_use)
+    found: list[Reservation | Refusal] = [plan.table.read(number) for number in islice(idle, _MOST)]
     for refusal in plan.refusals:  # in order of submission, but for those refused twice
         if len(found) >= _MOST or refusal.submitted_ms >= refused_ms:
             break

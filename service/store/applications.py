@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
@@ -102,6 +103,21 @@ class PageOf:
     tenant: str | None = None
     limit: int = 100
     tenants: frozenset[str] | None = None
+
+
+class _KeptApplication(msgspec.Struct):
+    """What of an application says under which reservation it runs."""
+
+    reservation: str | None = None
+
+
+class _KeptDocument(msgspec.Struct):
+    """What of a submission says so."""
+
+    application: _KeptApplication
+
+
+_DECODER: Final = msgspec.json.Decoder(_KeptDocument)
 
 
 class ApplicationRows:
@@ -200,6 +216,15 @@ class ApplicationRows:
         query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
         with self._reading() as connection:
             return frozenset(connection.execute(query).scalars())
+
+    def reservations_in_use(self) -> frozenset[str]:
+        """Return the ids of reservations under which applications run that are not over."""
+        query = sa.select(applications.c.document).where(~applications.c.over)
+        with self._reading() as connection:
+            read = [_DECODER.decode(raw) for raw in connection.execute(query).scalars()]
+        return frozenset(
+            one.application.reservation for one in read if one.application.reservation is not None
+        )
 
     def unwanted(self) -> list[str]:
         """Return the ids that are to be ended and are not yet."""

@@ -17,8 +17,10 @@ from service.store.tables import audit
 
 #: What may be done: to reservations as commit records call it, then to the rest.
 AUDIT_KINDS: Final = (
-    "admit", "refuse", "update", "degrade", "relocate", "release", "end", "cluster",
-    "submit_application", "end_application", "create_token", "revoke_token",
+    "admit", "hold_accepted", "refuse", "update", "degrade", "relocate", "release", "end",
+    "cluster", "submit_application", "end_application", "create_token", "revoke_token",
+    "create_webhook", "delete_webhook", "create_calendar_feed", "delete_calendar_feed",
+    "register_executor", "remove_executor",
 )  # fmt: skip
 
 #: Parameters: the `values` of a row.

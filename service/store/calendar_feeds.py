@@ -7,6 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from service.store.audit import AuditRow, write_audit
 from service.store.engine import hold_lock
 from service.store.tables import calendar_feeds
 
@@ -34,8 +35,8 @@ class FeedRows:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def add(self, row: FeedRow, most: int) -> None:
-        """Make one durable.
+    def add(self, row: FeedRow, most: int, audited: AuditRow | None = None) -> None:
+        """Make one durable, with its row of the audit.
 
         Raises
         ------
@@ -49,6 +50,8 @@ class FeedRows:
                 raise TooManyFeedsError(str(most))
             values = {name: getattr(row, name) for name in FeedRow.__slots__}
             connection.execute(sa.insert(calendar_feeds).values(values))
+            if audited is not None:
+                write_audit(connection, audited)
 
     def page(self) -> list[FeedRow]:
         """Return all, oldest first."""
@@ -61,10 +64,12 @@ class FeedRows:
         found = self._select(sa.select(calendar_feeds).where(mine))
         return found[0] if found else None
 
-    def delete(self, id_: str) -> None:
+    def delete(self, id_: str, audited: AuditRow | None = None) -> None:
         """Let nobody read it any more."""
+        mine = sa.delete(calendar_feeds).where(calendar_feeds.c.id == id_)
         with self._engine.begin() as connection:
-            connection.execute(sa.delete(calendar_feeds).where(calendar_feeds.c.id == id_))
+            if connection.execute(mine).rowcount and audited is not None:
+                write_audit(connection, audited)
 
     def _select(self, query: sa.Select[tuple[object, ...]]) -> list[FeedRow]:
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:

@@ -17,6 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from service.store.applications import require_leader
+from service.store.audit import AuditRow, write_audit
 from service.store.tables import applications, executors, runs
 
 
@@ -165,8 +166,20 @@ class RunRows:
 
     # What executors do.
 
-    def register(self, id_: str, instance: str, machines: Sequence[str], now_ms: int) -> bool:
+    def register(
+        self,
+        id_: str,
+        instance: str,
+        machines: Sequence[str],
+        now_ms: int,
+        audited: AuditRow | None = None,
+    ) -> bool:
         """Take an executor in, or renew its registration; return whether it is new.
+
+        Parameters
+        ----------
+        audited
+            Its row of the audit; of what was registered so before there is none.
 
         Raises
         ------
@@ -195,6 +208,9 @@ class RunRows:
                 gone = [name for name in old.machines if name not in machines]
                 _end(connection, runs.c.machine.in_(gone), RunState.LOST, now_ms)
                 _set(connection, id_, renewals=old.renewals + 1, **values)
+            known_so = old is not None and (old.instance, old.machines) == (instance, (*machines,))
+            if audited is not None and not known_so:
+                write_audit(connection, audited)
         return old is None
 
     def sync(
@@ -253,7 +269,7 @@ class RunRows:
         )
         return {_key(run) for run in leaving}
 
-    def remove(self, id_: str) -> bool:
+    def remove(self, id_: str, audited: AuditRow | None = None) -> bool:
         """Forget an executor that runs nothing; return whether it was known.
 
         Raises
@@ -269,6 +285,8 @@ class RunRows:
             if busy:
                 raise ExecutorTakenError(f"{id_!r} has {len(busy)} runs that have not ended")
             connection.execute(sa.delete(executors).where(executors.c.id == id_))
+            if audited is not None:
+                write_audit(connection, audited)
         return True
 
     # What anybody reads.

@@ -22,6 +22,20 @@ _MOST: Final = 10_000
 _NOTED_MS: Final = 600_000
 
 
+#: How keys of names begin; those of secrets are their hashes.
+_NAME: Final = "name "
+
+
+def key_of_secret(secret: str) -> str:
+    """Return the key of the token that a bearer shows."""
+    return hash_of(secret)
+
+
+def key_of_name(name: str) -> str:
+    """Return the key of the newest good token of a user."""
+    return f"{_NAME}{name}"
+
+
 class TokenBook:
     """Finds tokens; any thread may ask.
 
@@ -40,8 +54,7 @@ class TokenBook:
         UnavailableError
             If the database cannot be used now.
         """
-        digest = hash_of(secret)
-        return self._known(digest, lambda: self._rows.of_hash(digest), now_ms)
+        return self.of_key(key_of_secret(secret), now_ms)
 
     def of_name(self, name: str, now_ms: int) -> Token | None:
         """Return the newest good token of a user, or None.
@@ -51,7 +64,20 @@ class TokenBook:
         UnavailableError
             If the database cannot be used now.
         """
-        return self._known(f"name {name}", lambda: self._rows.of_name(name, now_ms), now_ms)
+        return self.of_key(key_of_name(name), now_ms)
+
+    def of_key(self, key: str, now_ms: int) -> Token | None:
+        """Return the token of `key_of_secret` or `key_of_name`, or None.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        if key.startswith(_NAME):
+            name = key.removeprefix(_NAME)
+            return self._known(key, lambda: self._rows.of_name(name, now_ms), now_ms)
+        return self._known(key, lambda: self._rows.of_hash(key), now_ms)
 
     def _known(self, key: str, find: Callable[[], Token | None], now_ms: int) -> Token | None:
         now = time.monotonic()

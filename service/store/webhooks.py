@@ -8,6 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from service.store.audit import AuditRow, write_audit
 from service.store.engine import hold_lock
 from service.store.tables import webhook_deliveries, webhooks
 
@@ -90,8 +91,8 @@ class WebhookRows:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def add(self, row: WebhookRow, most: int) -> None:
-        """Make one durable.
+    def add(self, row: WebhookRow, most: int, audited: AuditRow | None = None) -> None:
+        """Make one durable, with its row of the audit.
 
         Raises
         ------
@@ -105,6 +106,8 @@ class WebhookRows:
                 raise TooManyWebhooksError(str(most))
             values = {name: getattr(row, name) for name in WebhookRow.__slots__}
             connection.execute(sa.insert(webhooks).values(values))
+            if audited is not None:
+                write_audit(connection, audited)
 
     def page(self) -> list[WebhookRow]:
         """Return all, oldest first."""
@@ -117,10 +120,12 @@ class WebhookRows:
         """Return one, or None."""
         return next((one for one in self.page() if one.id == id_), None)
 
-    def delete(self, id_: str) -> None:
+    def delete(self, id_: str, audited: AuditRow | None = None) -> None:
         """Forget one, and what it was still to be told."""
         with self._engine.begin() as connection:
-            connection.execute(sa.delete(webhooks).where(webhooks.c.id == id_))
+            gone = connection.execute(sa.delete(webhooks).where(webhooks.c.id == id_)).rowcount
+            if gone and audited is not None:
+                write_audit(connection, audited)
             mine = webhook_deliveries.c.webhook == id_
             connection.execute(sa.delete(webhook_deliveries).where(mine))
 

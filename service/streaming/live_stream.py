@@ -12,6 +12,9 @@ from typing import Final, Protocol, TypeAlias
 HEARTBEAT_S: Final = 15.0
 LONGEST_S: Final = 3600.0
 
+#: Seconds between two looks whether who listens still may.
+JUDGED_S: Final = 2.0
+
 #: Where an application finds, in a request's environment, who takes a stream over from it.
 STREAM_PLACE: Final = "agenda.stream_place"
 
@@ -70,14 +73,21 @@ class LiveStream(Iterator[bytes]):
         What it tells.
     longest_s
         When it ends at the latest.
+    may
+        Whether who listens still may; it ends where not.
     """
 
     def __init__(
-        self, hub: StreamFeeder, source: StreamSource, longest_s: float = LONGEST_S
+        self,
+        hub: StreamFeeder,
+        source: StreamSource,
+        longest_s: float = LONGEST_S,
+        may: Callable[[], bool] = lambda: True,
     ) -> None:
         self._hub = hub
         self._source = source
-        self._said = time.monotonic()
+        self._may = may
+        self._said = self._judged = time.monotonic()
         self._until = self._said + min(longest_s, LONGEST_S)
         self._pieces: SimpleQueue[bytes | None] = SimpleQueue()
         self._sink: StreamSink = self._pieces.put
@@ -96,6 +106,10 @@ class LiveStream(Iterator[bytes]):
 
     def feed(self, now: float) -> None:
         """Hand on the next piece if there is one and room for it; called by the hub alone."""
+        if not self._ended and now - self._judged >= JUDGED_S:
+            self._judged = now
+            if not self._may():
+                self.end()
         if self._ended or not self._has_room:
             return
         piece = self._source.take()

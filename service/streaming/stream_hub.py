@@ -42,15 +42,25 @@ class StreamHub:
         self._closing = False
         self._thread: threading.Thread | None = None
 
-    def open(self, source: StreamSource, longest_s: float = LONGEST_S) -> LiveStream:
+    def open(
+        self,
+        source: StreamSource,
+        longest_s: float = LONGEST_S,
+        may: Callable[[], bool] = lambda: True,
+    ) -> LiveStream:
         """Return a stream of what `source` tells; it is fed once somebody reads it.
+
+        Parameters
+        ----------
+        may
+            Whether who listens still may; asked now and then by the hub's thread.
 
         Raises
         ------
         ApiProblemError
             ``too_many`` where as many are open as may be; ``unavailable`` while the server stops.
         """
-        stream = LiveStream(self, source, longest_s)
+        stream = LiveStream(self, source, longest_s, may)
         with self._lock:
             if self._closing:
                 raise problem("unavailable", "the server is stopping", headers={"Retry-After": "1"})

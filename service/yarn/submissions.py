@@ -56,9 +56,9 @@ def submit(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     queue = require_plan(runtime, body.get("queue"))
     definition = read_definition(body[_DEFINITION], runtime.clock_ms())
     for _ in range(_ATTEMPTS):
-        row = standing_row(runtime, name)
-        if row is not None:
-            _require_same(row, definition)
+        standing = _standing(runtime, name)
+        if standing is not None:
+            _require_same(caller, *standing, definition)
             return
         document = _admit(runtime, caller, _row_of(runtime, caller, name, queue, definition))
         if document is None:
@@ -130,12 +130,17 @@ def require_plan(runtime: Runtime, queue: object) -> str:
 
 def standing_row(runtime: Runtime, name: str) -> YarnReservationRow | None:
     """Return the row of a client's id whose reservation it has not given up, or None."""
+    standing = _standing(runtime, name)
+    return None if standing is None else standing[0]
+
+
+def _standing(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation] | None:
     rows = runtime.yarn.named(name)
     with runtime.reading() as plan:
         for row in rows:
             reservation = plan.reservation(row.id)
             if reservation is not None and reservation.state not in _GONE:
-                return row
+                return row, reservation
     return None
 
 
@@ -163,8 +168,15 @@ def _refuse_unknown(body: Mapping[str, Any], *known: str) -> None:
         raise YarnFault(f"unknown member {unknown[0][:80]!r}; the members are {', '.join(known)}")
 
 
-def _require_same(row: YarnReservationRow, definition: YarnDefinition) -> None:
-    if row.definition != definition.encode():
+def _require_same(
+    caller: YarnCaller,
+    row: YarnReservationRow,
+    reservation: Reservation,
+    definition: YarnDefinition,
+) -> None:
+    """Refuse another definition; of another tenant's reservation each is another."""
+    mine = caller.user.acts_for(reservation.tenant)
+    if not mine or row.definition != definition.encode():
         raise YarnFault(
             f"Reservation allocation already exists with the reservation id {row.name}, but a "
             "different reservation definition was provided. Please try again with a new "
@@ -175,15 +187,18 @@ def _require_same(row: YarnReservationRow, definition: YarnDefinition) -> None:
 def _row_of(
     runtime: Runtime, caller: YarnCaller, name: str, queue: str, definition: YarnDefinition
 ) -> YarnReservationRow:
-    """Return the row of a submission, under the first id whose reservation nobody holds any more.
+    """Return the row of a submission, under the first id that neither the Plan nor a row has.
 
-    Another process may have reserved under it since its row was looked for: the Plan then says so.
+    The rows of what has left the Plan stay, with who submitted it. Another process may have
+    reserved since its row was looked for: under that id the Plan then says so.
     """
     number, id_ = 1, name
+    # What is in the first set is in the Plan or was; what is in the Plan is in the second set.
+    earlier = {row.id for row in runtime.yarn.named(name)}
     with runtime.reading() as plan:
-        rows = {row.id for row in runtime.yarn.named(name)}
-        while plan.knows(id_):
-            standing = plan.reservation(id_) if id_ in rows else None
+        present = {row.id for row in runtime.yarn.named(name)}
+        while plan.knows(id_) or id_ in earlier:
+            standing = plan.reservation(id_) if id_ in present else None
             if standing is not None and standing.state not in _GONE:
                 break
             number += 1
@@ -226,12 +241,9 @@ def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> Pro
 
 def _known(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation]:
     """Return a row and its reservation, which its client has not given up."""
-    row = standing_row(runtime, name)
-    if row is not None:
-        with runtime.reading() as plan:
-            reservation = plan.reservation(row.id)
-        if reservation is not None:
-            return row, reservation
+    standing = _standing(runtime, name)
+    if standing is not None:
+        return standing
     raise YarnFault(
         f"The specified reservation with ID: {name} is unknown. "
         "Please try again with a valid reservation."

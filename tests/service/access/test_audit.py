@@ -64,6 +64,37 @@ def test_each_kind_of_change_has_its_row(server: Guarded) -> None:
     assert {one["kind"] for one in changes(server)} <= set(AUDIT_KINDS)
 
 
+def test_what_is_changed_beside_the_plan_has_its_row(open_service: Open) -> None:
+    """Holds that are kept, webhooks, calendar feeds and executors: in order, and found by kind."""
+    server = guarded(open_service, tick_s=0, executors=True, webhook_networks=("127.0.0.0/8",))
+    call = server.call
+    call("user", "POST", "/v1/holds", {"id": "h", "rdl": ATOM})
+    call("user", "POST", "/v1/holds/h/accept")
+    asked = {"url": "http://127.0.0.1:9/", "kinds": ["ended"]}
+    hook = call("user", "POST", "/v1/webhooks", asked)
+    call("user", "DELETE", f"/v1/webhooks/{hook.get_json()['id']}")
+    feed = call("user", "POST", "/v1/calendar/feeds", {"tenant": "ads"}).get_json()
+    call("operator", "DELETE", f"/v1/calendar/feeds/{feed['id']}")
+    registration = {"instance": "i", "machines": ["plain-0"]}
+    for _ in range(2):
+        assert call("operator", "PUT", "/v1/executors/e", registration).status_code < 300
+    assert call("operator", "DELETE", "/v1/executors/e").status_code == 200
+
+    found = [_words(one) for one in changes(server) if one["user"] != "server"]
+    assert found == [
+        ("ann", "admit", "ads", "h", ""),
+        ("ann", "hold_accepted", "ads", "h", ""),
+        ("ann", "create_webhook", "ads", hook.get_json()["id"], "ended"),
+        ("ann", "delete_webhook", "ads", hook.get_json()["id"], "ended"),
+        ("ann", "create_calendar_feed", "ads", feed["id"], ""),
+        ("otto", "delete_calendar_feed", "ads", feed["id"], ""),
+        ("otto", "register_executor", "", "e", "plain-0"),
+        ("otto", "remove_executor", "", "e", ""),
+    ]
+    for one in found:
+        assert one in [_words(each) for each in changes(server, f"?kind={one[1]}")]
+
+
 def test_a_row_says_when_from_where_and_by_which_call(server: Guarded) -> None:
     """The address is the one that a known proxy tells; the version is that of the commit."""
     body = server.call(

@@ -11,7 +11,7 @@ from service.access.token import PREFIX
 from service.access.user import Role, User
 from service.config import ConfigError, ServiceConfig, require_access
 from service.store import token_book
-from tests.service.access.walking import Guarded, guarded
+from tests.service.access.walking import ATOM, Guarded, guarded
 from tests.service.conftest import Open
 
 
@@ -161,3 +161,21 @@ def test_names_of_a_server_elsewhere(
         "user", "POST", "/v1/rdl/check", {"rdl": "void"}, Origin=f"https://{asked}"
     )
     assert (posted.status_code == 403) == (status == 421)
+
+
+def test_a_stream_ends_with_its_token(server: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who listens hears nothing more once the token is revoked; others listen on."""
+    monkeypatch.setattr("service.streaming.live_stream.JUDGED_S", 0.0)
+    ended, goes_on = (
+        iter(server.call(walker, "GET", "/v1/events?kinds=accepted&wait=1m").response)
+        for walker in ("other", "user")
+    )
+    assert b"event: start" in next(ended)
+    assert b"event: start" in next(goes_on)
+    tokens = server.call("admin", "GET", "/v1/tokens").get_json()["tokens"]
+    (olga,) = (one["id"] for one in tokens if one["name"] == "olga")
+    assert server.call("admin", "DELETE", f"/v1/tokens/{olga}").status_code == 200
+    assert list(ended) == [], "it told on, if only that it lives"
+    asked = {"id": "a", "rdl": ATOM}
+    assert server.call("user", "POST", "/v1/reservations", asked).status_code == 201
+    assert b"event: accepted" in next(goes_on)

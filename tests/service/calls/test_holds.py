@@ -54,6 +54,14 @@ def test_accepted_it_is_a_reservation_like_others(open_service: Open) -> None:
     assert service.client.post("/v1/holds/h/accept").get_json()["code"] == "wrong_state"
 
 
+def test_asked_for_as_a_reservation_it_is_none_yet(service: Service) -> None:
+    """The same request under its id is 409, not 200: what is held would end by itself."""
+    _hold(service, _SMALL, id="h")
+    assert service.ask("h", _SMALL).get_json()["code"] == "duplicate_id"
+    service.client.post("/v1/holds/h/accept")
+    assert service.ask("h", _SMALL).status_code == 200
+
+
 def test_given_back_its_room_is_free(service: Service) -> None:
     """After DELETE somebody else can have it."""
     _hold(service, id="h")

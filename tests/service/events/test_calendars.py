@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from planner.plan.plan import Plan
 from service.access.user import Role, User
 from service.calls import calendar_feeds
+from service.planning.archivist import Archivist
 from service.problems import ApiProblemError
-from tests.service.conftest import Service
+from tests.service.conftest import Open, Service
 
 
 def feed_of(service: Service, tenant: str) -> dict[str, Any]:
@@ -97,6 +102,35 @@ def test_a_feed_is_read_by_its_token_until_it_is_deleted(service: Service) -> No
     assert service.client.get(feed["path"]).status_code == 404
     assert service.client.delete(f"/v1/calendar/feeds/{feed['id']}").status_code == 404
     assert service.client.post("/v1/calendar/feeds", json={}).status_code == 400
+
+
+def test_a_calendar_shows_its_tenant_alone_while_others_leave_the_plan(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reservations have other numbers once some have left: it is read on all the same."""
+    service = open_service(tick_s=0, ended_days=3650)
+    service.reserve("gone", "window(atom(<1 cpu>, 1, 1, 60, 60), +5m, +10m)", tenant="ads")
+    service.reserve("mine", "window(atom(<1 cpu>, 1, 1, 60, 60), +3h, +4h)", tenant="ads")
+    service.reserve("secret", "window(atom(<1 cpu>, 1, 1, 60, 60), +3h, +4h)", tenant="ml")
+    service.clock.advance(7200)
+    service.reserve("last", "window(atom(<1 cpu>, 1, 1, 60, 60), +1h, +2h)", tenant="ml")
+    path, held = feed_of(service, "ads")["path"], service.runtime.reading
+    reads = 0
+
+    @contextmanager
+    def reading() -> Iterator[Plan]:
+        nonlocal reads
+        reads += 1
+        if reads == 2:  # between the look for what there is and the reading of it
+            config = replace(service.runtime.config, ended_days=0.01)
+            runtime = service.runtime
+            assert Archivist(config, runtime._replica, service.clock).run() == 1
+        with held() as plan:
+            yield plan
+
+    monkeypatch.setattr(service.runtime, "reading", reading)
+    assert [one["UID"] for one in read_calendar(service, path)] == ["mine@agenda"]
+    assert reads == 2
 
 
 def test_a_user_makes_feeds_of_its_tenants_only(service: Service) -> None:

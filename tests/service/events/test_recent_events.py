@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from service.access.user import Role, User
+from service.calls.plan_changes import ChangeFilter, changes_since
 from service.events.plan_event import WHOLE, EventPosition, PlanEvent, read_position
 from service.events.recent_events import RecentEvents, decode_events
 from tests.patience import eventually
@@ -166,3 +168,18 @@ def test_a_hold_that_is_kept_and_what_leaves_the_plan_are_told(open_service: Ope
     eventually(lambda: kinds_of(service, "h")[-1] == "archived")
     assert kinds_of(service, "h") == ["accepted", "hold_accepted", "begun", "ended", "archived"]
     assert after(service.runtime.recent, 0)[-1].tenant == "default"
+
+
+def test_an_id_that_is_anothers_by_now_is_not_shown(open_service: Open) -> None:
+    """What left the Plan is `removed` for who had it, whoever reserved under its id since."""
+    service = open_service(tick_s=0, ended_days=0.05)
+    soon = "window(atom(<1 cpu>, 1, 1, 60, 60), +5m, +10m)"
+    version = service.reserve("a", soon, tenant="ads")["version"]
+    advance(service, 3600)
+    advance(service, 2 * 3600)
+    eventually(lambda: kinds_of(service, "a")[-1] == "archived")
+    service.reserve("a", tenant="ml")
+
+    user = User("ann", Role.USER, frozenset({"ads"}))
+    told = changes_since(service.runtime, version, ChangeFilter(user))
+    assert (told["reservations"], told["removed"]) == ([], ["a"])

@@ -98,6 +98,36 @@ def test_it_leaves_and_is_still_shown(aged: Service) -> None:
     assert _archivist(aged).run() == 0
 
 
+def test_a_tenants_place_stays_where_it_was(aged: Service, url: str, open_service: Open) -> None:
+    """Also in a process that starts from a snapshot, though nothing of the tenant is left."""
+
+    def places(service: Service) -> dict[str, int]:
+        found = service.client.get("/v1/tenants").get_json()["tenants"]
+        return {one["name"]: one["slot"] for one in found}
+
+    before = places(aged)
+    assert _archivist(aged).run() == 4
+    assert places(aged) == before
+    aged.runtime.close()
+    assert places(open_service(database=url, **_LONG)) == before
+
+
+def test_it_stays_while_work_runs_under_it(url: str, open_service: Open) -> None:
+    """Else whoever reserved under its id next would be given another's work."""
+    service = open_service(database=url, **_LONG)
+    service.reserve("r", tenant="ads")
+    part = {"name": "worker", "count": 1, "core": True, "resources": {"cpu": 1}}
+    asked = {"id": "a", "tenant": "ads", "reservation": "r",
+             "application": {"name": "workers", "components": [part]}}  # fmt: skip
+    assert service.client.post("/v1/applications", json=asked).status_code == 201
+    _later(service, 8 * _DAY_S)
+    assert _archivist(service).run() == 0
+
+    service.client.delete("/v1/applications/a")
+    service.runtime.dispatcher.tick()
+    assert _archivist(service).run() == 1
+
+
 def test_every_process_and_every_restart_has_the_same_plan(
     aged: Service, open_service: Open
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from service.access.actor import Actor
 from service.access.user import Role, User
+from tests.patience import eventually
 from tests.service.conftest import Service
 from tests.service.yarn.facts import (
     ARRIVAL,
@@ -449,6 +450,37 @@ class TestTokens:
             assert re.match("User eve does not have permission", message)
         assert "already exists" in twice.get_json()["RemoteException"]["message"]
         assert listed(yarn) == []
+
+    def test_another_tenants_definition_is_never_the_same(
+        self, yarn: Service, as_user: Any
+    ) -> None:
+        """Its id with its very definition is taken: success would promise what nobody gets."""
+        submit(yarn)
+        as_user(User("eve", Role.USER, frozenset({"other"})))
+
+        answer = call(yarn, "submit", submission())
+
+        assert answer.status_code == 400
+        assert "already exists" in answer.get_json()["RemoteException"]["message"]
+
+
+def test_an_id_whose_reservation_left_the_plan_gets_a_row_of_its_own(
+    yarn: Service, open_service: Any
+) -> None:
+    """Submitted again in another queue, nothing is told of who submitted it before."""
+    service = open_service(tick_s=0, ended_days=0.05)
+    submit(service)
+    for hours in (6, 2):
+        service.clock.advance(hours * 3600)
+        service.runtime.planner.bring_up_to_date()
+    eventually(lambda: service.runtime.archive.find(ID))
+    later = {"arrival": ARRIVAL + 300 * MINUTE, "deadline": ARRIVAL + 312 * MINUTE}
+
+    answer = call(service, "submit", submission(queue="default", **later), user="bob")
+
+    assert answer.status_code == 202, answer.get_data(as_text=True)
+    assert [one["user"] for one in listed(service, queue="default")] == ["bob"]
+    assert listed(service) == []
 
 
 def test_ids_survive_restarts_and_are_unique_among_processes(
