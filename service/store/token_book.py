@@ -46,26 +46,6 @@ class TokenBook:
         self._rows = rows
         self._met: dict[str, tuple[float, Token]] = {}
 
-    def of_secret(self, secret: str, now_ms: int) -> Token | None:
-        """Return the token of a secret, good or not, or None.
-
-        Raises
-        ------
-        UnavailableError
-            If the database cannot be used now.
-        """
-        return self.of_key(key_of_secret(secret), now_ms)
-
-    def of_name(self, name: str, now_ms: int) -> Token | None:
-        """Return the newest good token of a user, or None.
-
-        Raises
-        ------
-        UnavailableError
-            If the database cannot be used now.
-        """
-        return self.of_key(key_of_name(name), now_ms)
-
     def of_key(self, key: str, now_ms: int) -> Token | None:
         """Return the token of `key_of_secret` or `key_of_name`, or None.
 
